@@ -1,0 +1,86 @@
+"""Every mend of fairseq and torch, each with the reason and when it can go."""
+
+import argparse
+import os
+import shutil
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from fairseq import options
+from fairseq.file_io import PathManager
+
+from . import recipe
+
+
+def mend() -> None:
+    """Apply all mends, once, when the plugin is imported."""
+    load_only_weights()
+    options.parse_args_and_arch = with_paper_defaults(options.parse_args_and_arch)
+    PathManager.copy = staticmethod(link_or_copy)
+
+
+def load_only_weights() -> None:
+    """A checkpoint must not run code: keep torch's weights_only, and allow what fairseq stores.
+
+    fairseq puts the command line (a Namespace) and, after --eval-bleu, numpy numbers into its
+    checkpoints, which torch ≥ 2.6 refuses. Can go when fairseq names these itself.
+    """
+    os.environ.setdefault("TORCH_FORCE_WEIGHTS_ONLY_LOAD", "1")  # torch < 2.6 has another default
+    if hasattr(torch.serialization, "add_safe_globals"):  # torch ≥ 2.4
+        numbers = [type(np.dtype(kind)) for kind in (np.int64, np.float64, np.float32)]
+        core = getattr(np, "_core", None) or np.core
+        rebuild = [core.multiarray._reconstruct, core.multiarray.scalar]
+        torch.serialization.add_safe_globals(
+            [argparse.Namespace, np.ndarray, np.dtype, *rebuild, *numbers]
+        )
+
+
+def with_paper_defaults(parse: Callable) -> Callable:
+    """fairseq's parse_args_and_arch, with our task and the paper's settings as defaults.
+
+    fairseq-generate, -interactive and -validate ignore the checkpoint's task and take
+    `translation` where none is typed; and fairseq-train's own hook for defaults, modify_parser,
+    is not open to plugins. Every typed flag wins. Can go when fairseq asks plugins for defaults.
+    """
+
+    def parse_args_and_arch(parser, input_args=None, *args, modify_parser=None, **kwargs):
+        paper = recipe.defaults(input_args) if _trains(parser) else {}
+
+        def modify(parser: argparse.ArgumentParser) -> None:
+            if parser.get_default("task") in (None, "translation"):
+                parser.set_defaults(task="aiayn_translation")
+            parser.set_defaults(**paper)
+            if modify_parser is not None:
+                modify_parser(parser)
+
+        found = parse(parser, input_args, *args, modify_parser=modify, **kwargs)
+        parsed = found[0] if isinstance(found, tuple) else found
+        if getattr(parsed, "bf16", False):
+            # fairseq takes every --bf16 for a TPU's, and would look for torch_xla
+            parsed.tpu = False
+        return found
+
+    return parse_args_and_arch
+
+
+def _trains(parser: argparse.ArgumentParser) -> bool:
+    return any("--arch" in action.option_strings for action in parser._actions)
+
+
+def link_or_copy(src_path: str, dst_path: str, overwrite: bool = False) -> bool:
+    """Put a checkpoint under a second name at once and whole.
+
+    fairseq copies checkpoint_last.pt byte by byte onto the old one: a run killed meanwhile cannot
+    be resumed. It never writes into a finished checkpoint, so a hard link is as good as a copy.
+    Can go when fairseq writes its copies aside and renames them.
+    """
+    aside = f"{dst_path}.tmp"
+    if os.path.lexists(aside):
+        os.remove(aside)
+    try:
+        os.link(src_path, aside)
+    except OSError:  # a file system without hard links
+        shutil.copyfile(src_path, aside)
+    os.replace(aside, dst_path)
+    return True

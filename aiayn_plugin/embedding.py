@@ -1,0 +1,20 @@
+"""§3.4 Embeddings and softmax: one matrix for both embeddings and the pre-softmax projection."""
+
+import math
+
+from torch import Tensor, nn
+
+
+class ScaledEmbedding(nn.Embedding):
+    """Token embeddings multiplied by √d_model; the row of the padding symbol stays zero."""
+
+    def __init__(self, vocabulary: int, d_model: int, padding_idx: int) -> None:
+        super().__init__(vocabulary, d_model, padding_idx)
+        self.padding = padding_idx
+        self.scale = math.sqrt(d_model)
+        nn.init.normal_(self.weight, std=d_model**-0.5)
+        nn.init.zeros_(self.weight[padding_idx])
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """(batch, n) token numbers to (batch, n, d_model)."""
+        return self.scale * super().forward(tokens)

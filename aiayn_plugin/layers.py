@@ -1,0 +1,89 @@
+"""§3.1 and §3.3: the position-wise feed-forward network and the layers of the two stacks."""
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from .attention import Cache, MultiHeadAttention
+from .dropout import dropout
+
+
+class FeedForward(nn.Module):
+    """Equation (2): max(0, xW₁ + b₁)W₂ + b₂, the same at every position."""
+
+    def __init__(self, d_model: int, d_ff: int) -> None:
+        super().__init__()
+        self.W_1 = nn.Linear(d_model, d_ff)
+        self.W_2 = nn.Linear(d_ff, d_model)
+        for linear in (self.W_1, self.W_2):
+            nn.init.xavier_uniform_(linear.weight)
+            nn.init.zeros_(linear.bias)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(batch, n, d_model) to (batch, n, d_model)."""
+        return self.W_2(F.relu(self.W_1(x)))
+
+
+class AddNorm(nn.Module):
+    """§3.1, §5.4: LayerNorm(x + Dropout(Sublayer(x))), given x and Sublayer(x)."""
+
+    def __init__(self, d_model: int, dropout: float) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(d_model, eps=1e-5)
+        self.dropout = dropout
+
+    def forward(self, x: Tensor, sublayer: Tensor) -> Tensor:
+        return self.norm(x + dropout(sublayer, self.dropout, self.training))
+
+
+class EncoderLayer(nn.Module):
+    """§3.1: self-attention, then feed-forward, each followed by AddNorm.
+
+    `attention` holds the keyword arguments of MultiHeadAttention.
+    """
+
+    def __init__(self, d_ff: int, dropout: float, attention: dict) -> None:
+        super().__init__()
+        d_model = attention["d_model"]
+        self.self_attention = MultiHeadAttention(**attention)
+        self.feed_forward = FeedForward(d_model, d_ff)
+        self.add_norms = nn.ModuleList(AddNorm(d_model, dropout) for _ in range(2))
+
+    def forward(self, x: Tensor, mask: Tensor | None) -> Tensor:
+        """x: (batch, n, d_model); mask: boolean, broadcastable to (batch, h, n, n)."""
+        x = self.add_norms[0](x, self.self_attention(x, mask=mask)[0])
+        return self.add_norms[1](x, self.feed_forward(x))
+
+
+class DecoderLayer(nn.Module):
+    """§3.1: masked self-attention, attention over the encoder's output, feed-forward."""
+
+    def __init__(self, d_ff: int, dropout: float, attention: dict) -> None:
+        super().__init__()
+        d_model = attention["d_model"]
+        self.self_attention = MultiHeadAttention(**attention)
+        self.encoder_attention = MultiHeadAttention(**attention)
+        self.feed_forward = FeedForward(d_model, d_ff)
+        self.add_norms = nn.ModuleList(AddNorm(d_model, dropout) for _ in range(3))
+
+    def forward(
+        self,
+        x: Tensor,
+        memory: Tensor,
+        mask: Tensor | None,
+        memory_mask: Tensor | None,
+        caches: tuple[Cache, Cache] | None = None,
+        need_weights: bool = False,
+    ) -> tuple[Tensor, Tensor | None]:
+        """x: (batch, n, d_model), memory: (batch, m, d_model); masks as in MultiHeadAttention.
+
+        Without a mask, self-attention is causal; with caches, x is the one next position.
+        Returns the output and, if asked for, the encoder-decoder weights (batch, h, n, m).
+        """
+        own, other = caches if caches is not None else (None, None)
+        causal = mask is None and caches is None
+        x = self.add_norms[0](x, self.self_attention(x, mask=mask, causal=causal, cache=own)[0])
+        context, weights = self.encoder_attention(
+            x, memory, memory_mask, cache=other, need_weights=need_weights
+        )
+        x = self.add_norms[1](x, context)
+        return self.add_norms[2](x, self.feed_forward(x)), weights

@@ -1,0 +1,80 @@
+"""§5.4 Label smoothing: ε/(V−1) on every wrong class, 1−ε on the right one."""
+
+import torch
+from torch import Tensor
+
+#: Elements of one piece of the tokens × vocabulary matrix: in the CPU's cache, or on a GPU enough
+#: to keep it busy.
+PIECE = {"cpu": 2**20, "cuda": 2**26}
+
+
+def label_smoothed_nll(logits: Tensor, target: Tensor, epsilon: float) -> tuple[Tensor, Tensor]:
+    """The smoothed loss −Σ_k q_k log p_k and the plain −log p_target of each position.
+
+    logits: (n, V), target: (n,); both results are (n,), in nats.
+    Written with ε' = ε·V/(V−1), for which q_k = ε'/V + (1−ε')·[k = target].
+    """
+    vocabulary = logits.size(-1)
+    log_z = logits.logsumexp(dim=-1)
+    nll = log_z - logits.gather(-1, target[:, None]).squeeze(-1)
+    uniform = log_z - logits.mean(dim=-1)
+    rescaled = epsilon * vocabulary / (vocabulary - 1)
+    return (1 - rescaled) * nll + rescaled * uniform, nll
+
+
+class _ProjectedLoss(torch.autograd.Function):
+    """Σ label_smoothed_nll(x Wᵀ), in pieces of rows, so that x Wᵀ is never held whole.
+
+    The gradients are computed with the loss, while a piece's probabilities are at hand.
+    """
+
+    @staticmethod
+    def forward(ctx, x: Tensor, weight: Tensor, target: Tensor, epsilon: float):
+        vocabulary = weight.size(0)
+        rescaled = epsilon * vocabulary / (vocabulary - 1)
+        with_gradient = any(ctx.needs_input_grad[:2])
+        exact = torch.float64 if x.dtype == torch.float64 else torch.float32
+        totals = torch.zeros(2, dtype=exact, device=x.device)
+        grad_x = torch.empty_like(x if with_gradient else x[:0])
+        grad_weight = torch.zeros_like(weight if with_gradient else weight[:0], dtype=exact)
+        rows = max(1, PIECE.get(x.device.type, PIECE["cpu"]) // vocabulary)
+        for start in range(0, x.size(0), rows):
+            piece, right = x[start : start + rows], target[start : start + rows, None]
+            logits = (piece @ weight.t()).to(exact)
+            log_z = logits.logsumexp(dim=-1, keepdim=True)
+            nll = (log_z - logits.gather(1, right)).sum()
+            uniform = log_z.sum() - logits.sum() / vocabulary
+            totals += torch.stack(((1 - rescaled) * nll + rescaled * uniform, nll))
+            if with_gradient:
+                # ∂loss/∂logits = p − q
+                slope = logits.sub_(log_z).exp_().sub_(rescaled / vocabulary)
+                slope.scatter_add_(1, right, slope.new_full(right.shape, rescaled - 1))
+                slope = slope.to(x.dtype)
+                torch.mm(slope, weight, out=grad_x[start : start + rows])
+                if exact == x.dtype:
+                    grad_weight.addmm_(slope.t(), piece)
+                else:
+                    grad_weight += slope.t() @ piece
+        ctx.save_for_backward(grad_x, grad_weight)
+        ctx.mark_non_differentiable(nll := totals[1].clone())
+        return totals[0].clone(), nll
+
+    @staticmethod
+    def backward(ctx, grad_loss: Tensor, _):
+        grad_x, grad_weight = ctx.saved_tensors
+        grad_weight = (grad_weight * grad_loss).to(grad_x.dtype)
+        return grad_x * grad_loss, grad_weight, None, None
+
+
+def projected_loss(
+    x: Tensor, weight: Tensor, target: Tensor, epsilon: float, padding_idx: int
+) -> tuple[Tensor, Tensor]:
+    """Project, smooth and sum, without ever holding the positions × vocabulary matrix.
+
+    x: (…, d_model), weight: (V, d_model), both of one dtype, target: (…); positions whose target
+    is padding_idx count nothing. Returns the sums of the smoothed loss (with gradients to x and
+    weight) and of the plain negative log-likelihood (without), in nats. Not for float16, which
+    cannot hold small gradients that are not scaled yet.
+    """
+    keep = target.ne(padding_idx)
+    return _ProjectedLoss.apply(x[keep], weight, target[keep], epsilon)

@@ -1,0 +1,121 @@
+"""§5.1, §6.1: translation with the paper's batches, and without losing a sentence."""
+
+import logging
+import os
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from fairseq.data import data_utils
+from fairseq.tasks import register_task
+from fairseq.tasks.translation import TranslationConfig, TranslationTask
+
+from . import recipe
+from .architectures import ARCHITECTURES
+from .batching import Plan, plan
+from .compat import link_or_copy
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass
+class AiaynTranslationConfig(TranslationConfig):
+    tokens_per_update: int = field(
+        default=0,
+        metadata={
+            "help": "target tokens per update, without padding, over all devices (§5.1: 25,000): "
+            "batches of at most --max-tokens are sized and accumulated to it; 0: fairseq's own "
+            "--max-tokens and --update-freq"
+        },
+    )
+
+
+@register_task("aiayn_translation", dataclass=AiaynTranslationConfig)
+class AiaynTranslation(TranslationTask):
+    """fairseq's translation task with three differences: batches of --tokens-per-update when
+    training, every sentence of every other split, and one complete set of checkpoints to average.
+    """
+
+    cfg: AiaynTranslationConfig
+
+    def __init__(self, cfg, src_dict, tgt_dict) -> None:
+        super().__init__(cfg, src_dict, tgt_dict)
+        self.run: Any = None  # the whole configuration, when training
+        self.plans: dict[int, Plan] = {}
+        self.epoch = 1
+
+    def build_model(self, cfg, from_checkpoint=False):
+        """When a training starts, log the paper's settings beside its own, and the disk."""
+        try:
+            model = super().build_model(cfg, from_checkpoint)
+        except ValueError as error:
+            recipe.fail(str(error))
+        if not from_checkpoint:
+            self.run = self.cfg._get_root()
+            if cfg._name in ARCHITECTURES:
+                logger.info("the paper's settings and this run's:\n%s", recipe.block(self.run))
+            self._check_disk(sum(p.numel() for p in model.parameters()))
+        return model
+
+    def _check_disk(self, parameters: int) -> None:
+        directory = self.run.checkpoint.save_dir
+        needed, free = recipe.disk_needed(self.run, parameters), recipe.disk_free(directory)
+        logger.info(
+            "checkpoints in %s will need about %.1f GB; %.1f GB are free",
+            directory, needed / 1e9, free / 1e9,
+        )
+        if needed > free:
+            logger.warning(
+                "not enough disk for the checkpoints: make room, choose another --save-dir, or "
+                "keep fewer with --keep-interval-updates"
+            )
+
+    def get_batch_iterator(self, dataset, max_tokens=None, *args, **kwargs):
+        """fairseq's iterator; the training split's batches follow --tokens-per-update, and no
+        other split's batches need be a multiple of 8, for which fairseq would drop sentences."""
+        train = self.run is not None and dataset is self.datasets.get(self.cfg.train_subset)
+        if not train:
+            kwargs["required_batch_size_multiple"] = 1
+        elif self.cfg.tokens_per_update > 0:
+            planned = self._plan(dataset, max_tokens, kwargs)
+            self.run.optimization.update_freq = [planned.update_freq]
+            max_tokens = planned.max_tokens
+        return super().get_batch_iterator(dataset, max_tokens, *args, **kwargs)
+
+    def _plan(self, dataset, max_tokens: int, kwargs: dict) -> Plan:
+        if id(dataset) not in self.plans:
+            order = dataset.ordered_indices()
+            if kwargs.get("max_positions") is not None:
+                order, _ = dataset.filter_indices_by_size(order, kwargs["max_positions"])
+            sizes = np.stack((dataset.src_sizes, dataset.tgt_sizes), axis=1).astype(np.int64)
+            widths = sizes.max(axis=1)[order]
+
+            def cut(limit: int) -> list[np.ndarray]:
+                return data_utils.batch_by_size(
+                    order,
+                    None,
+                    num_tokens_vec=widths,
+                    max_tokens=limit,
+                    max_sentences=kwargs.get("max_sentences"),
+                    required_batch_size_multiple=kwargs.get("required_batch_size_multiple", 1),
+                )
+
+            self.plans[id(dataset)] = plan(
+                cut, sizes, self.cfg.tokens_per_update, kwargs.get("num_shards", 1), max_tokens
+            )
+            logger.info("%s", self.plans[id(dataset)])
+        return self.plans[id(dataset)]
+
+    def begin_epoch(self, epoch, model) -> None:
+        super().begin_epoch(epoch, model)
+        self.epoch = epoch
+
+    def post_save(self, path: str, num_updates: int) -> None:
+        """Complete the checkpoints of --save-interval-updates: fairseq writes none of them where
+        an epoch ends at that update."""
+        checkpoint = self.run.checkpoint
+        interval = checkpoint.save_interval_updates
+        if interval < 1 or num_updates % interval or f"_{num_updates}" in os.path.basename(path):
+            return
+        name = f"checkpoint_{self.epoch}_{num_updates}.pt"
+        link_or_copy(path, os.path.join(checkpoint.save_dir, name))

@@ -1,0 +1,233 @@
+"""§3 Model architecture: the two stacks and the model, at fairseq's boundary."""
+
+from dataclasses import dataclass, field
+from typing import Any, Optional
+
+import torch
+import torch.nn.functional as F
+from fairseq.dataclass import FairseqDataclass
+from fairseq.models import (
+    FairseqEncoder,
+    FairseqEncoderDecoderModel,
+    FairseqIncrementalDecoder,
+    register_model,
+    register_model_architecture,
+)
+from torch import Tensor, nn
+
+from .architectures import ARCHITECTURES, BASE
+from .dropout import dropout
+from .embedding import ScaledEmbedding
+from .layers import DecoderLayer, EncoderLayer
+from .positions import SinusoidalPositions, positions_of
+
+
+def _paper(name: str, help: str) -> Any:
+    return field(default=BASE[name], metadata={"help": help})
+
+
+@dataclass
+class TransformerConfig(FairseqDataclass):
+    """What the paper varies, under the paper's names; the defaults are base's."""
+
+    N: int = _paper("N", "layers of each stack (§3.1)")
+    d_model: int = _paper("d_model", "width of embeddings and sub-layer outputs (§3.1)")
+    d_ff: int = _paper("d_ff", "inner width of the feed-forward network (§3.3)")
+    h: int = _paper("h", "attention heads (§3.2.2)")
+    # Optional[int]: fairseq cannot make a command-line option of int | None.
+    d_k: Optional[int] = _paper("d_k", "width of queries and keys; default: d_model / h")  # noqa: UP045
+    d_v: Optional[int] = _paper("d_v", "width of values; default: d_model / h")  # noqa: UP045
+    dropout: float = _paper("dropout", "P_drop on sub-layer outputs and embedding sums (§5.4)")
+    attention_dropout: float = field(
+        default=0.0, metadata={"help": "dropout on the attention weights (none in §5.4)"}
+    )
+
+    def head_widths(self) -> tuple[int, int]:
+        """d_k and d_v. Raises ValueError where they do not follow from d_model and h."""
+        if (self.d_k is None or self.d_v is None) and self.d_model % self.h:
+            raise ValueError(
+                f"d_model {self.d_model} is not divisible by h {self.h}: change one of them, or "
+                "give --d-k and --d-v"
+            )
+        d_k = self.d_model // self.h if self.d_k is None else self.d_k
+        d_v = self.d_model // self.h if self.d_v is None else self.d_v
+        if min(d_k, d_v) < 1:
+            raise ValueError(f"d_k {d_k} and d_v {d_v} must be at least 1")
+        return d_k, d_v
+
+
+class Stack:
+    """What encoder and decoder share: embedding + positions, then dropout (§3.4, §3.5, §5.4)."""
+
+    embedding: ScaledEmbedding
+    positions: SinusoidalPositions
+    dropout: float
+    training: bool
+
+    def embed(self, tokens: Tensor, only_last: bool = False) -> Tensor:
+        """(batch, n) tokens to (batch, n, d_model), or (batch, 1, d_model) of the last one."""
+        positions = positions_of(tokens, self.embedding.padding)
+        length = tokens.size(1)
+        if only_last:
+            tokens, positions = tokens[:, -1:], positions[:, -1:]
+        x = self.embedding(tokens)
+        x = x + self.positions(positions, length).to(x.dtype)
+        return dropout(x, self.dropout, self.training)
+
+
+class Encoder(Stack, FairseqEncoder):
+    """§3.1: a stack of N layers; no norm after the last one."""
+
+    def __init__(self, cfg: TransformerConfig, dictionary, embedding: ScaledEmbedding) -> None:
+        super().__init__(dictionary)
+        self.embedding = embedding
+        self.positions = SinusoidalPositions(cfg.d_model)
+        self.dropout = cfg.dropout
+        self.layers = nn.ModuleList(
+            EncoderLayer(cfg.d_ff, cfg.dropout, _attention(cfg)) for _ in range(cfg.N)
+        )
+
+    def forward(self, src_tokens: Tensor, src_lengths: Tensor | None = None, **unused) -> dict:
+        """(batch, m) tokens to fairseq's dictionary, whose tensors are batch first.
+
+        "encoder_out": [(batch, m, d_model)]; "encoder_padding_mask": [(batch, m)], True at
+        padding, or [] where there is none.
+        """
+        padding = src_tokens.eq(self.embedding.padding)
+        padded = bool(padding.any())
+        mask = ~padding[:, None, None] if padded else None
+        x = self.embed(src_tokens)
+        for layer in self.layers:
+            x = layer(x, mask)
+        return {"encoder_out": [x], "encoder_padding_mask": [padding] if padded else []}
+
+    def reorder_encoder_out(self, encoder_out: dict, new_order: Tensor) -> dict:
+        """Select sentences (rows) of an encoder output."""
+        return {
+            name: [tensor.index_select(0, new_order) for tensor in tensors]
+            for name, tensors in encoder_out.items()
+        }
+
+
+class Decoder(Stack, FairseqIncrementalDecoder):
+    """§3.1: a stack of N layers, and the projection to the vocabulary (§3.4)."""
+
+    def __init__(
+        self, cfg: TransformerConfig, dictionary, embedding: ScaledEmbedding, left_pad: bool
+    ) -> None:
+        super().__init__(dictionary)
+        self.embedding = embedding
+        self.positions = SinusoidalPositions(cfg.d_model)
+        self.dropout = cfg.dropout
+        self.left_pad = left_pad
+        self.layers = nn.ModuleList(
+            DecoderLayer(cfg.d_ff, cfg.dropout, _attention(cfg)) for _ in range(cfg.N)
+        )
+
+    def forward(
+        self,
+        prev_output_tokens: Tensor,
+        encoder_out: dict,
+        incremental_state: dict | None = None,
+        features_only: bool = False,
+        **unused,
+    ) -> tuple[Tensor, dict]:
+        """(batch, n) tokens, shifted right, to (batch, n, V) scores before the softmax.
+
+        With an incremental_state only the last position is computed, (batch, 1, V), from the
+        state of the earlier ones. features_only gives (batch, n, d_model) instead.
+        "attn" in the dictionary holds the last layer's encoder-decoder attention (batch, n, m),
+        the mean over the heads, where the model is not training.
+        """
+        memory, padding = encoder_out["encoder_out"][0], encoder_out["encoder_padding_mask"]
+        memory_mask = ~padding[0][:, None, None] if padding else None
+        decoding = incremental_state is not None
+        mask = self._mask(prev_output_tokens) if self.left_pad and not decoding else None
+        caches = self._caches(incremental_state) if incremental_state is not None else None
+        x = self.embed(prev_output_tokens, only_last=decoding)
+        weights = None
+        for i, layer in enumerate(self.layers):
+            x, weights = layer(
+                x,
+                memory,
+                mask,
+                memory_mask,
+                caches=caches[i] if caches is not None else None,
+                need_weights=not self.training and i == len(self.layers) - 1,
+            )
+        attn = [weights.mean(dim=1) if weights is not None else None]
+        return (x if features_only else self.output_layer(x)), {"attn": attn}
+
+    def output_layer(self, features: Tensor) -> Tensor:
+        """§3.4: (…, d_model) to (…, V), with the embedding's matrix and no bias."""
+        return F.linear(features, self.embedding.weight)
+
+    def _mask(self, tokens: Tensor) -> Tensor:
+        """Causal, without the padding on the left; padding sees itself, so that no row is empty."""
+        n = tokens.size(1)
+        causal = torch.ones(n, n, dtype=torch.bool, device=tokens.device).tril()
+        itself = torch.eye(n, dtype=torch.bool, device=tokens.device)
+        return causal & tokens.ne(self.embedding.padding)[:, None, None] | itself
+
+    def _caches(self, incremental_state: dict) -> list:
+        if "aiayn" not in incremental_state:
+            incremental_state["aiayn"] = [({}, {}) for _ in self.layers]
+        return incremental_state["aiayn"]
+
+    def reorder_incremental_state(self, incremental_state: dict, new_order: Tensor) -> None:
+        """Select hypotheses (rows) of every layer's keys and values."""
+        for caches in self._caches(incremental_state):
+            for cache in caches:
+                for name, tensor in cache.items():
+                    cache[name] = tensor.index_select(0, new_order)
+
+
+def _attention(cfg: TransformerConfig) -> dict:
+    d_k, d_v = TransformerConfig.head_widths(cfg)
+    return dict(d_model=cfg.d_model, h=cfg.h, d_k=d_k, d_v=d_v, dropout=cfg.attention_dropout)
+
+
+@register_model("aiayn_transformer", dataclass=TransformerConfig)
+class Transformer(FairseqEncoderDecoderModel):
+    """The Transformer of the paper, with one matrix for both embeddings and the projection."""
+
+    @classmethod
+    def build_model(cls, cfg: TransformerConfig, task) -> "Transformer":
+        """Raises ValueError for settings or dictionaries that the model cannot have."""
+        source, target = task.source_dictionary, task.target_dictionary
+        if source != target:
+            raise ValueError(
+                "source and target dictionaries differ, and one matrix embeds both (§3.4): "
+                "prepare the data with a joined dictionary"
+            )
+        embedding = ScaledEmbedding(len(source), cfg.d_model, source.pad())
+        left_pad = getattr(task.cfg, "left_pad_target", False)
+        return cls(
+            Encoder(cfg, source, embedding), Decoder(cfg, target, embedding, left_pad)
+        )
+
+    @property
+    def projection(self) -> Tensor:
+        """The pre-softmax matrix (V, d_model)."""
+        return self.decoder.embedding.weight
+
+    def output_layer(self, features: Tensor) -> Tensor:
+        """As Decoder.output_layer."""
+        return self.decoder.output_layer(features)
+
+    def forward(
+        self,
+        src_tokens: Tensor,
+        src_lengths: Tensor | None,
+        prev_output_tokens: Tensor,
+        features_only: bool = False,
+        **unused,
+    ) -> tuple[Tensor, dict]:
+        """As Decoder.forward, for a batch of source and shifted target tokens."""
+        memory = self.encoder(src_tokens, src_lengths)
+        return self.decoder(prev_output_tokens, memory, features_only=features_only)
+
+
+for _name in ARCHITECTURES:
+    # The settings come as the command line's defaults (recipe.py), so nothing is left to fill in.
+    register_model_architecture("aiayn_transformer", _name)(lambda args: None)

@@ -1,0 +1,27 @@
+# What the recipes share. A recipe sets RUN, its directory, and sources this file.
+# shellcheck shell=bash
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+bash examples/setup.sh
+export PATH=$PWD/.venv/bin:$PATH
+
+mkdir -p "$RUN"
+
+step() { printf '\n=== %s (after %d min %02d s)\n' "$*" $((SECONDS / 60)) $((SECONDS % 60)); }
+
+# train ARGUMENTS: trains on $RUN/data; started again, it goes on at the last checkpoint.
+train() {
+  fairseq-train "$RUN/data" --user-dir aiayn_plugin --save-dir "$RUN/checkpoints" "$@" \
+    2> >(grep -v --line-buffered Warning >&2) | tee -a "$RUN/train.log"
+}
+
+# translate_and_score N: translates the test set with the mean of the last N checkpoints.
+translate_and_score() {
+  step "average the last $1 checkpoints"
+  aiayn average --inputs "$RUN/checkpoints" --num-update-checkpoints "$1" --output "$RUN/model.pt"
+  step "translate the test set"
+  fairseq-generate "$RUN/data" --user-dir aiayn_plugin --path "$RUN/model.pt" --gen-subset test \
+    --beam 4 --lenpen 0.6 --batch-size 64 2>>"$RUN/generate.err" >"$RUN/generate.log" ||
+    { tail -n 5 "$RUN/generate.err" >&2; return 1; }
+  step "score"
+  aiayn score "$RUN/generate.log" --data "$RUN/data" --output "$RUN/translation.txt" --examples 4
+}
