@@ -14,10 +14,10 @@ def dropout(x: Tensor, p: float, training: bool = True) -> Tensor:
     matrix products of a small model; here one draw of 64 bits serves four elements, so that p is
     rounded to a multiple of 2^-16.
     """
-    if x.device.type != "cpu" or not training or p == 0:
-        return F.dropout(x, p, training)
     dropped = round(p * LEVELS)
+    if x.device.type != "cpu" or not training or dropped in (0, LEVELS):
+        return F.dropout(x, p, training)
     draws = torch.empty((x.numel() + 3) // 4, dtype=torch.int64).random_(-(2**63), None)
     level = draws.view(torch.int16)[: x.numel()].view(x.shape)  # uniform from −LEVELS/2
     kept = (level >= dropped - LEVELS // 2).to(x.dtype)
-    return x * kept.mul_(LEVELS / max(LEVELS - dropped, 1))
+    return x * kept.mul_(LEVELS / (LEVELS - dropped))

@@ -3,6 +3,9 @@
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 bash examples/setup.sh
 export PATH=$PWD/.venv/bin:$PATH
+# Threads that wait asleep: with small matrices the others would spend more time spinning than
+# computing, above all where another process wants a core.
+export OMP_WAIT_POLICY=${OMP_WAIT_POLICY:-PASSIVE}
 
 mkdir -p "$RUN"
 

@@ -50,12 +50,12 @@ fetch
 
 step "prepare"
 python preprocess/prepare.py -s en -t de --trainpref "$RUN/raw/train" --validpref "$RUN/raw/valid" \
-  --testpref "$RUN/raw/test" --destdir "$RUN/data" --merges 8000
+  --testpref "$RUN/raw/test" --destdir "$RUN/data" --merges 4000
 
-step "train (about 45 minutes on two cores)"
+step "train (about 40 minutes on two cores)"
 train --arch aiayn_tiny --N 4 --d-ff 256 --dropout 0.3 \
   --lr-scheduler inverse_sqrt --lr 0.005 --warmup-updates 2000 \
-  --max-tokens 4096 --update-freq 1 --max-update 5000 --save-interval-updates 250 \
+  --max-tokens 4096 --update-freq 1 --max-update 4200 --save-interval-updates 200 \
   --validate-interval 10 --log-format simple --log-interval 100
 
 translate_and_score 5

@@ -17,6 +17,7 @@ unset PIP_TARGET PIP_PREFIX PYTHONHOME
 temporary=$(mktemp -d)
 pulse=
 trap 'rm -rf "$temporary"; [ -z "$pulse" ] || kill "$pulse" 2>/dev/null || true' EXIT
+trap 'exit 130' INT TERM # pip handles an interrupt itself, so bash alone would go on
 
 usable='import sys, venv, ensurepip; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 13))'
 has_torch='
@@ -41,7 +42,7 @@ logged() {
   done &
   pulse=$!
   "$@" >>"$log" 2>&1 </dev/null || status=$?
-  kill "$pulse"
+  kill "$pulse" 2>/dev/null || true
   wait "$pulse" 2>/dev/null || true # or bash would report it as terminated
   pulse=
   return "$status"
@@ -159,14 +160,18 @@ install_everything() {
   torch=$(torch_version)
   echo "torch==$torch" >"$temporary/torch.txt"
 
-  say "installing fairseq and the plugin with torch $torch (compiling fairseq takes 3 minutes)"
+  say "installing fairseq and the plugin with torch $torch (compiling fairseq takes minutes)"
   # A newer pip refuses the metadata of the omegaconf that fairseq 0.12.2 needs.
   logged pip install --constraint "$temporary/torch.txt" setuptools wheel numpy cython \
     'pip<24.1; python_version < "3.11"' || failed "cannot install what builds fairseq"
+  # fairseq-fixed is built without isolation, or pip would fetch another torch to build it with.
+  # fairseq 0.12.2 is built in isolation: its sources lack what it compiles when it sees a torch.
+  logged pip install --no-deps --ignore-installed 'fairseq; python_version < "3.11"' ||
+    failed "cannot install fairseq"
   logged install_plugin --constraint "$temporary/torch.txt" || failed "cannot install fairseq"
   own=$(borrowed)
   if [ -n "$own" ]; then
-    # shellcheck disable=SC2086 # one word for each package
+    # shellcheck disable=SC2086 # each package is a word of its own
     logged pip install --no-deps --ignore-installed --no-build-isolation $own ||
       failed "cannot install $own"
   fi

@@ -1,0 +1,34 @@
+"""The distribution aiayn-plugin: "Attention Is All You Need" as a fairseq --user-dir plugin."""
+
+from pathlib import Path
+
+from setuptools import find_packages, setup
+
+setup(
+    name="aiayn-plugin",
+    version="0.1.0",
+    description='"Attention Is All You Need" (Vaswani et al., 2017) as a fairseq plugin',
+    long_description=Path(__file__).with_name("README.md").read_text(encoding="utf-8"),
+    long_description_content_type="text/markdown",
+    license="MIT",
+    python_requires=">=3.10,<3.14",
+    packages=find_packages(include=["aiayn_plugin*"]),
+    package_data={"aiayn_plugin": ["**/*.yaml", "py.typed"]},
+    entry_points={"console_scripts": ["aiayn = aiayn_plugin.cli:main"]},
+    install_requires=[
+        # The last release of fairseq cannot be imported on Python 3.11 and later; fairseq-fixed
+        # is fairseq's last main, mended for these, under the same import name and commands.
+        'fairseq==0.12.2; python_version < "3.11"',
+        'fairseq-fixed==0.12.3.1; python_version >= "3.11"',
+        "torch>=2.1",
+        "sacremoses",
+        "subword-nmt",
+        "sacrebleu>=2.0",
+    ],
+    extras_require={
+        "test": ["pytest>=7", "ruff", "mypy", "hypothesis"],
+        "corpus": ["Babel", "num2words"],
+        "plot": ["matplotlib"],
+        "export": ["ctranslate2"],
+    },
+)

@@ -1,0 +1,103 @@
+"""The set-up script, run for real: its errors in copies of the tree, its second run in place."""
+
+import os
+import shutil
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+VERSION = f"{sys.version_info.major}.{sys.version_info.minor}"
+# The Python below the virtual environment: it has no torch that the script would look at.
+PYTHON = Path(sys.base_prefix) / "bin" / f"python{VERSION}"
+NO_NETWORK = {
+    "PIP_CONFIG_FILE": os.devnull,
+    "PIP_INDEX_URL": "http://127.0.0.1:9/simple",
+    "PIP_EXTRA_INDEX_URL": "",
+    "PIP_FIND_LINKS": "",
+    "PIP_NO_INDEX": "0",
+    "NO_PROXY": "127.0.0.1",
+}
+
+
+@pytest.fixture
+def copy(repo, tmp_path):
+    """A copy of what the set-up reads, without a .venv."""
+    for name in ("setup.py", "pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(repo / name, tmp_path)
+    for name in ("aiayn_plugin", "examples"):
+        shutil.copytree(repo / name, tmp_path / name)
+    return tmp_path
+
+
+def fake_python(path: Path, version: tuple[int, int, int]) -> Path:
+    """A Python that claims another version."""
+    pretend = f'import sys; sys.version_info = {version} + ("final", 0); exec(sys.argv[2])'
+    path.write_text(f"#!/bin/sh\nexec {PYTHON} -c '{pretend}' \"$@\"\n")
+    path.chmod(0o755)
+    return path
+
+
+def check_error(result, *parts: str) -> None:
+    """One line says what is wrong, and the script fails."""
+    assert result.returncode == 1, result.stdout + result.stderr
+    (line,) = result.stderr.splitlines()
+    assert line.startswith("setup.sh: error: ")
+    for part in parts:
+        assert part in line
+
+
+@pytest.mark.parametrize(
+    ("version", "verdict"),
+    [((3, 9, 2), "too old"), ((2, 7, 18), "too old"), ((3, 14, 0), "too new")],
+)
+def test_python_out_of_range(copy, run, version, verdict):
+    python = fake_python(copy / "python3.x", version)
+    result = run("bash", "examples/setup.sh", cwd=copy, env={"PYTHON": str(python)})
+    check_error(result, ".".join(map(str, version)), str(python), verdict, "3.10 to 3.13")
+    assert not (copy / ".venv").exists()
+
+
+def test_no_python(copy, run):
+    result = run("bash", "examples/setup.sh", cwd=copy, env={"PYTHON": "no-such-python"})
+    check_error(result, "no-such-python")
+
+
+@pytest.mark.skipif(VERSION == "3.12", reason="Python 3.12 has a ready-made fairseq")
+def test_no_compiler(copy, run):
+    tools = copy / "tools"
+    tools.mkdir()
+    for tool in "bash cat cp cut dirname flock mktemp rm sleep tail uname".split():
+        if found := shutil.which(tool):
+            (tools / tool).symlink_to(found)
+    env = {"PYTHON": str(PYTHON), "PATH": str(tools), "CXX": ""}
+    result = run(tools / "bash", "examples/setup.sh", cwd=copy, env=env)
+    check_error(result, "C++ compiler", "g++")
+    assert not (copy / ".venv").exists()
+
+
+def test_no_network(copy, run):
+    env = {**NO_NETWORK, "PYTHON": str(PYTHON)}
+    result = run("bash", "examples/setup.sh", cwd=copy, env=env)
+    check_error(result, "cannot reach", "network")
+
+
+def test_second_run_is_quick_and_needs_no_network(repo, run):
+    if not (repo / ".venv/bin/fairseq-train").exists():
+        pytest.skip("needs the .venv that examples/setup.sh makes")
+    # Without its note of the state, the script has pip look at everything and renew the plugin.
+    (repo / ".venv/state").unlink(missing_ok=True)
+    for limit in (60, 10):  # 8 s and 0.5 s on an idle machine
+        began = time.monotonic()
+        result = run("bash", "examples/setup.sh", cwd=repo, env=NO_NETWORK)
+        assert result.returncode == 0, result.stdout + result.stderr
+        assert "ready" in result.stdout
+        assert time.monotonic() - began < limit
+    assert not (repo / "build").exists()
+
+
+def test_user_dir_works_from_any_directory(run, tmp_path):
+    # fairseq's help does not list the architectures, its error does.
+    result = run("fairseq-train", "--user-dir", "aiayn_plugin", "x", "--arch", "?", cwd=tmp_path)
+    assert "aiayn_base" in result.stderr.splitlines()[-1]

@@ -1,0 +1,98 @@
+"""§3.2 against the formula, one query, one head at a time."""
+
+import math
+
+import pytest
+import torch
+
+from aiayn_plugin.attention import MultiHeadAttention, scaled_dot_product_attention
+
+
+def one_query(q, keys, values, allowed):
+    """Equation (1) for a single query, in plain Python."""
+    scores = [
+        sum(a * b for a, b in zip(q, k, strict=True)) / math.sqrt(len(q)) if ok else -math.inf
+        for k, ok in zip(keys, allowed, strict=True)
+    ]
+    powers = [math.exp(s - max(scores)) for s in scores]
+    return [
+        sum(p * v[i] for p, v in zip(powers, values, strict=True)) / sum(powers)
+        for i in range(len(values[0]))
+    ]
+
+
+def attend_by_loops(module, x, memory, mask):
+    """Multi-head attention, one sentence, one head and one position at a time."""
+    result = torch.empty(x.size(0), x.size(1), module.h * module.d_v, dtype=x.dtype)
+    for b in range(x.size(0)):
+        q, k, v = module.W_Q(x[b]), module.W_K(memory[b]), module.W_V(memory[b])
+        for head in range(module.h):
+            keys = slice(head * module.d_k, (head + 1) * module.d_k)
+            out = slice(head * module.d_v, (head + 1) * module.d_v)
+            for n in range(x.size(1)):
+                result[b, n, out] = torch.tensor(
+                    one_query(
+                        q[n, keys].tolist(), k[:, keys].tolist(), v[:, out].tolist(), mask[b][n]
+                    ),
+                    dtype=x.dtype,
+                )
+    return module.W_O(result)
+
+
+@pytest.mark.parametrize("d_k, d_v", [(3, 3), (2, 5)])
+@pytest.mark.parametrize("need_weights", [False, True])
+def test_equals_the_formula(d_k, d_v, need_weights):
+    torch.manual_seed(1)
+    module = MultiHeadAttention(d_model=6, h=2, d_k=d_k, d_v=d_v).double()
+    x, memory = torch.randn(2, 4, 6).double(), torch.randn(2, 5, 6).double()
+    seen = [5, 3]  # the second sentence has two paddings at its end
+    mask = torch.arange(5)[None] < torch.tensor(seen)[:, None]
+    ours, weights = module(x, memory, mask[:, None, None], need_weights=need_weights)
+    slow = attend_by_loops(module, x, memory, [[row.tolist()] * 4 for row in mask])
+    torch.testing.assert_close(ours, slow, rtol=0, atol=1e-12)
+    if need_weights:
+        assert weights.shape == (2, 2, 4, 5)
+        torch.testing.assert_close(weights.sum(-1), torch.ones(2, 2, 4).double())
+        assert weights[1, :, :, 3:].eq(0).all()
+
+
+@pytest.mark.parametrize("need_weights", [False, True])
+def test_causal_attention_equals_the_formula(need_weights):
+    torch.manual_seed(1)
+    module = MultiHeadAttention(d_model=6, h=3, d_k=2, d_v=2).double()
+    x = torch.randn(1, 5, 6).double()
+    ours, _ = module(x, causal=True, need_weights=need_weights)
+    slow = attend_by_loops(module, x, x, [[[j <= i for j in range(5)] for i in range(5)]])
+    torch.testing.assert_close(ours, slow, rtol=0, atol=1e-12)
+
+
+def test_one_position_at_a_time_equals_all_at_once():
+    torch.manual_seed(1)
+    module = MultiHeadAttention(d_model=8, h=2, d_k=4, d_v=4).double()
+    x, memory = torch.randn(3, 6, 8).double(), torch.randn(3, 4, 8).double()
+    own, other = {}, {}
+    steps = [
+        (module(x[:, i : i + 1], cache=own)[0], module(x[:, i : i + 1], memory, cache=other)[0])
+        for i in range(6)
+    ]
+    whole = module(x, causal=True)[0], module(x, memory)[0]
+    for at_once, one_by_one in zip(whole, zip(*steps, strict=True), strict=True):
+        torch.testing.assert_close(torch.cat(one_by_one, dim=1), at_once, rtol=0, atol=1e-12)
+
+
+def test_gradients():
+    torch.manual_seed(1)
+    inputs = [torch.randn(2, 3, 4, dtype=torch.float64, requires_grad=True) for _ in range(3)]
+    mask = torch.ones(3, 3, dtype=torch.bool).tril()
+    assert torch.autograd.gradcheck(
+        lambda q, k, v: scaled_dot_product_attention(q, k, v, mask), inputs
+    )
+
+
+def test_dropout_acts_on_the_weights_in_training_only():
+    torch.manual_seed(1)
+    module = MultiHeadAttention(d_model=8, h=2, d_k=4, d_v=4, dropout=0.5)
+    x = torch.randn(1, 6, 8)
+    assert not torch.equal(module(x)[0], module(x)[0])
+    module.eval()
+    assert torch.equal(module(x)[0], module(x)[0])

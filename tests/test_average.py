@@ -1,0 +1,83 @@
+"""§6.1 averaging, on hand-made checkpoints."""
+
+import pytest
+import torch
+
+from aiayn_plugin.cli import main
+from aiayn_plugin.cli.average import average
+
+
+def checkpoint(path, values, name="w", dtype=torch.float32, **more):
+    weights = {name: torch.tensor(values, dtype=dtype), "n": torch.tensor(3), **more}
+    torch.save({"model": weights, "cfg": {"a": 1}, "last_optimizer_state": {"big": 1}}, path)
+    return path
+
+
+def test_the_mean_in_float32(tmp_path):
+    paths = [
+        checkpoint(tmp_path / f"{x}.pt", [1.0, x], dtype=torch.float16)
+        for x in (2048.0, 2050.0, 2054.0)
+    ]
+    state = average(paths)
+    assert state["model"]["w"].dtype == torch.float32
+    assert state["model"]["w"].tolist() == pytest.approx([1.0, 6152 / 3], rel=1e-7)
+    assert state["model"]["n"].item() == 3
+    assert state["cfg"] == {"a": 1} and state["last_optimizer_state"] is None
+
+
+def test_the_last_checkpoints_by_number_of_updates(tmp_path):
+    for epoch, updates in ((1, 90), (1, 100), (2, 1000), (2, 200)):
+        checkpoint(tmp_path / f"checkpoint_{epoch}_{updates}.pt", [float(updates)])
+    checkpoint(tmp_path / "checkpoint_last.pt", [7.0])
+    checkpoint(tmp_path / "checkpoint3.pt", [8.0])
+    out = tmp_path / "new" / "mean.pt"
+
+    def mean(*options):
+        main(["average", "--inputs", str(tmp_path), "--output", str(out), *options])
+        return torch.load(out, weights_only=True)["model"]["w"].item()
+
+    assert mean("--num-update-checkpoints", "2") == 600.0
+    bounded = ("--num-update-checkpoints", "2", "--checkpoint-upper-bound", "200")
+    assert mean(*bounded) == 150.0
+    assert mean("--num-epoch-checkpoints", "1") == 8.0
+    assert [p.name for p in out.parent.iterdir()] == ["mean.pt"], "something half-made is left"
+
+
+class Hostile:
+    def __reduce__(self):
+        return print, ("this must not run",)
+
+
+def test_bad_input_gives_one_line(tmp_path, capsys):
+    good = checkpoint(tmp_path / "good.pt", [1.0, 2.0])
+    checkpoint(tmp_path / "shape.pt", [1.0])
+    checkpoint(tmp_path / "names.pt", [1.0, 2.0], name="v")
+    checkpoint(tmp_path / "numbers.pt", [1.0, 2.0], n=torch.tensor(4))
+    (tmp_path / "text.pt").write_text("no checkpoint")
+    (tmp_path / "short.pt").write_bytes(good.read_bytes()[:300])
+    torch.save({"model": Hostile()}, tmp_path / "hostile.pt")
+    torch.save([1], tmp_path / "list.pt")
+    out = tmp_path / "out.pt"
+    cases = {
+        "shape.pt": "w is (1,), not (2,)",
+        "names.pt": "is not in both",
+        "numbers.pt": "differ in n",
+        "text.pt": "text.pt is no checkpoint that can be loaded safely",
+        "short.pt": "short.pt is no checkpoint that can be loaded safely",
+        "hostile.pt": "hostile.pt is no checkpoint that can be loaded safely",
+        "list.pt": "list.pt is no fairseq checkpoint",
+        "absent.pt": "No such file",
+    }
+    for name, message in cases.items():
+        with pytest.raises(SystemExit) as stop:
+            main(["average", "--inputs", str(good), str(tmp_path / name), "--output", str(out)])
+        assert message in str(stop.value) and "\n" not in str(stop.value)
+        assert not out.exists()
+    for options, message in (
+        (["--num-update-checkpoints", "3"], "holds 0 checkpoints of updates, not 3"),
+        (["--num-update-checkpoints", "0"], "cannot average 0"),
+        (["--checkpoint-upper-bound", "3"], "needs --num-update-checkpoints"),
+    ):
+        with pytest.raises(SystemExit, match=message):
+            main(["average", "--inputs", str(tmp_path), "--output", str(out), *options])
+    assert "this must not run" not in capsys.readouterr().out

@@ -1,0 +1,77 @@
+"""§5.4 label smoothing against the cross-entropy of the smoothed distribution."""
+
+import math
+
+import pytest
+import torch
+
+import aiayn_plugin.loss
+from aiayn_plugin.loss import label_smoothed_nll, projected_loss
+
+PAD = 1
+
+
+def by_definition(scores: list[float], right: int, epsilon: float) -> tuple[float, float]:
+    """−Σ q_k log p_k with ε/(V−1) on each wrong class, and −log p of the right one."""
+    z = sum(math.exp(s) for s in scores)
+    log_p = [s - math.log(z) for s in scores]
+    q = [1 - epsilon if k == right else epsilon / (len(scores) - 1) for k in range(len(scores))]
+    return -sum(a * b for a, b in zip(q, log_p, strict=True)), -log_p[right]
+
+
+def example():
+    torch.manual_seed(1)
+    x = torch.randn(3, 5, 6, dtype=torch.float64, requires_grad=True)
+    weight = torch.randn(11, 6, dtype=torch.float64, requires_grad=True)
+    target = torch.randint(2, 11, (3, 5))
+    target[1, 3:] = PAD
+    return x, weight, target
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 0.1, 0.2])
+def test_equals_the_definition(epsilon):
+    x, weight, target = example()
+    logits, flat = (x @ weight.t()).flatten(0, 1), target.flatten()
+    pairs = [by_definition(row, t, epsilon) for row, t in
+             zip(logits.tolist(), flat.tolist(), strict=True)]
+    loss, nll = label_smoothed_nll(logits, flat, epsilon)
+    assert loss.tolist() == pytest.approx([a for a, _ in pairs], abs=1e-12)
+    assert nll.tolist() == pytest.approx([b for _, b in pairs], abs=1e-12)
+    real = [pair for pair, t in zip(pairs, flat.tolist(), strict=True) if t != PAD]
+    loss, nll = projected_loss(x, weight, target, epsilon, PAD)
+    assert loss.item() == pytest.approx(sum(a for a, _ in real), abs=1e-10)
+    assert nll.item() == pytest.approx(sum(b for _, b in real), abs=1e-10)
+
+
+@pytest.mark.parametrize("piece", [11, 40, 10**6])
+def test_gradients_in_pieces(monkeypatch, piece):
+    monkeypatch.setitem(aiayn_plugin.loss.PIECE, "cpu", piece)
+    x, weight, target = example()
+    assert torch.autograd.gradcheck(
+        lambda x, w: projected_loss(x, w, target, 0.1, PAD)[0], (x, weight)
+    )
+
+
+def test_padding_gets_no_gradient():
+    x, weight, target = example()
+    projected_loss(x, weight, target, 0.1, PAD)[0].backward()
+    assert x.grad[1, 3:].eq(0).all() and x.grad[1, :3].ne(0).any()
+
+
+def test_equals_torchs_smoothing_with_epsilon_rescaled():
+    x, weight, target = example()
+    logits = (x @ weight.t()).flatten(0, 1)
+    theirs = torch.nn.functional.cross_entropy(
+        logits, target.flatten(), ignore_index=PAD, reduction="sum", label_smoothing=0.1 * 11 / 10
+    )
+    torch.testing.assert_close(projected_loss(x, weight, target, 0.1, PAD)[0], theirs)
+
+
+def test_the_loss_is_smallest_at_the_smoothed_distribution():
+    """At p = q the gradient vanishes: the right class has 1 − ε, each other ε/(V−1)."""
+    epsilon, vocabulary = 0.1, 7
+    logits = torch.full((1, vocabulary), math.log(epsilon / (vocabulary - 1)), dtype=torch.float64)
+    logits[0, 3] = math.log(1 - epsilon)
+    logits.requires_grad_()
+    label_smoothed_nll(logits, torch.tensor([3]), epsilon)[0].sum().backward()
+    assert logits.grad.abs().max() < 1e-12

@@ -1,0 +1,61 @@
+"""§3.5 and §3.4 against the formulas."""
+
+import math
+
+import pytest
+import torch
+
+from aiayn_plugin.embedding import ScaledEmbedding
+from aiayn_plugin.positions import SinusoidalPositions, positions_of, sinusoids
+
+
+def test_sinusoids_equal_the_formula():
+    d_model = 10
+    table = sinusoids(50, d_model)
+    for pos in (0, 1, 7, 49):
+        for i in range(d_model // 2):
+            angle = pos / 10000 ** (2 * i / d_model)
+            assert table[pos, 2 * i].item() == pytest.approx(math.sin(angle), abs=1e-12)
+            assert table[pos, 2 * i + 1].item() == pytest.approx(math.cos(angle), abs=1e-12)
+
+
+def test_an_offset_is_a_rotation_of_each_pair():
+    """The paper's reason: PE(pos + k) is a linear function of PE(pos), the same for every pos."""
+    k, table = 5, sinusoids(40, 8)
+    for i in range(4):
+        angle = k / 10000 ** (2 * i / 8)
+        turn = torch.tensor(
+            [[math.cos(angle), math.sin(angle)], [-math.sin(angle), math.cos(angle)]],
+            dtype=torch.float64,
+        )
+        pairs = table[:, 2 * i : 2 * i + 2]
+        torch.testing.assert_close(pairs[k:], pairs[:-k] @ turn.T, rtol=0, atol=1e-12)
+
+
+def test_an_odd_d_model_is_refused():
+    with pytest.raises(ValueError, match="even d_model"):
+        sinusoids(3, 7)
+
+
+def test_the_table_grows_with_the_input():
+    module = SinusoidalPositions(6)
+    far = module(torch.tensor([[0, 599, 2999]]), 3000)
+    expected = sinusoids(3000, 6)[[0, 599, 2999]].float()
+    torch.testing.assert_close(far[0], expected, rtol=0, atol=0)
+
+
+def test_positions_start_at_zero_at_the_first_token_on_either_side():
+    pad = 1
+    tokens = torch.tensor([[pad, pad, 5, 6, 2], [5, 6, 2, pad, pad]])
+    positions = positions_of(tokens, pad)
+    assert positions[0, 2:].tolist() == [0, 1, 2]
+    assert positions[1, :3].tolist() == [0, 1, 2]
+
+
+def test_embeddings_are_scaled_and_padding_is_zero():
+    torch.manual_seed(1)
+    embedding = ScaledEmbedding(5000, 64, padding_idx=1)
+    tokens = torch.tensor([[7, 1, 9]])
+    torch.testing.assert_close(embedding(tokens)[0, 0], 8 * embedding.weight[7])
+    assert embedding(tokens)[0, 1].eq(0).all()
+    assert embedding.weight.std().item() == pytest.approx(64**-0.5, rel=0.02)
