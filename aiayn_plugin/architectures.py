@@ -38,7 +38,7 @@ TINY: dict[str, Any] = {
     "d_model": 128,
     "d_ff": 512,
     "h": 4,
-    "warmup_updates": 400,
+    "warmup_updates": 1000,
     "tokens_per_update": 1_500,
     "max_update": 2_000,
     "save_interval_updates": 100,

@@ -6,6 +6,10 @@ export PATH=$PWD/.venv/bin:$PATH
 # Threads that wait asleep: with small matrices the others would spend more time spinning than
 # computing, above all where another process wants a core.
 export OMP_WAIT_POLICY=${OMP_WAIT_POLICY:-PASSIVE}
+# glibc keeps the memory of tensors, in huge pages, instead of asking the kernel for it again and
+# again: a fifth faster on a CPU.
+tunables=hugetlb=1:mmap_threshold=33554432:trim_threshold=8589934592:top_pad=268435456
+export GLIBC_TUNABLES=${GLIBC_TUNABLES:-glibc.malloc.${tunables//:/:glibc.malloc.}}
 
 mkdir -p "$RUN"
 

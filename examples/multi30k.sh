@@ -53,9 +53,8 @@ python preprocess/prepare.py -s en -t de --trainpref "$RUN/raw/train" --validpre
   --testpref "$RUN/raw/test" --destdir "$RUN/data" --merges 4000
 
 step "train (about 40 minutes on two cores)"
-train --arch aiayn_tiny --N 4 --d-ff 256 --dropout 0.3 \
-  --lr-scheduler inverse_sqrt --lr 0.005 --warmup-updates 2000 \
-  --max-tokens 4096 --update-freq 1 --max-update 4200 --save-interval-updates 200 \
-  --validate-interval 10 --log-format simple --log-interval 100
+train --arch aiayn_tiny --N 4 --d-ff 256 --dropout 0.3 --tokens-per-update 3400 \
+  --max-update 4000 --save-interval-updates 200 --validate-interval 10 \
+  --log-format simple --log-interval 100
 
 translate_and_score 5
