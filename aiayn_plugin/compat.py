@@ -1,16 +1,22 @@
 """Every mend of fairseq and torch, each with the reason and when it can go."""
 
 import argparse
+import logging
 import os
 import shutil
 from collections.abc import Callable
 
 import numpy as np
 import torch
-from fairseq import options
-from fairseq.file_io import PathManager
 
-from . import recipe
+# At every import of its tasks fairseq reports that tensorboardX is missing, which only
+# --tensorboard-logdir needs; there it says so again.
+logging.getLogger("fairseq.tasks.text_to_speech").setLevel(logging.WARNING)
+
+from fairseq import options  # noqa: E402
+from fairseq.file_io import PathManager  # noqa: E402
+
+from . import recipe  # noqa: E402
 
 
 def mend() -> None:

@@ -10,6 +10,8 @@ from fairseq.optim import FairseqOptimizer, register_optimizer
 from fairseq.optim.lr_scheduler import FairseqLRScheduler, register_lr_scheduler
 from omegaconf import II
 
+from .errors import fail
+
 
 def lrate(step: int, d_model: int, warmup_steps: int = 4000) -> float:
     """Equation (3): d_model^-½ · min(step^-½, step · warmup_steps^-1.5); step counts from 1."""
@@ -34,7 +36,7 @@ class AiaynInverseSqrt(FairseqLRScheduler):
     def __init__(self, cfg: InverseSqrtConfig, optimizer: FairseqOptimizer) -> None:
         super().__init__(cfg, optimizer)
         if cfg.warmup_updates < 1:
-            raise ValueError(f"--warmup-updates must be at least 1, not {cfg.warmup_updates}")
+            fail(f"--warmup-updates must be at least 1, not {cfg.warmup_updates}")
         self.step_update(0)
 
     def step_update(self, num_updates: int) -> float:

@@ -4,13 +4,13 @@ import argparse
 import ast
 import os
 import shutil
-import sys
 from collections.abc import Sequence
 from typing import Any
 
 from omegaconf import DictConfig
 
 from .architectures import ARCHITECTURES, settings
+from .errors import fail
 from .optimizer import lrate
 
 COMPONENTS = {
@@ -21,11 +21,6 @@ COMPONENTS = {
 #: Settings of the architectures that are options of these components; another component has an
 #: option of the same name, with its own default.
 OPTIONS_OF = {"label_smoothing": "criterion", "warmup_updates": "lr_scheduler"}
-
-
-def fail(message: str) -> None:
-    """End a command with one clear line and exit status 1."""
-    raise SystemExit(f"{os.path.basename(sys.argv[0])}: error: {message}")
 
 
 def typed_options(argv: Sequence[str] | None) -> dict[str, Any]:

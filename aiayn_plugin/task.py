@@ -14,6 +14,7 @@ from . import recipe
 from .architectures import ARCHITECTURES
 from .batching import Plan, plan
 from .compat import link_or_copy
+from .errors import fail
 
 logger = logging.getLogger(__name__)
 
@@ -49,7 +50,7 @@ class AiaynTranslation(TranslationTask):
         try:
             model = super().build_model(cfg, from_checkpoint)
         except ValueError as error:
-            recipe.fail(str(error))
+            fail(str(error))
         if not from_checkpoint:
             self.run = self.cfg._get_root()
             if cfg._name in ARCHITECTURES:

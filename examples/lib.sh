@@ -10,6 +10,8 @@ export OMP_WAIT_POLICY=${OMP_WAIT_POLICY:-PASSIVE}
 # again: a fifth faster on a CPU.
 tunables=hugetlb=1:mmap_threshold=33554432:trim_threshold=8589934592:top_pad=268435456
 export GLIBC_TUNABLES=${GLIBC_TUNABLES:-glibc.malloc.${tunables//:/:glibc.malloc.}}
+# fairseq is no longer kept up: Python and its libraries warn of much that is not ours to change.
+export PYTHONWARNINGS=${PYTHONWARNINGS:-ignore}
 
 mkdir -p "$RUN"
 
@@ -17,8 +19,8 @@ step() { printf '\n=== %s (after %d min %02d s)\n' "$*" $((SECONDS / 60)) $((SEC
 
 # train ARGUMENTS: trains on $RUN/data; started again, it goes on at the last checkpoint.
 train() {
-  fairseq-train "$RUN/data" --user-dir aiayn_plugin --save-dir "$RUN/checkpoints" "$@" \
-    2> >(grep -v --line-buffered Warning >&2) | tee -a "$RUN/train.log"
+  fairseq-train "$RUN/data" --user-dir aiayn_plugin --save-dir "$RUN/checkpoints" "$@" |
+    tee -a "$RUN/train.log"
 }
 
 # translate_and_score N: translates the test set with the mean of the last N checkpoints.
@@ -27,8 +29,7 @@ translate_and_score() {
   aiayn average --inputs "$RUN/checkpoints" --num-update-checkpoints "$1" --output "$RUN/model.pt"
   step "translate the test set"
   fairseq-generate "$RUN/data" --user-dir aiayn_plugin --path "$RUN/model.pt" --gen-subset test \
-    --beam 4 --lenpen 0.6 --batch-size 64 2>>"$RUN/generate.err" >"$RUN/generate.log" ||
-    { tail -n 5 "$RUN/generate.err" >&2; return 1; }
+    --beam 4 --lenpen 0.6 --batch-size 64 >"$RUN/generate.log"
   step "score"
   aiayn score "$RUN/generate.log" --data "$RUN/data" --output "$RUN/translation.txt" --examples 4
 }

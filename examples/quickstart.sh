@@ -10,7 +10,7 @@ RUN=${RUN:-runs/quickstart}
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 step "make the corpus"
-[ -d "$RUN/raw" ] || python preprocess/cldr.py --dest "$RUN/raw"
+python preprocess/cldr.py --dest "$RUN/raw"
 
 step "prepare"
 python preprocess/prepare.py -s en -t de --trainpref "$RUN/raw/train" --validpref "$RUN/raw/valid" \
@@ -23,8 +23,7 @@ translate_and_score 5
 
 cat <<END
 
-Done. Everything is in $RUN: the text, the data, the checkpoints and their mean, model.pt.
-Translate lines of your own, in the form that the model was trained on:
-  .venv/bin/aiayn --help
-  the recipes in examples/, and README.md, say how to go on with real text: examples/multi30k.sh
+Done. $RUN holds the text, the data, the checkpoints, their mean (model.pt) and translation.txt.
+To go on: bash examples/multi30k.sh trains on real sentences, and README.md says how the paper's
+own models are trained.
 END

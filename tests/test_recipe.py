@@ -8,6 +8,7 @@ from fairseq import options
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
 from aiayn_plugin import recipe
+from aiayn_plugin.errors import fail
 
 
 @pytest.fixture(autouse=True)
@@ -134,4 +135,4 @@ def test_the_disk_of_a_big_run():
 def test_an_error_names_the_command(monkeypatch):
     monkeypatch.setattr(sys, "argv", ["/somewhere/fairseq-train"])
     with pytest.raises(SystemExit, match="^fairseq-train: error: what"):
-        recipe.fail("what")
+        fail("what")

@@ -57,6 +57,13 @@ def test_update_k_is_taken_with_the_rate_of_k_also_after_a_restart(corpus, tmp_p
     assert rates_taken(made, epoch, 3) == pytest.approx([lrate(k, 32, 3) for k in (3, 4, 5)])
 
 
+def test_validation_loses_no_sentence(corpus, tmp_path, quiet):
+    """Batches of fairseq are multiples of 8, and what is left over is dropped: 1,014 mod 8 is 6."""
+    made, _ = trainer(corpus, tmp_path, "--required-batch-size-multiple", "8")
+    batches = made.get_valid_iterator("valid").next_epoch_itr(shuffle=False)
+    assert sum(batch["nsentences"] for batch in batches) == 1014
+
+
 def test_a_typed_schedule_and_smoothing_win(corpus, tmp_path, quiet):
     flags = ["--lr-scheduler", "fixed", "--lr", "0.001", "--label-smoothing", "0.2"]
     made, epoch = trainer(corpus, tmp_path, *flags)

@@ -1,0 +1,10 @@
+"""How a command ends where its input is bad."""
+
+import os
+import sys
+from typing import NoReturn
+
+
+def fail(message: str) -> NoReturn:
+    """End the command with one clear line on stderr and exit status 1."""
+    raise SystemExit(f"{os.path.basename(sys.argv[0])}: error: {message}")
