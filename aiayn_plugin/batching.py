@@ -53,10 +53,11 @@ def plan(
     sizes: (sentences, 2), the source and target length of each; max_tokens: what one device can
     hold. The fewest batches per update that fit are taken, each as small as the mean asks for.
     """
-    limit = int(sizes.max(initial=1))  # a batch holds at least its longest sentence
-    largest = _measure(cut(max_tokens), sizes, max_tokens, 1, devices)
+    batches = cut(max_tokens)
+    largest = _measure(batches, sizes, max_tokens, 1, devices)
+    longest = int(sizes[np.concatenate(batches)].max())  # a batch holds at least one sentence
     update_freq = max(1, ceil(tokens_per_update / largest.target_tokens - 0.02))
-    low, high, best = limit, max_tokens, None
+    low, high, best = longest, max_tokens, None
     while low <= high:
         middle = (low + high) // 2
         found = _measure(cut(middle), sizes, middle, update_freq, devices)

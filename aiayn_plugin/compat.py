@@ -4,16 +4,23 @@ import argparse
 import logging
 import os
 import shutil
+import sys
+from collections import defaultdict
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import torch
+from omegaconf import DictConfig, ListConfig
+from omegaconf.base import ContainerMetadata, Metadata
+from omegaconf.nodes import AnyNode
 
-# At every import of its tasks fairseq reports that tensorboardX is missing, which only
-# --tensorboard-logdir needs; there it says so again.
+# Where a command imports the plugin first, fairseq reports that tensorboardX is missing, which
+# only --tensorboard-logdir needs; there it says so again.
 logging.getLogger("fairseq.tasks.text_to_speech").setLevel(logging.WARNING)
 
 from fairseq import options  # noqa: E402
+from fairseq.distributed import utils as distributed_utils  # noqa: E402
 from fairseq.file_io import PathManager  # noqa: E402
 
 from . import recipe  # noqa: E402
@@ -26,19 +33,28 @@ def mend() -> None:
     PathManager.copy = staticmethod(link_or_copy)
 
 
+#: Plain data types: none of them runs anything when it is loaded.
+_BROADCAST = [
+    DictConfig, ListConfig, AnyNode, ContainerMetadata, Metadata, Any, dict, list, int, defaultdict,
+    distributed_utils._TensorPlaceholder,
+]
+
+
 def load_only_weights() -> None:
     """A checkpoint must not run code: keep torch's weights_only, and allow what fairseq stores.
 
     fairseq puts the command line (a Namespace) and, after --eval-bleu, numpy numbers into its
-    checkpoints, which torch ≥ 2.6 refuses. Can go when fairseq names these itself.
+    checkpoints, and a run of several processes that is resumed sends each other the configuration
+    and stand-ins for tensors; torch ≥ 2.6 refuses them all. Can go when fairseq names these itself.
     """
-    os.environ.setdefault("TORCH_FORCE_WEIGHTS_ONLY_LOAD", "1")  # torch < 2.6 has another default
+    if tuple(map(int, torch.__version__.split(".")[:2])) < (2, 6):  # has another default
+        os.environ.setdefault("TORCH_FORCE_WEIGHTS_ONLY_LOAD", "1")
     if hasattr(torch.serialization, "add_safe_globals"):  # torch ≥ 2.4
         numbers = [type(np.dtype(kind)) for kind in (np.int64, np.float64, np.float32)]
         core = getattr(np, "_core", None) or np.core
         rebuild = [core.multiarray._reconstruct, core.multiarray.scalar]
         torch.serialization.add_safe_globals(
-            [argparse.Namespace, np.ndarray, np.dtype, *rebuild, *numbers]
+            [argparse.Namespace, np.ndarray, np.dtype, *rebuild, *numbers, *_BROADCAST]
         )
 
 
@@ -64,7 +80,7 @@ def with_paper_defaults(parse: Callable) -> Callable:
         parsed = found[0] if isinstance(found, tuple) else found
         if getattr(parsed, "bf16", False):
             # fairseq takes every --bf16 for a TPU's, and would look for torch_xla
-            parsed.tpu = False
+            parsed.tpu = "--tpu" in (sys.argv if input_args is None else input_args)
         return found
 
     return parse_args_and_arch

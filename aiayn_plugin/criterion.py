@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass, field
 
-import torch
 from fairseq.criterions import register_criterion
 from fairseq.criterions.label_smoothed_cross_entropy import (
     LabelSmoothedCrossEntropyCriterion,
@@ -32,14 +31,10 @@ class AiaynLabelSmoothedCrossEntropy(LabelSmoothedCrossEntropyCriterion):
         whole = not reduce or self.report_accuracy or self.ignore_prefix_size > 0
         if whole or not hasattr(model, "projection"):
             return super().forward(model, sample, reduce)
-        features, extra = model(**sample["net_input"], features_only=True)
-        if features.dtype == torch.float16:  # its gradients have to be scaled before the loss's
-            scores = model.output_layer(features), extra
-            loss, nll = self.compute_loss(model, scores, sample)
-        else:
-            loss, nll = projected_loss(
-                features, model.projection, sample["target"], self.eps, self.padding_idx
-            )
+        features, _ = model(**sample["net_input"], features_only=True)
+        loss, nll = projected_loss(
+            features, model.projection, sample["target"], self.eps, self.padding_idx
+        )
         sample_size = sample["target"].size(0) if self.sentence_avg else sample["ntokens"]
         log = {
             "loss": loss.data,

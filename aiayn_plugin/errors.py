@@ -5,6 +5,10 @@ import sys
 from typing import NoReturn
 
 
+class SettingError(ValueError):
+    """A setting, or a combination of settings, that cannot be; the message says what to change."""
+
+
 def fail(message: str) -> NoReturn:
     """End the command with one clear line on stderr and exit status 1."""
     raise SystemExit(f"{os.path.basename(sys.argv[0])}: error: {message}")

@@ -29,10 +29,11 @@ class _ProjectedLoss(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx, x: Tensor, weight: Tensor, target: Tensor, epsilon: float):
+    def forward(
+        ctx, x: Tensor, weight: Tensor, target: Tensor, epsilon: float, with_gradient: bool
+    ):
         vocabulary = weight.size(0)
         rescaled = epsilon * vocabulary / (vocabulary - 1)
-        with_gradient = any(ctx.needs_input_grad[:2])
         exact = torch.float64 if x.dtype == torch.float64 else torch.float32
         totals = torch.zeros(2, dtype=exact, device=x.device)
         grad_x = torch.empty_like(x if with_gradient else x[:0])
@@ -63,7 +64,7 @@ class _ProjectedLoss(torch.autograd.Function):
     def backward(ctx, grad_loss: Tensor, _):
         grad_x, grad_weight = ctx.saved_tensors
         grad_weight = (grad_weight * grad_loss).to(grad_x.dtype)
-        return grad_x * grad_loss, grad_weight, None, None
+        return grad_x * grad_loss, grad_weight, None, None, None
 
 
 def projected_loss(
@@ -73,8 +74,12 @@ def projected_loss(
 
     x: (…, d_model), weight: (V, d_model), both of one dtype, target: (…); positions whose target
     is padding_idx count nothing. Returns the sums of the smoothed loss (with gradients to x and
-    weight) and of the plain negative log-likelihood (without), in nats. Not for float16, which
-    cannot hold small gradients that are not scaled yet.
+    weight) and of the plain negative log-likelihood (without), in nats.
     """
     keep = target.ne(padding_idx)
-    return _ProjectedLoss.apply(x[keep], weight, target[keep], epsilon)
+    x, target = x[keep], target[keep]
+    if x.dtype == torch.float16:  # cannot hold the small gradients before the loss is scaled up
+        loss, nll = label_smoothed_nll((x @ weight.t()).float(), target, epsilon)
+        return loss.sum(), nll.sum().detach()
+    with_gradient = torch.is_grad_enabled() and (x.requires_grad or weight.requires_grad)
+    return _ProjectedLoss.apply(x, weight, target, epsilon, with_gradient)

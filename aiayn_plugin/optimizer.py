@@ -10,11 +10,16 @@ from fairseq.optim import FairseqOptimizer, register_optimizer
 from fairseq.optim.lr_scheduler import FairseqLRScheduler, register_lr_scheduler
 from omegaconf import II
 
-from .errors import fail
+from .errors import SettingError
 
 
 def lrate(step: int, d_model: int, warmup_steps: int = 4000) -> float:
-    """Equation (3): d_model^-½ · min(step^-½, step · warmup_steps^-1.5); step counts from 1."""
+    """Equation (3): d_model^-½ · min(step^-½, step · warmup_steps^-1.5); step counts from 1.
+
+    Raises SettingError for a warm-up of less than one step.
+    """
+    if warmup_steps < 1:
+        raise SettingError(f"--warmup-updates must be at least 1, not {warmup_steps}")
     return d_model**-0.5 * min(step**-0.5, step * warmup_steps**-1.5)
 
 
@@ -35,8 +40,6 @@ class AiaynInverseSqrt(FairseqLRScheduler):
 
     def __init__(self, cfg: InverseSqrtConfig, optimizer: FairseqOptimizer) -> None:
         super().__init__(cfg, optimizer)
-        if cfg.warmup_updates < 1:
-            fail(f"--warmup-updates must be at least 1, not {cfg.warmup_updates}")
         self.step_update(0)
 
     def step_update(self, num_updates: int) -> float:
@@ -85,4 +88,5 @@ class AiaynAdam(FairseqOptimizer):
     def load_state_dict(self, state_dict: dict, optimizer_overrides: dict | None = None) -> None:
         """Take the moments from the checkpoint, and the settings from this run's command line."""
         ours = {key: self.param_groups[0][key] for key in ("betas", "eps", "fused")}
-        super().load_state_dict(state_dict, {**ours, **(optimizer_overrides or {})})
+        groups = [{**group, **ours} for group in state_dict["param_groups"]]
+        super().load_state_dict({**state_dict, "param_groups": groups}, optimizer_overrides)

@@ -5,6 +5,7 @@ import ast
 import os
 import shutil
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from omegaconf import DictConfig
@@ -32,7 +33,7 @@ def typed_options(argv: Sequence[str] | None) -> dict[str, Any]:
     parser.add_argument("--batch-size", "--max-sentences")
     parser.add_argument("--lr", "--learning-rate")
     for name in (*COMPONENTS, "update_freq", "tokens_per_update", "save_interval",
-                 "keep_last_epochs"):
+                 "save_interval_updates", "keep_last_epochs"):
         parser.add_argument("--" + name.replace("_", "-"))
     return vars(parser.parse_known_args(argv)[0])
 
@@ -54,7 +55,7 @@ def defaults(argv: Sequence[str] | None) -> dict[str, Any]:
             "update number (§5.3); drop --lr, or choose another --lr-scheduler"
         )
     by_hand = typed.keys() & {"batch_size", "update_freq"}
-    if by_hand and "tokens_per_update" in typed:
+    if by_hand and typed.get("tokens_per_update", "0") != "0":
         fail(
             "--tokens-per-update chooses the batches, and so does "
             f"--{min(by_hand).replace('_', '-')}: give one of them"
@@ -71,7 +72,8 @@ def defaults(argv: Sequence[str] | None) -> dict[str, Any]:
         "clip_norm": 0.0,
         "max_tokens": None if "batch_size" in typed else 4096,
         "required_batch_size_multiple": 1,  # fairseq's 8 loses sentences
-        "no_epoch_checkpoints": not typed.keys() & {"save_interval", "keep_last_epochs"},
+        "no_epoch_checkpoints": not typed.keys() & {"save_interval", "keep_last_epochs"}
+        and typed.get("save_interval_updates") != "0",
     }
 
 
@@ -134,12 +136,23 @@ def block(cfg: DictConfig) -> str:
 
 
 def disk_needed(cfg: DictConfig, parameters: int) -> int:
-    """Bytes of all checkpoints that a run keeps: those to average, the best and the last."""
+    """Bytes of the checkpoints that a run keeps: those to average, the best and the last."""
     checkpoint = cfg.checkpoint
     if checkpoint.no_save:
         return 0
     copies = 1 if checkpoint.no_save_optimizer_state else 3  # weights and Adam's two moments
-    return (max(checkpoint.keep_interval_updates, 0) + 2) * copies * 4 * parameters
+    kept = 0
+    if checkpoint.save_interval_updates > 0:
+        kept = cfg.optimization.max_update // checkpoint.save_interval_updates
+        if checkpoint.keep_interval_updates > 0:
+            kept = checkpoint.keep_interval_updates
+    return (kept + 2) * copies * 4 * parameters
+
+
+def disk_used(directory: str) -> int:
+    """Bytes of the checkpoints that are there already, each file once whatever its names."""
+    paths = Path(directory).glob("checkpoint*.pt")
+    return sum({found.st_ino: found.st_size for found in map(os.stat, paths)}.values())
 
 
 def disk_free(directory: str) -> int:

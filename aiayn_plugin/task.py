@@ -14,7 +14,7 @@ from . import recipe
 from .architectures import ARCHITECTURES
 from .batching import Plan, plan
 from .compat import link_or_copy
-from .errors import fail
+from .errors import SettingError, fail
 
 logger = logging.getLogger(__name__)
 
@@ -42,27 +42,28 @@ class AiaynTranslation(TranslationTask):
     def __init__(self, cfg, src_dict, tgt_dict) -> None:
         super().__init__(cfg, src_dict, tgt_dict)
         self.run: Any = None  # the whole configuration, when training
-        self.plans: dict[int, Plan] = {}
+        self.planned: tuple[Any, Plan] | None = None  # the training set and its plan
         self.epoch = 1
 
     def build_model(self, cfg, from_checkpoint=False):
         """When a training starts, log the paper's settings beside its own, and the disk."""
         try:
             model = super().build_model(cfg, from_checkpoint)
-        except ValueError as error:
+            if not from_checkpoint:
+                self.run = self.cfg._get_root()
+                if cfg._name in ARCHITECTURES:
+                    logger.info("the paper's settings and this run's:\n%s", recipe.block(self.run))
+                self._check_disk(sum(p.numel() for p in model.parameters()))
+        except SettingError as error:
             fail(str(error))
-        if not from_checkpoint:
-            self.run = self.cfg._get_root()
-            if cfg._name in ARCHITECTURES:
-                logger.info("the paper's settings and this run's:\n%s", recipe.block(self.run))
-            self._check_disk(sum(p.numel() for p in model.parameters()))
         return model
 
     def _check_disk(self, parameters: int) -> None:
         directory = self.run.checkpoint.save_dir
-        needed, free = recipe.disk_needed(self.run, parameters), recipe.disk_free(directory)
+        needed = recipe.disk_needed(self.run, parameters)
+        free = recipe.disk_free(directory) + recipe.disk_used(directory)
         logger.info(
-            "checkpoints in %s will need about %.1f GB; %.1f GB are free",
+            "checkpoints in %s need about %.1f GB; %.1f GB are free for them",
             directory, needed / 1e9, free / 1e9,
         )
         if needed > free:
@@ -84,8 +85,10 @@ class AiaynTranslation(TranslationTask):
         return super().get_batch_iterator(dataset, max_tokens, *args, **kwargs)
 
     def _plan(self, dataset, max_tokens: int, kwargs: dict) -> Plan:
-        if id(dataset) not in self.plans:
-            order = dataset.ordered_indices()
+        if self.planned is None or self.planned[0] is not dataset:
+            # as fairseq orders them, without moving the generator on
+            with data_utils.numpy_seed(kwargs.get("seed", 1) + kwargs.get("epoch", 1)):
+                order = dataset.ordered_indices()
             if kwargs.get("max_positions") is not None:
                 order, _ = dataset.filter_indices_by_size(order, kwargs["max_positions"])
             sizes = np.stack((dataset.src_sizes, dataset.tgt_sizes), axis=1).astype(np.int64)
@@ -101,11 +104,11 @@ class AiaynTranslation(TranslationTask):
                     required_batch_size_multiple=kwargs.get("required_batch_size_multiple", 1),
                 )
 
-            self.plans[id(dataset)] = plan(
-                cut, sizes, self.cfg.tokens_per_update, kwargs.get("num_shards", 1), max_tokens
-            )
-            logger.info("%s", self.plans[id(dataset)])
-        return self.plans[id(dataset)]
+            devices = kwargs.get("num_shards", 1)
+            chosen = plan(cut, sizes, self.cfg.tokens_per_update, devices, max_tokens)
+            logger.info("%s", chosen)
+            self.planned = dataset, chosen
+        return self.planned[1]
 
     def begin_epoch(self, epoch, model) -> None:
         super().begin_epoch(epoch, model)

@@ -7,6 +7,7 @@ puts them together from the `text.json` that stands beside the prepared data.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import hashlib
 import json
 import re
@@ -28,7 +29,10 @@ _TO_SPACE = dict.fromkeys([*range(0x20), *range(0x7F, 0xA0), 0x2028, 0x2029], " 
 
 # What the Moses tokeniser splits and its detokeniser does not join again: 15:05, km/h, km², A$,
 # °C, 1939–1945.
-PROTECTED = (r"\d+(?::\d+)+", r"\w+(?:/\w+)+", r"\w+[²³]", r"[A-Z]+[$¥]", r"°[CF]", r"\S+–\S+")
+PROTECTED = (
+    *(r"\d+(?::\d+)+", r"\w+(?:/\w+)+", r"\w+[²³]", r"[A-Z]+[$¥]", r"°[CF]"),
+    r"[\w:]+\.?–[\w:]+",
+)
 
 # A word is cached once per process; a corpus of millions of types must not fill the memory.
 _CACHED_WORDS = 500_000
@@ -91,9 +95,13 @@ class Tokenizer:
         text = clean_line(text)
         if self._normalizer:
             text = self._normalizer.normalize(text)
-        return self._tokenizer.tokenize(
-            text, aggressive_dash_splits=False, escape=False, protected_patterns=PROTECTED
+        split = functools.partial(
+            self._tokenizer.tokenize, text, aggressive_dash_splits=False, escape=False
         )
+        try:
+            return split(protected_patterns=PROTECTED)
+        except ValueError:  # sacremoses protects up to 1,000 tokens of a line
+            return split()
 
     def detokenize(self, tokens: Iterable[str]) -> str:
         """Return the raw line that the tokens stand for."""

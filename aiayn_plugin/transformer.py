@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from .architectures import ARCHITECTURES, BASE
 from .dropout import dropout
 from .embedding import ScaledEmbedding
+from .errors import SettingError
 from .layers import DecoderLayer, EncoderLayer
 from .positions import SinusoidalPositions, positions_of
 
@@ -43,16 +44,18 @@ class TransformerConfig(FairseqDataclass):
     )
 
     def head_widths(self) -> tuple[int, int]:
-        """d_k and d_v. Raises ValueError where they do not follow from d_model and h."""
+        """d_k and d_v. Raises SettingError where they do not follow from d_model and h."""
+        if self.h < 1:
+            raise SettingError(f"h {self.h} must be at least 1")
         if (self.d_k is None or self.d_v is None) and self.d_model % self.h:
-            raise ValueError(
+            raise SettingError(
                 f"d_model {self.d_model} is not divisible by h {self.h}: change one of them, or "
                 "give --d-k and --d-v"
             )
         d_k = self.d_model // self.h if self.d_k is None else self.d_k
         d_v = self.d_model // self.h if self.d_v is None else self.d_v
         if min(d_k, d_v) < 1:
-            raise ValueError(f"d_k {d_k} and d_v {d_v} must be at least 1")
+            raise SettingError(f"d_k {d_k} and d_v {d_v} must be at least 1")
         return d_k, d_v
 
 
@@ -193,10 +196,10 @@ class Transformer(FairseqEncoderDecoderModel):
 
     @classmethod
     def build_model(cls, cfg: TransformerConfig, task) -> "Transformer":
-        """Raises ValueError for settings or dictionaries that the model cannot have."""
+        """Raises SettingError for settings or dictionaries that the model cannot have."""
         source, target = task.source_dictionary, task.target_dictionary
         if source != target:
-            raise ValueError(
+            raise SettingError(
                 "source and target dictionaries differ, and one matrix embeds both (§3.4): "
                 "prepare the data with a joined dictionary"
             )

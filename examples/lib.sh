@@ -1,5 +1,6 @@
 # What the recipes share. A recipe sets RUN, its directory, and sources this file.
 # shellcheck shell=bash
+unset CDPATH
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 bash examples/setup.sh
 export PATH=$PWD/.venv/bin:$PATH
@@ -19,8 +20,10 @@ step() { printf '\n=== %s (after %d min %02d s)\n' "$*" $((SECONDS / 60)) $((SEC
 
 # train ARGUMENTS: trains on $RUN/data; started again, it goes on at the last checkpoint.
 train() {
+  [ -f "$RUN/trained" ] && return # fairseq would take one update more
   fairseq-train "$RUN/data" --user-dir aiayn_plugin --save-dir "$RUN/checkpoints" "$@" |
     tee -a "$RUN/train.log"
+  touch "$RUN/trained"
 }
 
 # translate_and_score N: translates the test set with the mean of the last N checkpoints.

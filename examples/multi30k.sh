@@ -5,7 +5,7 @@
 #   bash examples/multi30k.sh DIRECTORY  takes train, val and test_2016_flickr .en and .de there
 # RUN (default: runs/multi30k) is the directory of all results.
 set -euo pipefail
-source_dir=${1:+$(cd "$1" && pwd)}
+source_dir=${1:+$(CDPATH="" cd "$1" && pwd)}
 RUN=${RUN:-runs/multi30k}
 # shellcheck source=examples/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"

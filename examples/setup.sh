@@ -4,6 +4,7 @@
 #   bash examples/setup.sh
 #   PYTHON=/path/to/python bash examples/setup.sh    a torch that this Python has is kept
 set -euo pipefail
+unset CDPATH
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 TORCH=2.13.0 # the tested one

@@ -271,8 +271,8 @@ def staging(destdir: Path) -> Iterator[Path]:
                 if left.name != LOCK:
                     shutil.rmtree(left) if left.is_dir() else left.unlink()
             yield part
-            (part / LOCK).unlink()
             part.rename(destdir)
+            (destdir / LOCK).unlink()
         except BaseException:
             shutil.rmtree(part, ignore_errors=True)
             raise

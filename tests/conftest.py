@@ -51,29 +51,26 @@ def run() -> Callable[..., subprocess.CompletedProcess[str]]:
 
 
 @pytest.fixture(scope="session")
-def shared_data() -> Callable[[str], Path]:
-    """Gives the folder `../shared/data/NAME` beside the checkout, or skips the test."""
+def prepare(run, tmp_path_factory) -> Callable[..., Path]:
+    """`prepare(train, valid, test)` gives a prepared directory of the embedded corpus."""
 
-    def find(name: str) -> Path:
-        folder = ROOT.parent / "shared" / "data" / name
-        if not folder.exists():
-            pytest.skip(f"needs the data in ../shared/data/{name}")
-        return folder
+    def make(train: int, valid: int, test: int) -> Path:
+        folder = tmp_path_factory.mktemp("corpus")
+        sizes = ["--train", train, "--valid", valid, "--test", test]
+        made = run(sys.executable, "preprocess/cldr.py", "--dest", folder / "raw", *sizes)
+        assert made.returncode == 0, made.stderr
+        splits = [f"--{split}pref={folder}/raw/{split}" for split in ("train", "valid", "test")]
+        made = run(
+            *(sys.executable, "preprocess/prepare.py", "-s", "en", "-t", "de", *splits),
+            *("--destdir", folder / "data", "--merges", "500"),
+        )
+        assert made.returncode == 0, made.stderr
+        return folder / "data"
 
-    return find
+    return make
 
 
 @pytest.fixture(scope="session")
-def corpus(run, tmp_path_factory) -> Path:
-    """A prepared directory of the embedded corpus: 1,014 validation pairs, 5 test pairs."""
-    folder = tmp_path_factory.mktemp("corpus")
-    sizes = ["--train", "2000", "--valid", "1014", "--test", "5"]
-    made = run(sys.executable, "preprocess/cldr.py", "--dest", folder / "raw", *sizes)
-    assert made.returncode == 0, made.stderr
-    splits = [f"--{split}pref={folder}/raw/{split}" for split in ("train", "valid", "test")]
-    made = run(
-        sys.executable, "preprocess/prepare.py", "-s", "en", "-t", "de", *splits,
-        "--destdir", folder / "data", "--merges", "500",
-    )
-    assert made.returncode == 0, made.stderr
-    return folder / "data"
+def corpus(prepare) -> Path:
+    """A prepared directory with 1,014 validation pairs and 5 test pairs."""
+    return prepare(2000, 1014, 5)

@@ -52,6 +52,25 @@ def test_gradients_in_pieces(monkeypatch, piece):
     )
 
 
+def test_float16_keeps_gradients_that_are_scaled_up():
+    """fairseq scales the loss up: a gradient below float16's smallest number must survive."""
+    x, weight, target = example()
+    slopes = []
+    for dtype in (torch.float32, torch.float16):
+        half = (weight.detach() * 1e-3).to(dtype).requires_grad_()
+        (projected_loss(x.detach().to(dtype), half, target, 0.1, PAD)[0] * 128).backward()
+        slopes.append(half.grad.float())
+    torch.testing.assert_close(slopes[1], slopes[0], rtol=0.01, atol=0.5)
+
+
+def test_without_gradients_none_are_computed():
+    x, weight, target = example()
+    with torch.no_grad(), torch.profiler.profile() as profile:
+        loss, _ = projected_loss(x, weight, target, 0.1, PAD)
+    assert not [event for event in profile.events() if "scatter" in event.name]
+    assert loss.item() == projected_loss(x, weight, target, 0.1, PAD)[0].item()
+
+
 def test_padding_gets_no_gradient():
     x, weight, target = example()
     projected_loss(x, weight, target, 0.1, PAD)[0].backward()

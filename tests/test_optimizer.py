@@ -41,7 +41,7 @@ def test_update_k_is_taken_with_the_rate_of_k():
 
 
 def test_a_warmup_of_nothing_is_refused():
-    with pytest.raises(SystemExit, match="--warmup-updates must be at least 1"):
+    with pytest.raises(ValueError, match="--warmup-updates must be at least 1"):
         AiaynInverseSqrt(InverseSqrtConfig(warmup_updates=0, d_model=16), adam([torch.nn.Parameter(
             torch.zeros(1))]))
 

@@ -99,6 +99,7 @@ def test_the_users_batches_are_the_users():
     (["--tokens-per-update", "100", "--update-freq", "2"], "give one of them"),
 ])
 def test_contradictions_end_with_one_line(argv, message):
+    parse("--arch", "aiayn_base", "--tokens-per-update", "0", "--update-freq", "2")
     with pytest.raises(SystemExit) as stop:
         parse("--arch", "aiayn_base", *argv)
     assert message in str(stop.value) and "\n" not in str(stop.value)
@@ -121,6 +122,7 @@ def test_bf16_is_no_tpu():
 def test_checkpoints_of_epochs_come_back_when_asked_for():
     assert not parse("--arch", "aiayn_base", "--save-interval", "1").no_epoch_checkpoints
     assert not parse("--arch", "aiayn_base", "--keep-last-epochs", "3").no_epoch_checkpoints
+    assert not parse("--arch", "aiayn_base", "--save-interval-updates", "0").no_epoch_checkpoints
 
 
 def test_the_disk_of_a_big_run():
@@ -130,6 +132,16 @@ def test_the_disk_of_a_big_run():
     assert recipe.disk_free("does/not/exist/yet") > 0
     cfg = configuration("--arch", "aiayn_big", "--no-save-optimizer-state")
     assert recipe.disk_needed(cfg, 10) == 22 * 4 * 10
+    cfg = configuration("--arch", "aiayn_big", "--keep-interval-updates", "-1")
+    assert recipe.disk_needed(cfg, 10) == 502 * 3 * 4 * 10
+
+
+def test_the_disk_in_use_counts_each_file_once(tmp_path):
+    (tmp_path / "checkpoint_1_2.pt").write_bytes(bytes(100))
+    (tmp_path / "checkpoint_last.pt").hardlink_to(tmp_path / "checkpoint_1_2.pt")
+    (tmp_path / "checkpoint_1_4.pt").write_bytes(bytes(50))
+    assert recipe.disk_used(str(tmp_path)) == 150
+    assert recipe.disk_used(str(tmp_path / "absent")) == 0
 
 
 def test_an_error_names_the_command(monkeypatch):

@@ -145,3 +145,19 @@ def test_pipeline_refuses_other_codes_and_unknown_models(data_dir):
     TextSettings("en", "de", 3, subword="wordpiece").save(data_dir / "text.json")
     with pytest.raises(TextError, match="wordpiece"):
         TextPipeline.load(data_dir)
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["Um 15:05:30 Uhr", "120 km/h, 7 km² und A$5", "von 1939–1945 (Paris–Dakar), 7.–10. Mai"],
+)
+def test_what_moses_would_tear_apart_comes_back(line):
+    tokenizer = Tokenizer("de")
+    tokens = tokenizer.tokenize(line)
+    assert tokenizer.detokenize(tokens) == line
+    assert ")" not in "".join(token for token in tokens if len(token) > 2)
+
+
+def test_a_line_with_more_protected_tokens_than_sacremoses_takes():
+    tokens = Tokenizer("en").tokenize(" ".join(["1:2"] * 1500))
+    assert "".join(tokens) == "1:2" * 1500

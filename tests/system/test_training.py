@@ -1,12 +1,15 @@
 """Whole trainings, as a user runs them and as fairseq's trainer runs them."""
 
+import io
 import logging
 import re
 
 import pytest
 import torch
 from fairseq import checkpoint_utils, options, tasks, utils
+from fairseq.data.iterators import GroupedIterator
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+from fairseq.distributed import utils as distributed_utils
 from fairseq.trainer import Trainer
 
 from aiayn_plugin.optimizer import lrate
@@ -55,6 +58,21 @@ def test_update_k_is_taken_with_the_rate_of_k_also_after_a_restart(corpus, tmp_p
     made, epoch = trainer(corpus, tmp_path, "--warmup-updates", "3")
     assert made.get_num_updates() == 2
     assert rates_taken(made, epoch, 3) == pytest.approx([lrate(k, 32, 3) for k in (3, 4, 5)])
+
+
+def test_what_processes_of_a_resumed_run_send_each_other(corpus, tmp_path, quiet):
+    """Rank 0 loads a checkpoint and sends it, each tensor replaced by a number, to the others."""
+    made, epoch = trainer(corpus, tmp_path)
+    rates_taken(made, epoch, 1)
+    checkpoint_utils.save_checkpoint(made.cfg.checkpoint, made, epoch, 1.0)
+    state = checkpoint_utils.load_checkpoint_to_cpu(str(tmp_path / "checkpoint_last.pt"))
+    buffer = io.BytesIO()
+    torch.save(distributed_utils.apply_to_sample(
+        lambda tensor: distributed_utils._TensorPlaceholder(index=0), state), buffer)
+    buffer.seek(0)
+    received = torch.load(buffer, map_location="cpu")
+    assert received["cfg"].model.d_model == 32
+    assert received["model"]["decoder.embedding.weight"].index == 0
 
 
 def test_validation_loses_no_sentence(corpus, tmp_path, quiet):
@@ -141,25 +159,59 @@ def test_precision_and_evaluation_train_and_restart(run, corpus, tmp_path, flags
 
 def test_bad_input_ends_with_one_line(run, corpus, tmp_path):
     command = ["fairseq-train", corpus, "--user-dir", "aiayn_plugin", "--arch", "aiayn_base",
-               "--cpu", "--no-save"]
-    log = run(*command, "--h", "7")
-    assert log.returncode == 1
-    assert log.stderr.strip().splitlines()[-1] == (
-        "fairseq-train: error: d_model 512 is not divisible by h 7: change one of them, or give "
-        "--d-k and --d-v"
-    )
-    assert "Traceback" not in log.stderr
+               "--cpu", "--save-dir", tmp_path]
+    for flag, message in (
+        (("--h", "7"), "d_model 512 is not divisible by h 7: change one of them, or give --d-k "
+                       "and --d-v"),
+        (("--warmup-updates", "0"), "--warmup-updates must be at least 1, not 0"),
+    ):
+        log = run(*command, *flag)
+        assert log.returncode == 1
+        assert log.stderr.strip().splitlines()[-1] == f"fairseq-train: error: {message}"
+        assert "Traceback" not in log.stderr
+
+
+def test_more_checkpoints_than_the_disk_holds_are_a_warning(run, corpus, tmp_path):
+    command = ["fairseq-train", corpus, "--user-dir", "aiayn_plugin", *SMALL, "--save-dir",
+               tmp_path, "--max-update", "1", "--disable-validation"]
+    assert "not enough disk" not in run(*command).stdout
+    log = run(*command, "--keep-interval-updates", "1000000000")
+    assert log.returncode == 0, log.stderr
+    assert "WARNING | aiayn_plugin.task | not enough disk for the checkpoints" in log.stdout
+
+
+@pytest.mark.parametrize("devices", [1, 2, 8])
+def test_tokens_of_an_update_whatever_the_devices(corpus, tmp_path, devices, quiet):
+    """The batches that fairseq deals to each device, grouped as its trainer groups them."""
+    made, _ = trainer(corpus, tmp_path, "--tokens-per-update", "1500", "--max-tokens", "600")
+    task, updates, tokens, sentences = made.task, 0, 0, 0
+    for device in range(devices):
+        epoch = task.get_batch_iterator(
+            task.dataset("train"), 600, None, None, num_shards=devices, shard_id=device, seed=1,
+            required_batch_size_multiple=1, disable_iterator_cache=True,
+        ).next_epoch_itr(shuffle=True)
+        grouped = list(GroupedIterator(epoch, made.cfg.optimization.update_freq[0]))
+        updates = len(grouped)
+        for batch in (batch for group in grouped for batch in group if batch):
+            assert batch["target"].numel() <= 600
+            tokens += batch["ntokens"]
+            sentences += batch["nsentences"]
+        task.planned = None
+    assert sentences == len(task.dataset("train"))
+    assert tokens / updates == pytest.approx(1500, rel=0.05)
 
 
 @pytest.mark.long
-def test_the_big_model_takes_the_papers_updates(run, corpus, tmp_path):
+def test_the_big_model_takes_the_papers_updates(run, prepare, tmp_path):
     """The paper's settings in the log, and a restart, with the real big model."""
-    command = ["fairseq-train", corpus, "--user-dir", "aiayn_plugin", "--arch", "aiayn_big",
-               "--cpu", "--log-format", "simple", "--log-interval", "1", "--save-dir", tmp_path,
-               "--batch-size", "20", "--disable-validation"]
+    command = ["fairseq-train", prepare(100, 10, 5), "--user-dir", "aiayn_plugin", "--arch",
+               "aiayn_big", "--cpu", "--log-format", "simple", "--log-interval", "1",
+               "--save-dir", tmp_path]
     for end in ("1", "2"):
         log = run(*command, "--max-update", end)
         assert log.returncode == 0, log.stderr[-2000:]
     assert f"lr={lrate(3, 1024):.6g}" in log.stdout, "the rate of the update that comes next"
+    changed = re.findall(r"^(\w+) .*< changed$", log.stdout, re.MULTILINE)
+    assert changed == ["max_update"]
     assert re.search(r"peak_learning_rate +0.000494 +0.000494\n", log.stdout)
     assert re.search(r"dropout +0.3 +0.3\n", log.stdout)
