@@ -27,12 +27,17 @@ def scaled_dot_product_attention(
 
 
 class Projection(nn.Module):
-    """x ↦ xW, Glorot uniform. It has no bias at all, where nn.Linear has one that is None, which
-    fairseq's trainer would take for a weight shared by the whole model, and log as such."""
+    """x ↦ xW, Glorot uniform as one of `stacked` matrices of this size that make up a whole.
 
-    def __init__(self, inner: int, outer: int) -> None:
+    It has no bias at all, where nn.Linear has one that is None, which fairseq's trainer would take
+    for a weight shared by the whole model, and log as such.
+    """
+
+    def __init__(self, inner: int, outer: int, stacked: int = 1) -> None:
         super().__init__()
-        self.weight = nn.Parameter(nn.init.xavier_uniform_(torch.empty(outer, inner)))
+        self.weight = nn.Parameter(torch.empty(outer, inner))
+        gain = math.sqrt((inner + outer) / (inner + stacked * outer))
+        nn.init.xavier_uniform_(self.weight, gain)
 
     def forward(self, x: Tensor) -> Tensor:
         return F.linear(x, self.weight)
@@ -47,9 +52,11 @@ class MultiHeadAttention(nn.Module):
     def __init__(self, d_model: int, h: int, d_k: int, d_v: int, dropout: float = 0.0) -> None:
         super().__init__()
         self.h, self.d_k, self.d_v, self.dropout = h, d_k, d_v, dropout
-        self.W_Q = Projection(d_model, h * d_k)
-        self.W_K = Projection(d_model, h * d_k)
-        self.W_V = Projection(d_model, h * d_v)
+        # W^Q, W^K and W^V as the one matrix that they would make side by side: post-norm layers
+        # learn faster from the smaller weights.
+        self.W_Q = Projection(d_model, h * d_k, stacked=3)
+        self.W_K = Projection(d_model, h * d_k, stacked=3)
+        self.W_V = Projection(d_model, h * d_v, stacked=3)
         self.W_O = Projection(h * d_v, d_model)
 
     def forward(

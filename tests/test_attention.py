@@ -96,3 +96,12 @@ def test_dropout_acts_on_the_weights_in_training_only():
     assert not torch.equal(module(x)[0], module(x)[0])
     module.eval()
     assert torch.equal(module(x)[0], module(x)[0])
+
+
+def test_queries_keys_and_values_start_as_one_glorot_matrix():
+    torch.manual_seed(1)
+    module = MultiHeadAttention(d_model=256, h=4, d_k=64, d_v=32)
+    for projection, width in ((module.W_Q, 3 * 256), (module.W_V, 3 * 128), (module.W_O, 256)):
+        inner = projection.weight.size(1)
+        limit = math.sqrt(6 / (inner + width))
+        assert limit * 0.99 < projection.weight.abs().max() <= limit
