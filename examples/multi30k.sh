@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Multi30k (image captions, 29,000 pairs), English to German: from raw text to sacreBLEU on
-# test_2016_flickr, in under an hour on two CPU cores. Stopped and started again, it goes on.
+# test_2016_flickr; training takes about 45 minutes on two CPU cores. Stopped and started again, it
+# goes on.
 #   bash examples/multi30k.sh            fetches the text from github.com/multi30k/dataset
 #   bash examples/multi30k.sh DIRECTORY  takes train, val and test_2016_flickr .en and .de there
 # RUN (default: runs/multi30k) is the directory of all results.
@@ -52,7 +53,7 @@ step "prepare"
 python preprocess/prepare.py -s en -t de --trainpref "$RUN/raw/train" --validpref "$RUN/raw/valid" \
   --testpref "$RUN/raw/test" --destdir "$RUN/data" --merges 4000
 
-step "train (about 40 minutes on two cores)"
+step "train (about 45 minutes on two cores)"
 train --arch aiayn_tiny --N 4 --d-ff 256 --dropout 0.3 --tokens-per-update 3400 \
   --max-update 4000 --save-interval-updates 200 --validate-interval 10 \
   --log-format simple --log-interval 100

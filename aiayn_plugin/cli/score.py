@@ -25,11 +25,16 @@ def add_parser(commands: Any) -> None:
                         help="write the detokenised hypotheses there")
     parser.add_argument("--examples", metavar="N", type=int, default=0,
                         help="print N sentences with reference and hypothesis")
+    parser.add_argument("--min-bleu", metavar="X", type=float, default=0.0,
+                        help="fail below this sacreBLEU, in a check that runs by itself")
+    parser.add_argument("--min-exact", metavar="X", type=float, default=0.0,
+                        help="fail below this percentage of exact matches")
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> None:
-    """Print the scores. Raises ValueError or OSError for a log or data that cannot be used."""
+    """Print the scores. Raises ValueError or OSError for a log or data that cannot be used, and
+    ValueError for scores below the least that was asked for."""
     pipeline = TextPipeline.load(args.data)
     source, target = pipeline.settings.source_lang, pipeline.settings.target_lang
     references = list(read_lines(args.data / f"{args.split}.raw.{target}"))
@@ -48,3 +53,5 @@ def run(args: argparse.Namespace) -> None:
         print(f"translation {system[number]}\n")
     print(f"sacreBLEU    {result.bleu:.2f}   ({result.signature})")
     print(f"exact match  {result.exact:.1%}   ({result.sentences:,} sentences)")
+    if result.bleu < args.min_bleu or 100 * result.exact < args.min_exact:
+        raise ValueError(f"asked for at least {args.min_bleu} BLEU, {args.min_exact} % exact")
