@@ -214,10 +214,6 @@ class Transformer(FairseqEncoderDecoderModel):
         """The pre-softmax matrix (V, d_model)."""
         return self.decoder.embedding.weight
 
-    def output_layer(self, features: Tensor) -> Tensor:
-        """As Decoder.output_layer."""
-        return self.decoder.output_layer(features)
-
     def forward(
         self,
         src_tokens: Tensor,

@@ -8,7 +8,7 @@ export PATH=$PWD/.venv/bin:$PATH
 # computing, above all where another process wants a core.
 export OMP_WAIT_POLICY=${OMP_WAIT_POLICY:-PASSIVE}
 # glibc keeps the memory of tensors, in huge pages, instead of asking the kernel for it again and
-# again: a fifth faster on a CPU.
+# again.
 tunables=hugetlb=1:mmap_threshold=33554432:trim_threshold=8589934592:top_pad=268435456
 export GLIBC_TUNABLES=${GLIBC_TUNABLES:-glibc.malloc.${tunables//:/:glibc.malloc.}}
 # fairseq is no longer kept up: Python and its libraries warn of much that is not ours to change.
