@@ -6,6 +6,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from .errors import SettingError
+from .neighbourhood import Reach, causal_reach, centred_reach, restricted_attention, visible
+
 #: Keys and values of the positions already seen, each (batch, h, length, d_k or d_v).
 Cache = dict[str, Tensor]
 
@@ -27,66 +30,95 @@ def scaled_dot_product_attention(
 
 
 class Projection(nn.Module):
-    """x ↦ xW, Glorot uniform as one of `stacked` matrices of this size that make up a whole.
+    """x ↦ xW (+ b), Glorot uniform as one of `stacked` matrices of this size that make up a whole.
 
-    It has no bias at all, where nn.Linear has one that is None, which fairseq's trainer would take
-    for a weight shared by the whole model, and log as such.
+    Without a bias it has none at all, where nn.Linear has one that is None, which fairseq's trainer
+    would take for a weight shared by the whole model, and log as such.
     """
 
-    def __init__(self, inner: int, outer: int, stacked: int = 1) -> None:
+    def __init__(self, inner: int, outer: int, stacked: int = 1, bias: bool = False) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.empty(outer, inner))
         gain = math.sqrt((inner + outer) / (inner + stacked * outer))
         nn.init.xavier_uniform_(self.weight, gain)
+        if bias:
+            self.bias = nn.Parameter(torch.zeros(outer))
 
     def forward(self, x: Tensor) -> Tensor:
-        return F.linear(x, self.weight)
+        return F.linear(x, self.weight, getattr(self, "bias", None))
 
 
 class MultiHeadAttention(nn.Module):
     """§3.2.2: h heads of scaled dot-product attention, concatenated and projected by W^O.
 
-    `dropout` acts on the attention weights (0 in the paper's translation models).
+    `dropout` acts on the attention weights (0 in the paper's translation models). `neighbourhood`
+    is r of Table 1's restricted self-attention: each position sees r positions around it, or, where
+    it is `causal`, the last r up to itself.
     """
 
-    def __init__(self, d_model: int, h: int, d_k: int, d_v: int, dropout: float = 0.0) -> None:
+    def __init__(
+        self,
+        d_model: int,
+        h: int,
+        d_k: int,
+        d_v: int,
+        dropout: float = 0.0,
+        bias: bool = False,
+        causal: bool = False,
+        neighbourhood: int | None = None,
+    ) -> None:
         super().__init__()
+        if neighbourhood is not None and neighbourhood < 1:
+            raise SettingError(
+                f"neighbourhood {neighbourhood} must be at least 1: a position sees itself"
+            )
         self.h, self.d_k, self.d_v, self.dropout = h, d_k, d_v, dropout
+        self.causal, self.neighbourhood = causal, neighbourhood
         # W^Q, W^K and W^V as the one matrix that they would make side by side: post-norm layers
         # learn faster from the smaller weights.
-        self.W_Q = Projection(d_model, h * d_k, stacked=3)
-        self.W_K = Projection(d_model, h * d_k, stacked=3)
-        self.W_V = Projection(d_model, h * d_v, stacked=3)
-        self.W_O = Projection(h * d_v, d_model)
+        self.W_Q = Projection(d_model, h * d_k, stacked=3, bias=bias)
+        self.W_K = Projection(d_model, h * d_k, stacked=3, bias=bias)
+        self.W_V = Projection(d_model, h * d_v, stacked=3, bias=bias)
+        self.W_O = Projection(h * d_v, d_model, bias=bias)
 
     def forward(
         self,
         x: Tensor,
         memory: Tensor | None = None,
-        mask: Tensor | None = None,
-        causal: bool = False,
+        padding: Tensor | None = None,
         cache: Cache | None = None,
         need_weights: bool = False,
     ) -> tuple[Tensor, Tensor | None]:
         """Let x (batch, n, d_model) attend to memory (batch, m, d_model), or to itself.
 
-        mask: boolean, broadcastable to (batch, h, n, m), True where attending is allowed.
-        causal: position i sees only positions up to i. cache: for decoding one position at a
-        time, the keys and values so far; it is filled and extended in place.
-        Returns (batch, n, d_model) and, if asked for, the weights (batch, h, n, m).
+        padding: boolean (batch, m), True where the memory (or x itself) is padding, which nobody
+        sees but itself. cache: for decoding one position at a time, the keys and values so far; it
+        is filled and extended in place.
+        Returns (batch, n, d_model) and, if asked for, the weights (batch, h, n, m), for which
+        restricted attention too takes time and memory of n².
         """
         q = self._heads(self.W_Q(x))
         k, v = self._keys_values(x, memory, cache)
-        dropout = self.dropout if self.training else 0.0
+        n, dropout = q.size(2), self.dropout if self.training else 0.0
+        reach = self._reach(n) if memory is None and cache is None else None
         weights = None
         if need_weights:
-            if causal:
-                below = torch.ones(q.size(2), k.size(2), dtype=torch.bool, device=q.device).tril()
-                mask = below if mask is None else mask & below
+            mask = visible(n, k.size(2), padding, reach, q.device)
             out, weights = scaled_dot_product_attention(q, k, v, mask, dropout)
+        elif reach is not None and n > 2 * (reach.before + reach.after + 1):
+            out = restricted_attention(q, k, v, reach, padding, dropout)
+        elif reach == causal_reach(n) and padding is None:
+            out = F.scaled_dot_product_attention(q, k, v, None, dropout, is_causal=True)
         else:
-            out = F.scaled_dot_product_attention(q, k, v, mask, dropout, is_causal=causal)
+            mask = visible(n, k.size(2), padding, reach, q.device)
+            out = F.scaled_dot_product_attention(q, k, v, mask, dropout)
         return self.W_O(out.transpose(1, 2).flatten(2)), weights
+
+    def _reach(self, n: int) -> Reach | None:
+        """How far each of n positions sees; None where it sees all."""
+        if self.causal:
+            return causal_reach(n, self.neighbourhood)
+        return centred_reach(self.neighbourhood) if self.neighbourhood is not None else None
 
     def _heads(self, x: Tensor) -> Tensor:
         return x.unflatten(-1, (self.h, -1)).transpose(1, 2)  # (batch, h, n, d_k or d_v)
@@ -100,6 +132,8 @@ class MultiHeadAttention(nn.Module):
         k, v = self._heads(self.W_K(source)), self._heads(self.W_V(source))
         if cache:
             k, v = torch.cat((cache["k"], k), dim=2), torch.cat((cache["v"], v), dim=2)
+        if memory is None and cache is not None and self.neighbourhood is not None:
+            k, v = k[:, :, -self.neighbourhood :], v[:, :, -self.neighbourhood :]
         if cache is not None:
             cache["k"], cache["v"] = k, v
         return k, v

@@ -1,10 +1,14 @@
 """Every mend of fairseq and torch, each with the reason and when it can go."""
 
 import argparse
+import atexit
 import logging
 import os
+import queue
 import shutil
 import sys
+import threading
+import time
 from collections import defaultdict
 from collections.abc import Callable
 from typing import Any
@@ -20,10 +24,21 @@ from omegaconf.nodes import AnyNode
 logging.getLogger("fairseq.tasks.text_to_speech").setLevel(logging.WARNING)
 
 from fairseq import options  # noqa: E402
+from fairseq.data.iterators import BackgroundConsumer  # noqa: E402
 from fairseq.distributed import utils as distributed_utils  # noqa: E402
 from fairseq.file_io import PathManager  # noqa: E402
 
 from . import recipe  # noqa: E402
+from .architectures import table  # noqa: E402
+
+#: fairseq-train --help ends with this.
+HELP = f"""architectures of aiayn_plugin (parameters with a vocabulary of 37,000):
+
+{table()}
+
+their options: --N --d-model --d-ff --h --d-k --d-v --dropout --attention-dropout --attention-bias
+--positions sinusoids|learned|fairseq --neighbourhood R --tie-embeddings all|target|none
+--feed-forward-gain"""
 
 
 def mend() -> None:
@@ -31,6 +46,7 @@ def mend() -> None:
     load_only_weights()
     options.parse_args_and_arch = with_paper_defaults(options.parse_args_and_arch)
     PathManager.copy = staticmethod(link_or_copy)
+    atexit.register(finish_data_threads)
 
 
 #: Plain data types: none of them runs anything when it is loaded.
@@ -67,12 +83,16 @@ def with_paper_defaults(parse: Callable) -> Callable:
     """
 
     def parse_args_and_arch(parser, input_args=None, *args, modify_parser=None, **kwargs):
-        paper = recipe.defaults(input_args) if _trains(parser) else {}
+        trains = _trains(parser)
+        paper = recipe.defaults(input_args) if trains else {}
 
         def modify(parser: argparse.ArgumentParser) -> None:
             if parser.get_default("task") in (None, "translation"):
                 parser.set_defaults(task="aiayn_translation")
             parser.set_defaults(**paper)
+            if trains:
+                parser.formatter_class = argparse.RawDescriptionHelpFormatter
+                parser.epilog = HELP
             if modify_parser is not None:
                 modify_parser(parser)
 
@@ -106,3 +126,21 @@ def link_or_copy(src_path: str, dst_path: str, overwrite: bool = False) -> bool:
         shutil.copyfile(src_path, aside)
     os.replace(aside, dst_path)
     return True
+
+
+def finish_data_threads(timeout: float = 10.0) -> None:
+    """Let the threads that prepare batches end before Python does, within timeout seconds.
+
+    fairseq leaves them running when a training stops inside an epoch: where one is in the middle of
+    making a batch, the process aborts ("terminate called without an active exception") after all
+    its work is done and saved. Can go when fairseq stops its threads itself.
+    """
+    end = time.monotonic() + timeout
+    for thread in threading.enumerate():
+        if isinstance(thread, BackgroundConsumer):
+            thread._max_len = 0  # the batch that it is at is its last
+            while thread.is_alive() and time.monotonic() < end:
+                try:
+                    thread._queue.get(timeout=0.05)
+                except queue.Empty:
+                    pass

@@ -8,14 +8,17 @@ from .dropout import dropout
 
 
 class FeedForward(nn.Module):
-    """Equation (2): max(0, xW₁ + b₁)W₂ + b₂, the same at every position."""
+    """Equation (2): max(0, xW₁ + b₁)W₂ + b₂, the same at every position.
 
-    def __init__(self, d_model: int, d_ff: int) -> None:
+    W₁ and W₂ start as Glorot uniform times `gain`.
+    """
+
+    def __init__(self, d_model: int, d_ff: int, gain: float = 1.0) -> None:
         super().__init__()
         self.W_1 = nn.Linear(d_model, d_ff)
         self.W_2 = nn.Linear(d_ff, d_model)
         for linear in (self.W_1, self.W_2):
-            nn.init.xavier_uniform_(linear.weight)
+            nn.init.xavier_uniform_(linear.weight, gain)
             nn.init.zeros_(linear.bias)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -38,52 +41,56 @@ class AddNorm(nn.Module):
 class EncoderLayer(nn.Module):
     """§3.1: self-attention, then feed-forward, each followed by AddNorm.
 
-    `attention` holds the keyword arguments of MultiHeadAttention.
+    `attention` holds the keyword arguments of MultiHeadAttention, neighbourhood included; `gain`
+    is FeedForward's.
     """
 
-    def __init__(self, d_ff: int, dropout: float, attention: dict) -> None:
+    def __init__(self, d_ff: int, dropout: float, attention: dict, gain: float = 1.0) -> None:
         super().__init__()
         d_model = attention["d_model"]
         self.self_attention = MultiHeadAttention(**attention)
-        self.feed_forward = FeedForward(d_model, d_ff)
+        self.feed_forward = FeedForward(d_model, d_ff, gain)
         self.add_norms = nn.ModuleList(AddNorm(d_model, dropout) for _ in range(2))
 
-    def forward(self, x: Tensor, mask: Tensor | None) -> Tensor:
-        """x: (batch, n, d_model); mask: boolean, broadcastable to (batch, h, n, n)."""
-        x = self.add_norms[0](x, self.self_attention(x, mask=mask)[0])
+    def forward(self, x: Tensor, padding: Tensor | None = None) -> Tensor:
+        """x: (batch, n, d_model); padding: boolean (batch, n), True at padding."""
+        x = self.add_norms[0](x, self.self_attention(x, padding=padding)[0])
         return self.add_norms[1](x, self.feed_forward(x))
 
 
 class DecoderLayer(nn.Module):
-    """§3.1: masked self-attention, attention over the encoder's output, feed-forward."""
+    """§3.1: masked self-attention, attention over the encoder's output, feed-forward.
 
-    def __init__(self, d_ff: int, dropout: float, attention: dict) -> None:
+    The arguments are EncoderLayer's; attention over the encoder is never restricted.
+    """
+
+    def __init__(self, d_ff: int, dropout: float, attention: dict, gain: float = 1.0) -> None:
         super().__init__()
         d_model = attention["d_model"]
-        self.self_attention = MultiHeadAttention(**attention)
-        self.encoder_attention = MultiHeadAttention(**attention)
-        self.feed_forward = FeedForward(d_model, d_ff)
+        self.self_attention = MultiHeadAttention(**attention, causal=True)
+        self.encoder_attention = MultiHeadAttention(**{**attention, "neighbourhood": None})
+        self.feed_forward = FeedForward(d_model, d_ff, gain)
         self.add_norms = nn.ModuleList(AddNorm(d_model, dropout) for _ in range(3))
 
     def forward(
         self,
         x: Tensor,
         memory: Tensor,
-        mask: Tensor | None,
-        memory_mask: Tensor | None,
+        padding: Tensor | None = None,
+        memory_padding: Tensor | None = None,
         caches: tuple[Cache, Cache] | None = None,
         need_weights: bool = False,
     ) -> tuple[Tensor, Tensor | None]:
-        """x: (batch, n, d_model), memory: (batch, m, d_model); masks as in MultiHeadAttention.
+        """x: (batch, n, d_model), memory: (batch, m, d_model); paddings: boolean (batch, n or m).
 
-        Without a mask, self-attention is causal; with caches, x is the one next position.
-        Returns the output and, if asked for, the encoder-decoder weights (batch, h, n, m).
+        With caches, x is the one next position. What follows a position needs no padding: nothing
+        is seen from the right. Returns the output and, if asked for, the encoder-decoder weights
+        (batch, h, n, m).
         """
         own, other = caches if caches is not None else (None, None)
-        causal = mask is None and caches is None
-        x = self.add_norms[0](x, self.self_attention(x, mask=mask, causal=causal, cache=own)[0])
+        x = self.add_norms[0](x, self.self_attention(x, padding=padding, cache=own)[0])
         context, weights = self.encoder_attention(
-            x, memory, memory_mask, cache=other, need_weights=need_weights
+            x, memory, memory_padding, cache=other, need_weights=need_weights
         )
         x = self.add_norms[1](x, context)
         return self.add_norms[2](x, self.feed_forward(x)), weights

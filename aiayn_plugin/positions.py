@@ -1,6 +1,9 @@
-"""§3.5 Positional encoding."""
+"""§3.5 Positional encoding: sinusoids, learned positions (Table 3, row E), fairseq's sinusoids."""
+
+from collections.abc import Callable
 
 import torch
+from fairseq.modules import SinusoidalPositionalEmbedding
 from torch import Tensor, nn
 
 from .errors import SettingError
@@ -20,24 +23,68 @@ def sinusoids(length: int, d_model: int) -> Tensor:
     return torch.stack((angle.sin(), angle.cos()), dim=-1).flatten(1)
 
 
+def fairseq_sinusoids(length: int, d_model: int) -> Tensor:
+    """fairseq's own: first the sines, then the cosines, of (pos + 2) / 10000^(i / (d_model/2 − 1)).
+
+    It counts from padding_idx + 1, and its dictionaries have the padding at 1. Returns
+    (length, d_model) in float32. Raises SettingError for d_model odd or below 4.
+    """
+    if d_model % 2 or d_model < 4:
+        raise SettingError(f"fairseq's positions need an even d_model of 4 or more, not {d_model}")
+    return SinusoidalPositionalEmbedding.get_embedding(length + 2, d_model)[2:]
+
+
 def positions_of(tokens: Tensor, padding_idx: int) -> Tensor:
     """The position of each token of (batch, n), counted from 0 at the first that is no padding."""
     return (tokens.ne(padding_idx).cumsum(dim=1) - 1).clamp(min=0)
 
 
 class SinusoidalPositions(nn.Module):
-    """The sinusoids, at any length: the table is a cache that grows when a longer input comes."""
+    """A formula of positions, at any length: the table is a cache that grows when it has to."""
 
     table: Tensor
+    max_positions = None
 
-    def __init__(self, d_model: int) -> None:
+    def __init__(self, d_model: int, formula: Callable = sinusoids) -> None:
         super().__init__()
-        self.d_model = d_model
-        self.register_buffer("table", sinusoids(512, d_model).float(), persistent=False)
+        self.d_model, self.formula = d_model, formula
+        self.register_buffer("table", self._rows(512), persistent=False)
+
+    def _rows(self, n: int) -> Tensor:
+        return self.formula(n, self.d_model).float()
 
     def forward(self, positions: Tensor, length: int) -> Tensor:
         """positions (batch, n), each below length, to (batch, n, d_model)."""
         if length > self.table.size(0):
-            size = max(length, 2 * self.table.size(0))
-            self.table = sinusoids(size, self.d_model).to(self.table)
+            self.table = self._rows(max(length, 2 * self.table.size(0))).to(self.table)
         return self.table[positions]
+
+
+class LearnedPositions(nn.Module):
+    """Table 3, row (E): one learned vector for each of max_positions positions."""
+
+    def __init__(self, d_model: int, max_positions: int) -> None:
+        super().__init__()
+        self.max_positions = max_positions
+        self.weight = nn.Parameter(torch.empty(max_positions, d_model))
+        nn.init.normal_(self.weight, std=d_model**-0.5)
+
+    def forward(self, positions: Tensor, length: int) -> Tensor:
+        """As SinusoidalPositions.forward. Raises SettingError past the last learned position."""
+        if length > self.max_positions and int(positions.max()) >= self.max_positions:
+            raise SettingError(
+                f"the model learned {self.max_positions} positions, and the input has "
+                f"{int(positions.max()) + 1}: shorten it, or train with larger "
+                "--max-source-positions and --max-target-positions, or with --positions sinusoids"
+            )
+        return self.weight[positions]
+
+
+Positions = SinusoidalPositions | LearnedPositions
+
+
+def build_positions(kind: str, d_model: int, max_positions: int) -> Positions:
+    """The module that --positions names; max_positions only matters for learned ones."""
+    if kind == "learned":
+        return LearnedPositions(d_model, max_positions)
+    return SinusoidalPositions(d_model, fairseq_sinusoids if kind == "fairseq" else sinusoids)

@@ -10,6 +10,7 @@ from typing import Any
 
 from omegaconf import DictConfig
 
+from . import fairseq_names
 from .architectures import ARCHITECTURES, settings
 from .errors import fail
 from .optimizer import lrate
@@ -32,7 +33,9 @@ def typed_options(argv: Sequence[str] | None) -> dict[str, Any]:
     parser.add_argument("--arch", "-a")
     parser.add_argument("--batch-size", "--max-sentences")
     parser.add_argument("--lr", "--learning-rate")
-    for name in (*COMPONENTS, "update_freq", "tokens_per_update", "save_interval",
+    fairseq_names.add_args(parser)
+    ours = (*fairseq_names.PAIRS.values(), "positions", "tie_embeddings")
+    for name in (*ours, *COMPONENTS, "update_freq", "tokens_per_update", "save_interval",
                  "save_interval_updates", "keep_last_epochs"):
         parser.add_argument("--" + name.replace("_", "-"))
     return vars(parser.parse_known_args(argv)[0])
@@ -66,6 +69,7 @@ def defaults(argv: Sequence[str] | None) -> dict[str, Any]:
             del paper[name]
     if by_hand:
         paper["tokens_per_update"] = 0
+    paper.update(fairseq_names.translate(typed))
     return {
         **paper,
         **COMPONENTS,
@@ -92,13 +96,16 @@ def compare(cfg: DictConfig) -> list[tuple[str, Any, Any]]:
     """
     arch = cfg.model._name
     paper = settings(arch if arch != "aiayn_tiny" else "aiayn_base")
+    off_paper = {"attention_dropout": 0.0, "attention_bias": False, "neighbourhood": None,
+                 "tie_embeddings": "all"}
     model = {name: getattr(cfg.model, name) for name in
-             ("N", "d_model", "d_ff", "h", "d_k", "d_v", "dropout", "attention_dropout")}
+             ("N", "d_model", "d_ff", "h", "d_k", "d_v", "positions", "feed_forward_gain",
+              "dropout", *off_paper)}
     for widths in (paper, model):
         for name in ("d_k", "d_v"):
             if widths[name] is None:
                 widths[name] = widths["d_model"] // widths["h"]
-    paper.update(COMPONENTS, attention_dropout=0.0, adam_betas=(0.9, 0.98), adam_eps=1e-9,
+    paper.update(COMPONENTS, **off_paper, adam_betas=(0.9, 0.98), adam_eps=1e-9,
                  weight_decay=0.0, clip_norm=0.0,
                  peak_learning_rate=_peak(paper["d_model"], paper["warmup_updates"]))
     betas = _get(cfg, "optimizer", "adam_betas")

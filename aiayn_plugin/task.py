@@ -84,6 +84,24 @@ class AiaynTranslation(TranslationTask):
             max_tokens = planned.max_tokens
         return super().get_batch_iterator(dataset, max_tokens, *args, **kwargs)
 
+    def filter_indices_by_size(
+        self, indices, dataset, max_positions=None, ignore_invalid_inputs=False
+    ):
+        """fairseq's; ends the command with one line where a sentence is too long for the model."""
+        if not ignore_invalid_inputs and max_positions is not None:
+            _, longer = dataset.filter_indices_by_size(indices, max_positions)
+            if longer:
+                fail(
+                    f"{len(longer)} sentences are longer than the (source, target) limits "
+                    f"{max_positions} of the model and the task; sentence {min(longer) + 1} has "
+                    f"{dataset.size(min(longer))} tokens: raise --max-source-positions and "
+                    "--max-target-positions (learned positions stay as many as were trained), or "
+                    "skip them with --skip-invalid-size-inputs-valid-test"
+                )
+        return super().filter_indices_by_size(
+            indices, dataset, max_positions, ignore_invalid_inputs
+        )
+
     def _plan(self, dataset, max_tokens: int, kwargs: dict) -> Plan:
         if self.planned is None or self.planned[0] is not dataset:
             # as fairseq orders them, without moving the generator on

@@ -3,9 +3,8 @@
 from dataclasses import dataclass, field
 from typing import Any, Optional
 
-import torch
 import torch.nn.functional as F
-from fairseq.dataclass import FairseqDataclass
+from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 from fairseq.models import (
     FairseqEncoder,
     FairseqEncoderDecoderModel,
@@ -13,14 +12,20 @@ from fairseq.models import (
     register_model,
     register_model_architecture,
 )
+from omegaconf import II
 from torch import Tensor, nn
 
+from . import fairseq_names
 from .architectures import ARCHITECTURES, BASE
+from .attention import Projection
 from .dropout import dropout
 from .embedding import ScaledEmbedding
-from .errors import SettingError
+from .errors import SettingError, fail
 from .layers import DecoderLayer, EncoderLayer
-from .positions import SinusoidalPositions, positions_of
+from .positions import Positions, build_positions, positions_of
+
+#: Which of source embedding, target embedding and projection are one matrix (§3.4: all).
+TIED = ("all", "target", "none")
 
 
 def _paper(name: str, help: str) -> Any:
@@ -42,6 +47,27 @@ class TransformerConfig(FairseqDataclass):
     attention_dropout: float = field(
         default=0.0, metadata={"help": "dropout on the attention weights (none in §5.4)"}
     )
+    attention_bias: bool = field(
+        default=False, metadata={"help": "biases in the projections of attention (none in §3.2.2)"}
+    )
+    positions: ChoiceEnum(["sinusoids", "learned", "fairseq"]) = _paper(  # type: ignore[valid-type]
+        "positions", "the paper's sinusoids, learned vectors (Table 3, row E), fairseq's sinusoids"
+    )
+    neighbourhood: Optional[int] = field(  # noqa: UP045
+        default=None,
+        metadata={"help": "r of restricted self-attention (Table 1); default: all positions"},
+    )
+    tie_embeddings: ChoiceEnum(TIED) = field(  # type: ignore[valid-type]
+        default="all",
+        metadata={"help": "which share one matrix: source and target embedding and projection "
+                  "(§3.4), only the last two, or none"},
+    )
+    feed_forward_gain: float = _paper(
+        "feed_forward_gain", "factor on the Glorot initialisation of the feed-forward network"
+    )
+    # Without a help, fairseq takes these from the task: learned positions are as many.
+    max_source_positions: int = II("task.max_source_positions")
+    max_target_positions: int = II("task.max_target_positions")
 
     def head_widths(self) -> tuple[int, int]:
         """d_k and d_v. Raises SettingError where they do not follow from d_model and h."""
@@ -63,7 +89,7 @@ class Stack:
     """What encoder and decoder share: embedding + positions, then dropout (§3.4, §3.5, §5.4)."""
 
     embedding: ScaledEmbedding
-    positions: SinusoidalPositions
+    positions: Positions
     dropout: float
     training: bool
 
@@ -77,6 +103,10 @@ class Stack:
         x = x + self.positions(positions, length).to(x.dtype)
         return dropout(x, self.dropout, self.training)
 
+    def max_positions(self) -> int:
+        """How many tokens a sentence may have: a million, for fairseq, where there is no limit."""
+        return self.positions.max_positions or 1_000_000
+
 
 class Encoder(Stack, FairseqEncoder):
     """§3.1: a stack of N layers; no norm after the last one."""
@@ -84,10 +114,11 @@ class Encoder(Stack, FairseqEncoder):
     def __init__(self, cfg: TransformerConfig, dictionary, embedding: ScaledEmbedding) -> None:
         super().__init__(dictionary)
         self.embedding = embedding
-        self.positions = SinusoidalPositions(cfg.d_model)
+        self.positions = build_positions(cfg.positions, cfg.d_model, cfg.max_source_positions)
         self.dropout = cfg.dropout
         self.layers = nn.ModuleList(
-            EncoderLayer(cfg.d_ff, cfg.dropout, _attention(cfg)) for _ in range(cfg.N)
+            EncoderLayer(cfg.d_ff, cfg.dropout, _attention(cfg), cfg.feed_forward_gain)
+            for _ in range(cfg.N)
         )
 
     def forward(self, src_tokens: Tensor, src_lengths: Tensor | None = None, **unused) -> dict:
@@ -97,12 +128,11 @@ class Encoder(Stack, FairseqEncoder):
         padding, or [] where there is none.
         """
         padding = src_tokens.eq(self.embedding.padding)
-        padded = bool(padding.any())
-        mask = ~padding[:, None, None] if padded else None
+        masks = [padding] if padding.any() else []
         x = self.embed(src_tokens)
         for layer in self.layers:
-            x = layer(x, mask)
-        return {"encoder_out": [x], "encoder_padding_mask": [padding] if padded else []}
+            x = layer(x, *masks)
+        return {"encoder_out": [x], "encoder_padding_mask": masks}
 
     def reorder_encoder_out(self, encoder_out: dict, new_order: Tensor) -> dict:
         """Select sentences (rows) of an encoder output."""
@@ -120,11 +150,15 @@ class Decoder(Stack, FairseqIncrementalDecoder):
     ) -> None:
         super().__init__(dictionary)
         self.embedding = embedding
-        self.positions = SinusoidalPositions(cfg.d_model)
+        self.positions = build_positions(cfg.positions, cfg.d_model, cfg.max_target_positions)
         self.dropout = cfg.dropout
         self.left_pad = left_pad
+        if cfg.tie_embeddings == "none":
+            self.W_vocabulary = Projection(cfg.d_model, len(dictionary))
+            nn.init.normal_(self.W_vocabulary.weight, std=cfg.d_model**-0.5)
         self.layers = nn.ModuleList(
-            DecoderLayer(cfg.d_ff, cfg.dropout, _attention(cfg)) for _ in range(cfg.N)
+            DecoderLayer(cfg.d_ff, cfg.dropout, _attention(cfg), cfg.feed_forward_gain)
+            for _ in range(cfg.N)
         )
 
     def forward(
@@ -142,10 +176,11 @@ class Decoder(Stack, FairseqIncrementalDecoder):
         "attn" in the dictionary holds the last layer's encoder-decoder attention (batch, n, m),
         the mean over the heads, where the model is not training.
         """
-        memory, padding = encoder_out["encoder_out"][0], encoder_out["encoder_padding_mask"]
-        memory_mask = ~padding[0][:, None, None] if padding else None
+        memory, masks = encoder_out["encoder_out"][0], encoder_out["encoder_padding_mask"]
         decoding = incremental_state is not None
-        mask = self._mask(prev_output_tokens) if self.left_pad and not decoding else None
+        padding = None
+        if self.left_pad and not decoding:
+            padding = prev_output_tokens.eq(self.embedding.padding)
         caches = self._caches(incremental_state) if incremental_state is not None else None
         x = self.embed(prev_output_tokens, only_last=decoding)
         weights = None
@@ -153,8 +188,8 @@ class Decoder(Stack, FairseqIncrementalDecoder):
             x, weights = layer(
                 x,
                 memory,
-                mask,
-                memory_mask,
+                padding,
+                masks[0] if masks else None,
                 caches=caches[i] if caches is not None else None,
                 need_weights=not self.training and i == len(self.layers) - 1,
             )
@@ -163,14 +198,13 @@ class Decoder(Stack, FairseqIncrementalDecoder):
 
     def output_layer(self, features: Tensor) -> Tensor:
         """§3.4: (…, d_model) to (…, V), with the embedding's matrix and no bias."""
-        return F.linear(features, self.embedding.weight)
+        return F.linear(features, self.projection)
 
-    def _mask(self, tokens: Tensor) -> Tensor:
-        """Causal, without the padding on the left; padding sees itself, so that no row is empty."""
-        n = tokens.size(1)
-        causal = torch.ones(n, n, dtype=torch.bool, device=tokens.device).tril()
-        itself = torch.eye(n, dtype=torch.bool, device=tokens.device)
-        return causal & tokens.ne(self.embedding.padding)[:, None, None] | itself
+    @property
+    def projection(self) -> Tensor:
+        """The pre-softmax matrix (V, d_model): the target embedding's, or one of its own."""
+        owner = self.W_vocabulary if hasattr(self, "W_vocabulary") else self.embedding
+        return owner.weight
 
     def _caches(self, incremental_state: dict) -> list:
         if "aiayn" not in incremental_state:
@@ -187,7 +221,15 @@ class Decoder(Stack, FairseqIncrementalDecoder):
 
 def _attention(cfg: TransformerConfig) -> dict:
     d_k, d_v = TransformerConfig.head_widths(cfg)
-    return dict(d_model=cfg.d_model, h=cfg.h, d_k=d_k, d_v=d_v, dropout=cfg.attention_dropout)
+    return dict(
+        d_model=cfg.d_model,
+        h=cfg.h,
+        d_k=d_k,
+        d_v=d_v,
+        dropout=cfg.attention_dropout,
+        bias=cfg.attention_bias,
+        neighbourhood=cfg.neighbourhood,
+    )
 
 
 @register_model("aiayn_transformer", dataclass=TransformerConfig)
@@ -195,24 +237,48 @@ class Transformer(FairseqEncoderDecoderModel):
     """The Transformer of the paper, with one matrix for both embeddings and the projection."""
 
     @classmethod
+    def add_args(cls, parser) -> None:
+        """The options of TransformerConfig, and fairseq's names for them."""
+        super().add_args(parser)
+        fairseq_names.add_args(parser)
+
+    @classmethod
     def build_model(cls, cfg: TransformerConfig, task) -> "Transformer":
         """Raises SettingError for settings or dictionaries that the model cannot have."""
         source, target = task.source_dictionary, task.target_dictionary
-        if source != target:
+        shared = cfg.tie_embeddings == "all"
+        if shared and source != target:
             raise SettingError(
                 "source and target dictionaries differ, and one matrix embeds both (§3.4): "
-                "prepare the data with a joined dictionary"
+                "prepare the data with a joined dictionary, or give --tie-embeddings target"
             )
-        embedding = ScaledEmbedding(len(source), cfg.d_model, source.pad())
+        embedding = ScaledEmbedding(len(target), cfg.d_model, target.pad())
+        encoder = embedding if shared else ScaledEmbedding(len(source), cfg.d_model, source.pad())
         left_pad = getattr(task.cfg, "left_pad_target", False)
         return cls(
-            Encoder(cfg, source, embedding), Decoder(cfg, target, embedding, left_pad)
+            Encoder(cfg, source, encoder), Decoder(cfg, target, embedding, left_pad)
         )
 
     @property
     def projection(self) -> Tensor:
         """The pre-softmax matrix (V, d_model)."""
-        return self.decoder.embedding.weight
+        return self.decoder.projection
+
+    def load_state_dict(self, state_dict, strict=True, model_cfg=None, args=None):
+        """As fairseq's; ends the command with one line where the weights are of another model."""
+        own = self.state_dict()
+        for name in sorted(own.keys() | state_dict.keys()) if strict else ():
+            there, here = (
+                tuple(state[name].shape) if name in state else "missing"
+                for state in (state_dict, own)
+            )
+            if there != here:
+                fail(
+                    f"the checkpoint holds another architecture: {name} is {there} in it and "
+                    f"{here} here; give the --arch and the options it was trained with, or "
+                    "another --save-dir"
+                )
+        return super().load_state_dict(state_dict, strict, model_cfg, args)
 
     def forward(
         self,

@@ -47,7 +47,7 @@ def test_equals_the_formula(d_k, d_v, need_weights):
     x, memory = torch.randn(2, 4, 6).double(), torch.randn(2, 5, 6).double()
     seen = [5, 3]  # the second sentence has two paddings at its end
     mask = torch.arange(5)[None] < torch.tensor(seen)[:, None]
-    ours, weights = module(x, memory, mask[:, None, None], need_weights=need_weights)
+    ours, weights = module(x, memory, ~mask, need_weights=need_weights)
     slow = attend_by_loops(module, x, memory, [[row.tolist()] * 4 for row in mask])
     torch.testing.assert_close(ours, slow, rtol=0, atol=1e-12)
     if need_weights:
@@ -59,23 +59,24 @@ def test_equals_the_formula(d_k, d_v, need_weights):
 @pytest.mark.parametrize("need_weights", [False, True])
 def test_causal_attention_equals_the_formula(need_weights):
     torch.manual_seed(1)
-    module = MultiHeadAttention(d_model=6, h=3, d_k=2, d_v=2).double()
+    module = MultiHeadAttention(d_model=6, h=3, d_k=2, d_v=2, causal=True).double()
     x = torch.randn(1, 5, 6).double()
-    ours, _ = module(x, causal=True, need_weights=need_weights)
+    ours, _ = module(x, need_weights=need_weights)
     slow = attend_by_loops(module, x, x, [[[j <= i for j in range(5)] for i in range(5)]])
     torch.testing.assert_close(ours, slow, rtol=0, atol=1e-12)
 
 
 def test_one_position_at_a_time_equals_all_at_once():
     torch.manual_seed(1)
-    module = MultiHeadAttention(d_model=8, h=2, d_k=4, d_v=4).double()
+    module = MultiHeadAttention(d_model=8, h=2, d_k=4, d_v=4, causal=True).double()
+    across = MultiHeadAttention(d_model=8, h=2, d_k=4, d_v=4).double()
     x, memory = torch.randn(3, 6, 8).double(), torch.randn(3, 4, 8).double()
     own, other = {}, {}
     steps = [
-        (module(x[:, i : i + 1], cache=own)[0], module(x[:, i : i + 1], memory, cache=other)[0])
+        (module(x[:, i : i + 1], cache=own)[0], across(x[:, i : i + 1], memory, cache=other)[0])
         for i in range(6)
     ]
-    whole = module(x, causal=True)[0], module(x, memory)[0]
+    whole = module(x)[0], across(x, memory)[0]
     for at_once, one_by_one in zip(whole, zip(*steps, strict=True), strict=True):
         torch.testing.assert_close(torch.cat(one_by_one, dim=1), at_once, rtol=0, atol=1e-12)
 

@@ -1,13 +1,15 @@
 """The mends of fairseq and torch."""
 
 import argparse
+import time
 
 import numpy as np
 import pytest
 import torch
 from fairseq import checkpoint_utils
+from fairseq.data.iterators import BufferedIterator
 
-from aiayn_plugin.compat import link_or_copy
+from aiayn_plugin.compat import finish_data_threads, link_or_copy
 
 
 class Hostile:
@@ -40,3 +42,18 @@ def test_a_copy_appears_whole_and_survives_its_source(tmp_path):
     source.unlink()
     assert copy.read_text() == "new"
     assert [p.name for p in tmp_path.iterdir()] == ["b.pt"]
+
+
+class SlowBatches(list):
+    def __iter__(self):
+        for batch in super().__iter__():
+            time.sleep(0.05)
+            yield batch
+
+
+@pytest.mark.parametrize("size, batches", [(2, 1000), (1000, 1000), (5, 3)])
+def test_no_thread_makes_batches_when_python_ends(size, batches):
+    buffered = BufferedIterator(size, SlowBatches(range(batches)))
+    assert next(buffered) == 0
+    finish_data_threads()
+    assert not buffered._consumer.is_alive()

@@ -8,6 +8,7 @@ from fairseq import options
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
 from aiayn_plugin import recipe
+from aiayn_plugin.architectures import table
 from aiayn_plugin.errors import fail
 
 
@@ -148,3 +149,50 @@ def test_an_error_names_the_command(monkeypatch):
     monkeypatch.setattr(sys, "argv", ["/somewhere/fairseq-train"])
     with pytest.raises(SystemExit, match="^fairseq-train: error: what"):
         fail("what")
+
+
+@pytest.mark.parametrize("flags, name, value", [
+    (["--encoder-layers", "2", "--decoder-layers", "2"], "N", 2),
+    (["--encoder-embed-dim", "64", "--decoder-embed-dim", "64", "--d-model", "64"], "d_model", 64),
+    (["--encoder-ffn-embed-dim", "9", "--decoder-ffn-embed-dim", "9"], "d_ff", 9),
+    (["--encoder-attention-heads", "4", "--decoder-attention-heads", "4"], "h", 4),
+    (["--encoder-learned-pos", "--decoder-learned-pos"], "positions", "learned"),
+    (["--share-all-embeddings"], "tie_embeddings", "all"),
+    (["--share-decoder-input-output-embed"], "tie_embeddings", "target"),
+    (["--share-all-embeddings", "--share-decoder-input-output-embed"], "tie_embeddings", "all"),
+    (["--share-decoder-input-output-embed", "--share-all-embeddings"], "tie_embeddings", "all"),
+])
+def test_fairseqs_names_are_accepted(flags, name, value):
+    assert getattr(configuration("--arch", "aiayn_base", *flags).model, name) == value
+
+
+@pytest.mark.parametrize("flags, message", [
+    (["--encoder-layers", "2"], "give --encoder-layers and --decoder-layers the same value, or "
+     "give --N alone"),
+    (["--encoder-layers", "2", "--decoder-layers", "3"], "the same N"),
+    (["--encoder-layers", "2", "--decoder-layers", "2", "--N", "3"], "means --N 2"),
+    (["--encoder-learned-pos"], "--decoder-learned-pos"),
+    (["--encoder-learned-pos", "--decoder-learned-pos", "--positions", "sinusoids"],
+     "--positions sinusoids is given too"),
+    (["--share-all-embeddings", "--tie-embeddings", "none"], "--tie-embeddings none is given too"),
+])
+def test_contradicting_names_are_refused(flags, message):
+    with pytest.raises(SystemExit, match=message):
+        configuration("--arch", "aiayn_base", *flags)
+
+
+def test_rows_of_table_3_bring_their_training():
+    assert configuration("--arch", "aiayn_d_smoothing02").criterion.label_smoothing == 0.2
+    assert configuration("--arch", "aiayn_e_learned").model.positions == "learned"
+    cfg = configuration("--arch", "aiayn_parser")
+    assert (cfg.model.N, cfg.model.d_model, cfg.model.h, cfg.lr_scheduler.d_model) == (
+        4, 1024, 8, 1024)
+    for arch in ("aiayn_a_h32", "aiayn_b_dk16", "aiayn_c_d256", "aiayn_d_smoothing00"):
+        assert "changed" not in recipe.block(configuration("--arch", arch)), arch
+
+
+def test_help_and_readme_list_the_architectures(repo, capsys):
+    with pytest.raises(SystemExit):
+        parse("--help")
+    assert table() in capsys.readouterr().out
+    assert table() in (repo / "README.md").read_text(encoding="utf-8")

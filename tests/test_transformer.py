@@ -4,74 +4,70 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from fairseq.data import Dictionary
+from models import PAD, build, dictionary, pad_left, pad_right, sentences
 
-from aiayn_plugin.architectures import ARCHITECTURES, settings
+from aiayn_plugin.architectures import ARCHITECTURES, parameters, settings
 from aiayn_plugin.layers import AddNorm, DecoderLayer, EncoderLayer, FeedForward
 from aiayn_plugin.transformer import Transformer, TransformerConfig
 
-MODEL_OPTIONS = ("N", "d_model", "d_ff", "h", "d_k", "d_v", "dropout")
-PAD, EOS = 1, 2
+MODEL_OPTIONS = ("N", "d_model", "d_ff", "h", "d_k", "d_v", "positions", "dropout")
 
 
-def dictionary(words: int) -> Dictionary:
-    made = Dictionary()
-    for i in range(words - len(made)):
-        made.add_symbol(f"w{i}")
-    return made
+VARIANTS = [{}, {"positions": "learned"}, {"neighbourhood": 3}, {"d_k": 3, "d_v": 5}]
 
 
-def build(words=30, left_pad_target=False, **options) -> Transformer:
-    options = {"N": 2, "d_model": 16, "d_ff": 24, "h": 4, **options}
-    task = SimpleNamespace(
-        source_dictionary=(d := dictionary(words)),
-        target_dictionary=d,
-        cfg=SimpleNamespace(left_pad_target=left_pad_target),
-    )
-    torch.manual_seed(1)
-    return Transformer.build_model(TransformerConfig(**options), task).double()
-
-
-def sentences():
-    torch.manual_seed(2)
-    source, target = torch.randint(4, 30, (2, 6)), torch.randint(4, 30, (2, 5))
-    source[:, -1] = EOS
-    target[:, 0] = EOS  # fairseq's shifted target starts with the end symbol
-    return source, target
-
-
-def pad_left(tokens, n):
-    return torch.cat((torch.full((tokens.size(0), n), PAD), tokens), dim=1)
-
-
-def pad_right(tokens, n):
-    return torch.cat((tokens, torch.full((tokens.size(0), n), PAD)), dim=1)
-
-
-@pytest.mark.parametrize("left_pad_target", [False, True])
-def test_no_information_from_the_right(left_pad_target):
-    model = build(left_pad_target=left_pad_target, dropout=0.0)
-    source, target = sentences()
-    if left_pad_target:
-        target = pad_left(target, 2)
+def watch_target_embeddings(model):
+    """The embedded target tokens of each call of the model, as leaves to differentiate by."""
     inputs = []
-    model.decoder.embedding.register_forward_hook(
-        lambda module, args, out: inputs.append(out.detach().requires_grad_()) or inputs[-1]
-    )
+
+    def hook(module, args, out):
+        inputs.append(out.detach().requires_grad_())
+        return inputs[-1]
+
+    model.decoder.embedding.register_forward_hook(hook)
+    return inputs
+
+
+@pytest.mark.parametrize("options", VARIANTS)
+@pytest.mark.parametrize("padded", [None, "left", "right"])
+def test_no_information_from_the_right(options, padded):
+    model = build(left_pad_target=padded == "left", dropout=0.0, **options)
+    source, target = sentences(6, 12)
+    if padded:
+        target = (pad_left if padded == "left" else pad_right)(target, 2)
+    inputs = watch_target_embeddings(model)
     # one matrix embeds both sides: the hook sees the source first, then the target
     scores, _ = model(source, None, target)
-    n = target.size(1)
-    for i in range(2 if left_pad_target else 0, n):
+    for i in range(2 if padded == "left" else 0, 12):
         (slope,) = torch.autograd.grad(scores[:, i].pow(2).sum(), inputs[1], retain_graph=True)
         assert slope[:, i + 1 :].eq(0).all(), f"position {i} sees a later one"
         assert slope[:, i].ne(0).any()
 
 
+@pytest.mark.parametrize("options", VARIANTS)
+def test_no_information_from_the_right_in_decoding(options):
+    model = build(dropout=0.0, **options)
+    source, target = sentences(6, 12)
+    memory, state = model.encoder(source), {}
+    inputs, scores = watch_target_embeddings(model), []
+    for i in range(1, 13):
+        scores.append(model.decoder(target[:, :i], memory, incremental_state=state)[0])
+    for i in range(12):
+        slopes = torch.autograd.grad(
+            scores[i].pow(2).sum(), inputs, retain_graph=True, allow_unused=True
+        )
+        assert slopes[i].ne(0).any()
+        assert all(slope is None or slope.eq(0).all() for slope in slopes[i + 1 :])
+        reach = 2 * (options["neighbourhood"] - 1) if "neighbourhood" in options else 12  # N = 2
+        assert all(slope.ne(0).any() for slope in slopes[max(0, i - reach) : i])
+
+
 @pytest.mark.parametrize("training", [False, True])
 @pytest.mark.parametrize("pad, left", [(pad_left, True), (pad_right, False)])
-def test_padding_changes_nothing(pad, left, training):
-    model = build(left_pad_target=left, dropout=0.0).train(training)
-    source, target = sentences()
+@pytest.mark.parametrize("options", VARIANTS)
+def test_padding_changes_nothing(pad, left, training, options):
+    model = build(left_pad_target=left, dropout=0.0, **options).train(training)
+    source, target = sentences(12, 12)
     expected, _ = model(source, None, target)
     found, _ = model(pad(source, 3), None, pad(target, 2))
     found = found[:, 2:] if left else found[:, :-2]
@@ -79,9 +75,10 @@ def test_padding_changes_nothing(pad, left, training):
     assert found.isfinite().all()
 
 
-def test_one_position_at_a_time_equals_all_at_once():
-    model = build().eval()
-    source, target = sentences()
+@pytest.mark.parametrize("options", VARIANTS)
+def test_one_position_at_a_time_equals_all_at_once(options):
+    model = build(**options).eval()
+    source, target = sentences(6, 12)
     source = torch.cat((source, source.flip(1)[:, :3].fill_(PAD)), dim=1)
     expected, extra = model(source, None, target)
     memory, state, steps, attention = model.encoder(source), {}, [], []
@@ -117,11 +114,11 @@ def test_layers_are_post_norm():
 
     encoder = EncoderLayer(12, 0.0, options)
     y = norm(x + encoder.self_attention(x)[0])
-    torch.testing.assert_close(encoder(x, None), norm(y + encoder.feed_forward(y)))
+    torch.testing.assert_close(encoder(x), norm(y + encoder.feed_forward(y)))
     decoder = DecoderLayer(12, 0.0, options)
-    y = norm(x + decoder.self_attention(x, causal=True)[0])
+    y = norm(x + decoder.self_attention(x)[0])
     y = norm(y + decoder.encoder_attention(y, memory)[0])
-    found, _ = decoder(x, memory, None, None)
+    found, _ = decoder(x, memory)
     torch.testing.assert_close(found, norm(y + decoder.feed_forward(y)))
 
 
@@ -136,7 +133,7 @@ def test_layer_gradients():
     torch.manual_seed(1)
     layer = DecoderLayer(6, 0.0, {"d_model": 4, "h": 2, "d_k": 2, "d_v": 2}).double()
     inputs = [torch.randn(1, 3, 4, dtype=torch.float64, requires_grad=True) for _ in range(2)]
-    assert torch.autograd.gradcheck(lambda x, memory: layer(x, memory, None, None)[0], inputs)
+    assert torch.autograd.gradcheck(lambda x, memory: layer(x, memory)[0], inputs)
 
 
 def test_dropout_acts_before_the_residual():
@@ -145,23 +142,29 @@ def test_dropout_acts_before_the_residual():
     torch.testing.assert_close(module(x, torch.full((2, 8), 1e6)), module.norm(x))
 
 
-def formula(V, N, d_model, d_ff, h, d_k=None, d_v=None, **_):
-    d_k, d_v = d_k or d_model // h, d_v or d_model // h
-    attention = 2 * d_model * h * d_k + 2 * d_model * h * d_v
-    feed_forward = 2 * d_model * d_ff + d_ff + d_model
-    norm = 2 * d_model
-    encoder = attention + feed_forward + 2 * norm
-    decoder = 2 * attention + feed_forward + 3 * norm
-    return V * d_model + N * (encoder + decoder)
+KNOWN = {  # spec: with a shared vocabulary of 37,000
+    "aiayn_base": 63_045_632,
+    "aiayn_a_h32": 63_045_632,
+    "aiayn_e_learned": 63_045_632 + 2 * 1024 * 512,
+    "aiayn_big": 214_171_648,
+    "aiayn_big_en_fr": 214_171_648,
+}
 
 
 @pytest.mark.parametrize("arch", ARCHITECTURES)
 def test_parameter_counts(arch):
     options = {name: settings(arch)[name] for name in MODEL_OPTIONS}
-    count = sum(p.numel() for p in build(words=37_000, **options).parameters())
-    assert count == formula(37_000, **options)
-    known = {"aiayn_base": 63_045_632, "aiayn_big": 214_171_648, "aiayn_big_en_fr": 214_171_648}
-    assert count == known.get(arch, count)
+    with torch.device("meta"):
+        model = build(37_000, max_source_positions=1024, max_target_positions=1024, **options)
+    count = sum(p.numel() for p in model.parameters())
+    assert count == parameters(arch, 37_000) == KNOWN.get(arch, count)
+
+
+def test_attention_biases_are_counted():
+    with torch.device("meta"):
+        model = build(37_000, **{n: settings("aiayn_base")[n] for n in MODEL_OPTIONS},
+                      attention_bias=True)  # fmt: skip
+    assert sum(p.numel() for p in model.parameters()) == 63_082_496  # spec
 
 
 def test_one_matrix_embeds_both_sides_and_projects():
@@ -171,12 +174,42 @@ def test_one_matrix_embeds_both_sides_and_projects():
     torch.testing.assert_close(model.output_layer(features), features @ model.projection.T)
 
 
+def test_embeddings_can_be_untied():
+    model = build(tie_embeddings="target")
+    assert model.encoder.embedding.weight is not model.decoder.embedding.weight is model.projection
+    model = build(tie_embeddings="none")
+    matrices = (model.encoder.embedding.weight, model.decoder.embedding.weight, model.projection)
+    assert len({id(matrix) for matrix in matrices}) == 3
+
+
+def test_learned_positions_are_as_many_as_trained():
+    model = build(positions="learned", max_source_positions=8, max_target_positions=7)
+    assert model.max_positions() == (8, 7)
+    source, target = sentences(8, 7)
+    model(pad_left(source, 3), None, target)  # padding takes no position
+    with pytest.raises(ValueError, match="learned 8 positions, and the input has 9"):
+        model(torch.cat((source, source[:, :1]), dim=1), None, target)
+    with pytest.raises(ValueError, match="learned 7 positions"):
+        model(source, None, torch.cat((target, target[:, :1]), dim=1))
+
+
+def test_sinusoids_have_no_limit():
+    source, target = sentences(1500, 3)
+    model = build()
+    assert min(model.max_positions()) >= 100_000
+    assert model(source, None, target)[0].isfinite().all()
+
+
 @pytest.mark.parametrize(
     "options, message",
     [
         ({"d_model": 18}, "d_model 18 is not divisible by h 4"),
         ({"d_model": 15, "d_k": 4, "d_v": 4}, "even d_model"),
         ({"d_k": 0}, "must be at least 1"),
+        ({"d_v": -1}, "must be at least 1"),
+        ({"h": 0}, "h 0 must be at least 1"),
+        ({"neighbourhood": 0}, "neighbourhood 0 must be at least 1"),
+        ({"positions": "fairseq", "d_model": 2, "h": 1}, "even d_model of 4 or more"),
     ],
 )
 def test_impossible_settings(options, message):

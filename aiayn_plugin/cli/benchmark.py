@@ -1,0 +1,172 @@
+"""`aiayn benchmark`: measurements, both sides of every ratio in one run."""
+
+import argparse
+import json
+import statistics
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.profiler import ProfilerActivity, profile
+
+from ..attention import MultiHeadAttention
+
+#: The ways that `benchmark attention` compares: the neighbourhood, and whether to ask for the
+#: weights, which takes equation (1) step by step instead of torch's fused attention.
+WAYS = {"restricted": (True, False), "full": (False, False), "full, by steps": (False, True)}
+
+
+def add_parser(commands: Any) -> None:
+    """Add `benchmark` to the commands of `aiayn`."""
+    parser = commands.add_parser("benchmark", help="measure speed and memory")
+    kinds = parser.add_subparsers(title="what to measure", required=True, metavar="WHAT")
+    attention = kinds.add_parser(
+        "attention",
+        help="restricted self-attention (Table 1) against full",
+        description="Time and peak memory, forward and backward apart, of one self-attention "
+        "sub-layer of the encoder of the base model, restricted to a neighbourhood of r positions "
+        "and full, for one sentence of n tokens.",
+    )
+    attention.add_argument("--neighbourhood", type=int, default=64, metavar="R")
+    attention.add_argument("--lengths", type=int, nargs="+", metavar="N",
+                           default=[512, 1024, 2048, 4096, 8192, 16384])
+    attention.add_argument("--runs", type=int, default=5, help="medians of so many (default: 5)")
+    attention.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    attention.add_argument("--max-gigabytes", type=float, default=12.0, metavar="GB",
+                           help="leave out what would need more memory (default: 12)")
+    attention.add_argument("--output", type=Path, metavar="FILE.json")
+    attention.add_argument("--plot", type=Path, metavar="FILE.png", help="needs matplotlib")
+    attention.set_defaults(run=run_attention)
+
+
+def run_attention(args: argparse.Namespace) -> None:
+    """Measure, print a table, write JSON and a figure. Raises ValueError for bad settings."""
+    if args.neighbourhood < 1 or args.runs < 1 or min(args.lengths) < 1:
+        raise ValueError("--neighbourhood, --runs and --lengths must be at least 1")
+    rows: list[dict] = []
+    print(f"{'n':>6} {'way':<15}{'forward':>12}{'backward':>12}{'memory fwd':>13}{'fwd+bwd':>12}")
+    for n in args.lengths:
+        for way, (restricted, by_steps) in WAYS.items():
+            if by_steps and 6 * 8 * n * n * 4 / 1e9 > args.max_gigabytes:
+                continue
+            torch.manual_seed(1)
+            module = MultiHeadAttention(
+                d_model=512, h=8, d_k=64, d_v=64,
+                neighbourhood=args.neighbourhood if restricted else None,
+            ).to(args.device)
+            x = torch.randn(1, n, 512, device=args.device, requires_grad=True)
+            row = {"n": n, "way": way, **_measure(module, x, by_steps, args.runs)}
+            rows.append(row)
+            print(f"{n:>6} {way:<15}{row['forward_s'] * 1e3:>9.1f} ms"
+                  f"{row['backward_s'] * 1e3:>9.1f} ms{row['forward_bytes'] / 1e6:>10.1f} MB"
+                  f"{row['peak_bytes'] / 1e6:>9.1f} MB", flush=True)
+    print(f"\nfull / restricted, r = {args.neighbourhood}")
+    print(f"{'n':>6}{'forward':>12}{'backward':>12}{'memory':>12}   (of full attention by steps)")
+    for n, ratios in _ratios(rows).items():
+        print(f"{n:>6}" + "".join(f"{value:>12.2f}" for value in ratios["full"])
+              + "".join(f"{value:>12.2f}" for value in ratios.get("full, by steps", [])))
+    found = {"device": _device(args.device), "torch": torch.__version__,
+             "threads": torch.get_num_threads(), "neighbourhood": args.neighbourhood, "rows": rows}
+    if args.output:
+        args.output.parent.mkdir(parents=True, exist_ok=True)
+        args.output.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    if args.plot:
+        args.plot.parent.mkdir(parents=True, exist_ok=True)
+        _plot(rows, args.neighbourhood, args.plot)
+
+
+def _measure(module: MultiHeadAttention, x: Tensor, by_steps: bool, runs: int) -> dict:
+    """Medians of seconds, and peaks of bytes allocated over those before the forward."""
+
+    def forward() -> Tensor:
+        return module(x, need_weights=by_steps)[0]
+
+    slope = torch.randn_like(x)
+    forward().backward(slope)  # the first run pays for what later ones find ready
+    seconds: dict[str, list[float]] = {"forward_s": [], "backward_s": []}
+    for _ in range(runs):
+        x.grad = None
+        module.zero_grad()
+        out, taken = _timed(forward, x.device)
+        seconds["forward_s"].append(taken)
+        _, taken = _timed(partial(out.backward, slope), x.device)
+        seconds["backward_s"].append(taken)
+    x.grad = None
+    module.zero_grad()
+    return {
+        **{name: statistics.median(times) for name, times in seconds.items()},
+        "forward_bytes": _peak(forward, x.device),
+        "peak_bytes": _peak(lambda: forward().backward(slope), x.device),
+    }
+
+
+def _timed(work: Callable[[], Any], device: torch.device) -> tuple[Any, float]:
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+    start = time.perf_counter()
+    result = work()
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+    return result, time.perf_counter() - start
+
+
+def _peak(work: Callable[[], Any], device: torch.device) -> int:
+    """The most bytes of tensors that work holds at once, beyond those that are there already."""
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(device)
+        before = torch.cuda.memory_allocated(device)
+        work()
+        return torch.cuda.max_memory_allocated(device) - before
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as found:
+        kept = work()  # noqa: F841  held, so that it is not freed while it is counted
+    events = [e for e in found.profiler.kineto_results.events() if e.name() == "[memory]"]
+    held = peak = 0
+    for event in sorted(events, key=lambda e: e.start_ns()):
+        held += event.nbytes()
+        peak = max(peak, held)
+    return peak
+
+
+def _ratios(rows: list[dict]) -> dict[int, dict[str, list[float]]]:
+    """n to the way of full attention to its forward, backward and memory over restricted's."""
+    quantities = ("forward_s", "backward_s", "peak_bytes")
+    by = {(row["n"], row["way"]): row for row in rows}
+    found: dict[int, dict[str, list[float]]] = {}
+    for (n, way), row in by.items():
+        if way != "restricted":
+            ours = by[n, "restricted"]
+            found.setdefault(n, {})[way] = [row[q] / ours[q] for q in quantities]
+    return found
+
+
+def _device(name: str) -> str:
+    if name.startswith("cuda"):
+        return torch.cuda.get_device_name(name)
+    with open("/proc/cpuinfo", encoding="utf-8") as info:
+        models = [line.split(":", 1)[1].strip() for line in info if line.startswith("model name")]
+    return f"{len(models)} × {models[0]}" if models else "CPU"
+
+
+def _plot(rows: list[dict], r: int, path: Path) -> None:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    panels = {"forward_s": "forward, s", "backward_s": "backward, s",
+              "peak_bytes": "peak memory, bytes"}
+    figure, axes = pyplot.subplots(1, 3, figsize=(12, 4), layout="constrained")
+    for axis, (quantity, label) in zip(axes, panels.items(), strict=True):
+        for way in WAYS:
+            points = [(row["n"], row[quantity]) for row in rows if row["way"] == way]
+            name = f"{way}, r = {r}" if way == "restricted" else way
+            axis.plot(*zip(*points, strict=True), marker="o", label=name)
+        axis.set(xlabel="n", ylabel=label, yscale="log")
+        axis.set_xscale("log", base=2)
+        axis.legend()
+    figure.suptitle("Self-attention of the base model, one sentence of n tokens")
+    figure.savefig(path)

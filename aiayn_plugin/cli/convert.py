@@ -1,0 +1,36 @@
+"""`aiayn convert`: fairseq's published Transformers in the plugin's model, and back."""
+
+import argparse
+import os
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ..convert import convert
+from .average import load
+
+
+def add_parser(commands: Any) -> None:
+    """Add `convert` to the commands of `aiayn`."""
+    parser = commands.add_parser(
+        "convert",
+        help="turn a checkpoint of fairseq's transformer into one of the plugin's, or back",
+        description="Reads a checkpoint of fairseq's post-norm transformer family "
+        "(transformer_wmt_en_de, transformer_vaswani_wmt_en_de_big, …) and writes the same model "
+        "for the plugin; or reads one of the plugin's, with --positions fairseq or learned, and "
+        "writes it for fairseq. Dictionaries stay as they are.",
+    )
+    parser.add_argument("--input", required=True, metavar="FILE", type=Path)
+    parser.add_argument("--output", required=True, metavar="FILE", type=Path)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> None:
+    """Convert and write. Raises ValueError or OSError for what cannot be converted."""
+    state, made = convert(load(args.input))
+    args.output.parent.mkdir(parents=True, exist_ok=True)
+    aside = args.output.with_name(args.output.name + ".tmp")
+    torch.save(state, aside)
+    os.replace(aside, args.output)
+    print(f"{args.output} holds a model of {made}")
