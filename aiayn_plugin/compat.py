@@ -63,7 +63,8 @@ def load_only_weights() -> None:
     checkpoints, and a run of several processes that is resumed sends each other the configuration
     and stand-ins for tensors; torch ≥ 2.6 refuses them all. Can go when fairseq names these itself.
     """
-    if tuple(map(int, torch.__version__.split(".")[:2])) < (2, 6):  # has another default
+    version = tuple(map(int, torch.__version__.split(".")[:2]))
+    if version < (2, 6):  # has another default
         os.environ.setdefault("TORCH_FORCE_WEIGHTS_ONLY_LOAD", "1")
     if hasattr(torch.serialization, "add_safe_globals"):  # torch ≥ 2.4
         numbers = [type(np.dtype(kind)) for kind in (np.int64, np.float64, np.float32)]
@@ -72,6 +73,11 @@ def load_only_weights() -> None:
         torch.serialization.add_safe_globals(
             [argparse.Namespace, np.ndarray, np.dtype, *rebuild, *numbers, *_BROADCAST]
         )
+        if version >= (2, 7):  # which takes names: as numpy below 2 and as numpy from 2 on
+            torch.serialization.add_safe_globals([
+                (function, f"numpy.{package}.multiarray.{function.__name__}")
+                for function in rebuild for package in ("core", "_core")
+            ])
 
 
 def with_paper_defaults(parse: Callable) -> Callable:

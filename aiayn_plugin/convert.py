@@ -1,16 +1,14 @@
 """Checkpoints of fairseq's post-norm `transformer` family in the plugin's model, and back."""
 
 import argparse
+import dataclasses
 from types import SimpleNamespace
 from typing import Any
 
 import torch
-from fairseq.checkpoint_utils import _upgrade_state_dict
 from fairseq.data import Dictionary
-from fairseq.dataclass.utils import merge_with_parent
-from fairseq.models import ARCH_MODEL_REGISTRY
+from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY
 from fairseq.models.transformer import TransformerModel
-from omegaconf import OmegaConf, open_dict
 from torch import Tensor
 
 from .transformer import Transformer, TransformerConfig
@@ -148,44 +146,91 @@ def weights_for_fairseq(ours: Transformer, theirs: TransformerModel) -> dict[str
 def convert(state: dict) -> tuple[dict, str]:
     """A checkpoint of fairseq's transformer as one of ours, or one of ours as one of fairseq's.
 
-    state is what a checkpoint file holds; the result, without an optimiser's state, is what one
-    can hold. Returns it with a word on what it is. Raises ValueError where it cannot be done.
+    state is what a checkpoint file holds, of today's fairseq or of one that stored its command
+    line as `args`; the result, without an optimiser's state, is what a file can hold. Returns it
+    with a word on what it is. Raises ValueError where it cannot be done.
     """
-    if state.get("cfg") is not None:
-        state["cfg"] = OmegaConf.create(state["cfg"], flags={"allow_objects": True})
-    state = _upgrade_state_dict(state)
-    cfg = state["cfg"]
-    args = cfg.model
-    name = getattr(args, "_name", None) or getattr(args, "arch", None)
+    cfg = _configuration(state)
+    settings, weights = cfg["model"], state["model"]
+    name = getattr(settings, "_name", None) or getattr(settings, "arch", None)
     kind = ARCH_MODEL_REGISTRY.get(name)
-    weights = state["model"]
-    with open_dict(cfg):
+    try:
         if kind is TransformerModel:
-            theirs = _fairseq_model(args, weights)
-            cfg.model = settings_from_fairseq(args)
-            state["model"] = _pick(theirs, cfg.model)
+            cfg["model"], model = _ours(settings, weights)
             made = "aiayn_transformer"
         elif kind is Transformer or name == "aiayn_transformer":
-            args = merge_with_parent(TransformerConfig(), args, remove_missing=True)
-            ours = Transformer.build_model(args, _task(weights, "embedding"))
-            ours.load_state_dict(weights)
-            cfg.model = settings_for_fairseq(args)
-            theirs = TransformerModel.build_model(cfg.model, _task(weights, "embedding"))
-            state["model"] = weights_for_fairseq(ours, theirs)
-            cfg.task._name = "translation"
+            cfg["model"], model = _theirs(settings, weights)
+            cfg["task"]["_name"] = "translation"
             made = "fairseq's transformer"
         else:
             raise ValueError(f"a model of architecture {name} is not of fairseq's transformer "
                              "family, nor one of aiayn_plugin's")
-    state.update(cfg=OmegaConf.to_container(cfg, resolve=True, enum_to_str=True), args=None,
-                 last_optimizer_state=None)
-    return state, made
+    except (KeyError, RuntimeError) as error:  # of torch, where the weights do not fit
+        raise ValueError(f"the weights are not those of a {name}: {error}") from None
+    history = {"criterion_name": "", "optimizer_name": "", "lr_scheduler_state": {},
+               "num_updates": 0}
+    return {
+        "args": None,
+        "cfg": cfg,
+        "model": model,
+        "optimizer_history": [history],
+        "last_optimizer_state": None,
+        "extra_state": {"train_iterator": {"epoch": 1, "iterations_in_epoch": 0}},
+        "task_state": {},
+    }, made
+
+
+def _configuration(state: dict) -> dict:
+    """The configuration of a checkpoint, with the model's settings as a Namespace."""
+    if state.get("cfg") is not None:
+        cfg = dict(state["cfg"])
+        model = cfg["model"]
+        return {**cfg, "model": model if isinstance(model, argparse.Namespace)
+                else argparse.Namespace(**model)}  # fmt: skip
+    args = state.get("args")
+    if args is None:
+        raise ValueError("the checkpoint holds no settings of its model (neither cfg nor args)")
+    task = {"_name": "translation", "data": getattr(args, "data", None),
+            "source_lang": getattr(args, "source_lang", None),
+            "target_lang": getattr(args, "target_lang", None)}
+    return {"model": args, "task": task}
+
+
+def _ours(args: argparse.Namespace, weights: dict[str, Tensor]) -> tuple[dict, dict]:
+    """Our settings and weights for fairseq's, which fairseq's model renames where they are old."""
+    args = argparse.Namespace(**vars(args))
+    ARCH_CONFIG_REGISTRY[getattr(args, "arch", None) or args._name](args)
+    for side in ("source", "target"):
+        name = f"max_{side}_positions"
+        if getattr(args, name, None) is None:
+            setattr(args, name, getattr(args, "max_positions", 1024))
+    args.encoder_embed_path = args.decoder_embed_path = None  # the checkpoint has the embeddings
+    settings = settings_from_fairseq(args)
+    model = TransformerModel.build_model(args, _task(weights, "embed_tokens"))
+    model.load_state_dict(dict(weights))
+    ours = weights_from_fairseq(model.state_dict())
+    if settings["tie_embeddings"] != "none":
+        del ours["decoder.W_vocabulary.weight"]
+    return settings, ours
+
+
+def _theirs(settings: argparse.Namespace, weights: dict[str, Tensor]) -> tuple[Any, dict]:
+    """fairseq's settings and weights for ours."""
+    known = {f.name: f.default for f in dataclasses.fields(TransformerConfig)}
+    known.update(max_source_positions=1024, max_target_positions=1024)  # where they are not stored
+    args = argparse.Namespace(**{**known, **vars(settings)})
+    theirs = settings_for_fairseq(args)
+    task = _task(weights, "embedding")
+    ours = Transformer.build_model(args, task)  # type: ignore[arg-type]
+    ours.load_state_dict(weights)
+    model = TransformerModel.build_model(argparse.Namespace(**vars(theirs)), task)
+    return theirs, weights_for_fairseq(ours, model)
 
 
 def _task(weights: dict[str, Tensor], embedding: str) -> Any:
     """What building a model asks of a task: dictionaries of the right length."""
     sizes = [weights[f"{stack}.{embedding}.weight"].size(0) for stack in ("encoder", "decoder")]
-    source, target = (_dictionary(size) for size in sizes)
+    source, target = map(_dictionary, sizes)
     return SimpleNamespace(source_dictionary=source, target_dictionary=target, cfg=None)
 
 
@@ -194,17 +239,3 @@ def _dictionary(size: int) -> Dictionary:
     for i in range(size - len(dictionary)):
         dictionary.add_symbol(str(i))
     return dictionary
-
-
-def _fairseq_model(args: Any, weights: dict[str, Tensor]) -> TransformerModel:
-    """fairseq's model with these weights, which it renames itself where they are of old."""
-    model = TransformerModel.build_model(args, _task(weights, "embed_tokens"))
-    model.load_state_dict(weights)
-    return model
-
-
-def _pick(theirs: TransformerModel, settings: Any) -> dict[str, Tensor]:
-    weights = weights_from_fairseq(theirs.state_dict())
-    if settings["tie_embeddings"] != "none":
-        del weights["decoder.W_vocabulary.weight"]
-    return weights

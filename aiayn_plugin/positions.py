@@ -43,11 +43,12 @@ class SinusoidalPositions(nn.Module):
     """A formula of positions, at any length: the table is a cache that grows when it has to."""
 
     table: Tensor
-    max_positions = None
 
-    def __init__(self, d_model: int, formula: Callable = sinusoids) -> None:
+    def __init__(
+        self, d_model: int, formula: Callable = sinusoids, max_positions: int | None = None
+    ) -> None:
         super().__init__()
-        self.d_model, self.formula = d_model, formula
+        self.d_model, self.formula, self.max_positions = d_model, formula, max_positions
         self.register_buffer("table", self._rows(512), persistent=False)
 
     def _rows(self, n: int) -> Tensor:
@@ -84,7 +85,9 @@ Positions = SinusoidalPositions | LearnedPositions
 
 
 def build_positions(kind: str, d_model: int, max_positions: int) -> Positions:
-    """The module that --positions names; max_positions only matters for learned ones."""
+    """The module that --positions names; max_positions limits all but the paper's sinusoids."""
+    if kind == "sinusoids":
+        return SinusoidalPositions(d_model)
     if kind == "learned":
         return LearnedPositions(d_model, max_positions)
-    return SinusoidalPositions(d_model, fairseq_sinusoids if kind == "fairseq" else sinusoids)
+    return SinusoidalPositions(d_model, fairseq_sinusoids, max_positions)

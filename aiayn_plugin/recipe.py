@@ -49,6 +49,8 @@ def defaults(argv: Sequence[str] | None) -> dict[str, Any]:
     """
     typed = typed_options(argv)
     arch = typed.get("arch")
+    if arch == "aiayn_transformer":  # the model without a name of the paper's
+        return fairseq_names.translate(typed)
     if arch not in ARCHITECTURES:
         return {}
     chosen = {**COMPONENTS, **{name: typed[name] for name in COMPONENTS if name in typed}}

@@ -91,10 +91,11 @@ class AiaynTranslation(TranslationTask):
         if not ignore_invalid_inputs and max_positions is not None:
             _, longer = dataset.filter_indices_by_size(indices, max_positions)
             if longer:
+                tokens = tuple(map(int, dataset.size(min(longer))))
                 fail(
                     f"{len(longer)} sentences are longer than the (source, target) limits "
                     f"{max_positions} of the model and the task; sentence {min(longer) + 1} has "
-                    f"{dataset.size(min(longer))} tokens: raise --max-source-positions and "
+                    f"{tokens} tokens: raise --max-source-positions and "
                     "--max-target-positions (learned positions stay as many as were trained), or "
                     "skip them with --skip-invalid-size-inputs-valid-test"
                 )

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any, Optional
 
+import torch
 import torch.nn.functional as F
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 from fairseq.models import (
@@ -24,6 +25,7 @@ from .errors import SettingError, fail
 from .layers import DecoderLayer, EncoderLayer
 from .positions import Positions, build_positions, positions_of
 
+POSITIONS = ("sinusoids", "learned", "fairseq")
 #: Which of source embedding, target embedding and projection are one matrix (§3.4: all).
 TIED = ("all", "target", "none")
 
@@ -50,7 +52,7 @@ class TransformerConfig(FairseqDataclass):
     attention_bias: bool = field(
         default=False, metadata={"help": "biases in the projections of attention (none in §3.2.2)"}
     )
-    positions: ChoiceEnum(["sinusoids", "learned", "fairseq"]) = _paper(  # type: ignore[valid-type]
+    positions: ChoiceEnum(POSITIONS) = _paper(  # type: ignore[valid-type]
         "positions", "the paper's sinusoids, learned vectors (Table 3, row E), fairseq's sinusoids"
     )
     neighbourhood: Optional[int] = field(  # noqa: UP045
@@ -232,6 +234,36 @@ def _attention(cfg: TransformerConfig) -> dict:
     )
 
 
+def _compare(there: dict[str, Tensor], here: dict[str, Tensor]) -> None:
+    """End the command where a checkpoint's weights are not those of the model here."""
+    advice = "give the --arch and the options that it was trained with, or another --save-dir"
+    for name in sorted(there.keys() | here.keys()):
+        if name not in there or name not in here:
+            words = [str(tuple(state[name].shape)) if name in state else "missing"
+                     for state in (there, here)]
+        elif there[name].shape == here[name].shape:
+            continue
+        else:
+            theirs, ours = (tuple(state[name].shape) for state in (there, here))
+            if name.endswith(("embedding.weight", "vocabulary.weight")) and theirs[1:] == ours[1:]:
+                fail(
+                    f"the checkpoint has a dictionary of {theirs[0]} entries, the data one of "
+                    f"{ours[0]}: give the data that it was trained with, or prepare the data with "
+                    "that dictionary"
+                )
+            words = [str(theirs), str(ours)]
+        fail(f"the checkpoint holds another architecture: {name} is {words[0]} in it and "
+             f"{words[1]} here; {advice}")
+    sides = zip(("h", "neighbourhood", "positions"), there["shapeless"], here["shapeless"],
+                strict=True)
+    for name, theirs, ours in sides:
+        if theirs != ours:
+            words = [POSITIONS[int(n)] if name == "positions" else str(int(n) or None)
+                     for n in (theirs, ours)]
+            fail(f"the checkpoint holds another architecture: {name} is {words[0]} in it and "
+                 f"{words[1]} here; {advice}")
+
+
 @register_model("aiayn_transformer", dataclass=TransformerConfig)
 class Transformer(FairseqEncoderDecoderModel):
     """The Transformer of the paper, with one matrix for both embeddings and the projection."""
@@ -255,9 +287,11 @@ class Transformer(FairseqEncoderDecoderModel):
         embedding = ScaledEmbedding(len(target), cfg.d_model, target.pad())
         encoder = embedding if shared else ScaledEmbedding(len(source), cfg.d_model, source.pad())
         left_pad = getattr(task.cfg, "left_pad_target", False)
-        return cls(
-            Encoder(cfg, source, encoder), Decoder(cfg, target, embedding, left_pad)
-        )
+        model = cls(Encoder(cfg, source, encoder), Decoder(cfg, target, embedding, left_pad))
+        # What no shape of a weight shows: a checkpoint says with it which model it is of.
+        shapeless = (cfg.h, cfg.neighbourhood or 0, POSITIONS.index(str(cfg.positions)))
+        model.register_buffer("shapeless", torch.tensor(shapeless, device="cpu"))
+        return model
 
     @property
     def projection(self) -> Tensor:
@@ -267,17 +301,9 @@ class Transformer(FairseqEncoderDecoderModel):
     def load_state_dict(self, state_dict, strict=True, model_cfg=None, args=None):
         """As fairseq's; ends the command with one line where the weights are of another model."""
         own = self.state_dict()
-        for name in sorted(own.keys() | state_dict.keys()) if strict else ():
-            there, here = (
-                tuple(state[name].shape) if name in state else "missing"
-                for state in (state_dict, own)
-            )
-            if there != here:
-                fail(
-                    f"the checkpoint holds another architecture: {name} is {there} in it and "
-                    f"{here} here; give the --arch and the options it was trained with, or "
-                    "another --save-dir"
-                )
+        state_dict = {"shapeless": own["shapeless"], **state_dict}
+        if strict:
+            _compare(state_dict, own)
         return super().load_state_dict(state_dict, strict, model_cfg, args)
 
     def forward(

@@ -12,7 +12,7 @@ def test_restricted_attention_takes_memory_in_proportion_to_n(tmp_path, capsys):
     main(["benchmark", "attention", "--neighbourhood", "16", "--lengths", "512", "1024",
           "--runs", "1", "--device", "cpu", "--output", str(out)])  # fmt: skip
     rows = {(row["n"], row["way"]): row for row in json.loads(out.read_text())["rows"]}
-    for quantity in ("forward_bytes", "peak_bytes"):
+    for quantity in ("forward_bytes", "backward_bytes"):
         grown = {
             way: rows[1024, way][quantity] / rows[512, way][quantity]
             for way in ("restricted", "full, by steps")

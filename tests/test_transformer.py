@@ -5,9 +5,12 @@ from types import SimpleNamespace
 import pytest
 import torch
 from models import PAD, build, dictionary, pad_left, pad_right, sentences
+from omegaconf import OmegaConf
 
 from aiayn_plugin.architectures import ARCHITECTURES, parameters, settings
+from aiayn_plugin.errors import SettingError
 from aiayn_plugin.layers import AddNorm, DecoderLayer, EncoderLayer, FeedForward
+from aiayn_plugin.task import AiaynTranslation, AiaynTranslationConfig
 from aiayn_plugin.transformer import Transformer, TransformerConfig
 
 MODEL_OPTIONS = ("N", "d_model", "d_ff", "h", "d_k", "d_v", "positions", "dropout")
@@ -45,21 +48,26 @@ def test_no_information_from_the_right(options, padded):
 
 
 @pytest.mark.parametrize("options", VARIANTS)
-def test_no_information_from_the_right_in_decoding(options):
+def test_a_position_depends_on_the_same_inputs_in_decoding(options):
+    """One position at a time, the gradient by every input is that of the whole pass."""
     model = build(dropout=0.0, **options)
     source, target = sentences(6, 12)
-    memory, state = model.encoder(source), {}
-    inputs, scores = watch_target_embeddings(model), []
+    inputs = watch_target_embeddings(model)
+    whole, _ = model(source, None, target)
+    (_, whole_input), inputs[:] = inputs[:2], []
+    memory, state, scores = model.encoder(source), {}, []
+    inputs.clear()
     for i in range(1, 13):
         scores.append(model.decoder(target[:, :i], memory, incremental_state=state)[0])
     for i in range(12):
-        slopes = torch.autograd.grad(
-            scores[i].pow(2).sum(), inputs, retain_graph=True, allow_unused=True
+        (expected,) = torch.autograd.grad(whole[:, i].pow(2).sum(), whole_input, retain_graph=True)
+        found = torch.autograd.grad(
+            scores[i].pow(2).sum(), inputs[: i + 1], retain_graph=True, allow_unused=True
         )
-        assert slopes[i].ne(0).any()
-        assert all(slope is None or slope.eq(0).all() for slope in slopes[i + 1 :])
-        reach = 2 * (options["neighbourhood"] - 1) if "neighbourhood" in options else 12  # N = 2
-        assert all(slope.ne(0).any() for slope in slopes[max(0, i - reach) : i])
+        for j, slope in enumerate(found):
+            slope = torch.zeros(2, 1, 16).double() if slope is None else slope
+            torch.testing.assert_close(slope[:, 0], expected[:, j], rtol=0, atol=1e-10)
+        assert expected[:, i + 1 :].eq(0).all()
 
 
 @pytest.mark.parametrize("training", [False, True])
@@ -67,7 +75,7 @@ def test_no_information_from_the_right_in_decoding(options):
 @pytest.mark.parametrize("options", VARIANTS)
 def test_padding_changes_nothing(pad, left, training, options):
     model = build(left_pad_target=left, dropout=0.0, **options).train(training)
-    source, target = sentences(12, 12)
+    source, target = sentences(40, 40)
     expected, _ = model(source, None, target)
     found, _ = model(pad(source, 3), None, pad(target, 2))
     found = found[:, 2:] if left else found[:, :-2]
@@ -213,11 +221,35 @@ def test_sinusoids_have_no_limit():
     ],
 )
 def test_impossible_settings(options, message):
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(SettingError, match=message):
         build(**options)
 
 
 def test_different_dictionaries_are_refused():
     task = SimpleNamespace(source_dictionary=dictionary(10), target_dictionary=dictionary(11))
-    with pytest.raises(ValueError, match="joined dictionary"):
+    with pytest.raises(SettingError, match="joined dictionary"):
         Transformer.build_model(TransformerConfig(), task)
+
+
+def test_a_training_with_bad_settings_ends_with_one_line():
+    task = AiaynTranslation(AiaynTranslationConfig(), dictionary(10), dictionary(11))
+    with pytest.raises(SystemExit, match="error: source and target dictionaries differ"):
+        task.build_model(OmegaConf.create({"model": {"_name": "aiayn_transformer"}}).model)
+
+
+@pytest.mark.parametrize("trained, other, message", [
+    ({"h": 4}, {"h": 2}, "h is 4 in it and 2 here"),
+    ({}, {"neighbourhood": 3}, "neighbourhood is None in it and 3 here"),
+    ({"positions": "fairseq"}, {}, "positions is fairseq in it and sinusoids here"),
+    ({"d_ff": 24}, {"d_ff": 32}, "W_1.bias is .24,. in it and .32,. here"),
+    ({"words": 30}, {"words": 31}, "dictionary of 30 entries, the data one of 31"),
+])
+def test_weights_of_another_architecture_are_refused(trained, other, message):
+    with pytest.raises(SystemExit, match=message):
+        build(**other).load_state_dict(build(**trained).state_dict())
+
+
+def test_weights_from_before_a_checkpoint_said_its_architecture_load():
+    model = build()
+    old = {name: weight for name, weight in model.state_dict().items() if name != "shapeless"}
+    build().load_state_dict(old)

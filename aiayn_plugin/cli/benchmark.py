@@ -1,7 +1,9 @@
 """`aiayn benchmark`: measurements, both sides of every ratio in one run."""
 
 import argparse
+import importlib.util
 import json
+import platform
 import statistics
 import time
 from collections.abc import Callable
@@ -18,6 +20,10 @@ from ..attention import MultiHeadAttention
 #: The ways that `benchmark attention` compares: the neighbourhood, and whether to ask for the
 #: weights, which takes equation (1) step by step instead of torch's fused attention.
 WAYS = {"restricted": (True, False), "full": (False, False), "full, by steps": (False, True)}
+
+
+QUANTITIES = {"forward_s": "forward", "backward_s": "backward", "forward_bytes": "fwd memory",
+              "backward_bytes": "bwd memory"}
 
 
 def add_parser(commands: Any) -> None:
@@ -47,8 +53,14 @@ def run_attention(args: argparse.Namespace) -> None:
     """Measure, print a table, write JSON and a figure. Raises ValueError for bad settings."""
     if args.neighbourhood < 1 or args.runs < 1 or min(args.lengths) < 1:
         raise ValueError("--neighbourhood, --runs and --lengths must be at least 1")
+    if args.plot and importlib.util.find_spec("matplotlib") is None:
+        raise ValueError("--plot needs matplotlib: pip install matplotlib")
+    try:
+        torch.empty(1, device=args.device)
+    except (RuntimeError, AssertionError) as error:
+        raise ValueError(f"--device {args.device}: {str(error).splitlines()[0]}") from None
     rows: list[dict] = []
-    print(f"{'n':>6} {'way':<15}{'forward':>12}{'backward':>12}{'memory fwd':>13}{'fwd+bwd':>12}")
+    print(f"{'n':>6} {'way':<15}" + "".join(f"{name:>12}" for name in QUANTITIES.values()))
     for n in args.lengths:
         for way, (restricted, by_steps) in WAYS.items():
             if by_steps and 6 * 8 * n * n * 4 / 1e9 > args.max_gigabytes:
@@ -62,13 +74,14 @@ def run_attention(args: argparse.Namespace) -> None:
             row = {"n": n, "way": way, **_measure(module, x, by_steps, args.runs)}
             rows.append(row)
             print(f"{n:>6} {way:<15}{row['forward_s'] * 1e3:>9.1f} ms"
-                  f"{row['backward_s'] * 1e3:>9.1f} ms{row['forward_bytes'] / 1e6:>10.1f} MB"
-                  f"{row['peak_bytes'] / 1e6:>9.1f} MB", flush=True)
-    print(f"\nfull / restricted, r = {args.neighbourhood}")
-    print(f"{'n':>6}{'forward':>12}{'backward':>12}{'memory':>12}   (of full attention by steps)")
+                  f"{row['backward_s'] * 1e3:>9.1f} ms{row['forward_bytes'] / 1e6:>9.1f} MB"
+                  f"{row['backward_bytes'] / 1e6:>9.1f} MB", flush=True)
+    print(f"\nfull / restricted, r = {args.neighbourhood}; first torch's fused attention, then by "
+          "the steps of equation (1)")
+    print(f"{'n':>6}" + 2 * "".join(f"{name:>12}" for name in QUANTITIES.values()))
     for n, ratios in _ratios(rows).items():
-        print(f"{n:>6}" + "".join(f"{value:>12.2f}" for value in ratios["full"])
-              + "".join(f"{value:>12.2f}" for value in ratios.get("full, by steps", [])))
+        values = [value for way in ratios.values() for value in way]
+        print(f"{n:>6}" + "".join(f"{value:>12.2f}" for value in values))
     found = {"device": _device(args.device), "torch": torch.__version__,
              "threads": torch.get_num_threads(), "neighbourhood": args.neighbourhood, "rows": rows}
     if args.output:
@@ -80,7 +93,7 @@ def run_attention(args: argparse.Namespace) -> None:
 
 
 def _measure(module: MultiHeadAttention, x: Tensor, by_steps: bool, runs: int) -> dict:
-    """Medians of seconds, and peaks of bytes allocated over those before the forward."""
+    """Medians of seconds, and peaks of bytes held beyond those held before each pass."""
 
     def forward() -> Tensor:
         return module(x, need_weights=by_steps)[0]
@@ -97,10 +110,13 @@ def _measure(module: MultiHeadAttention, x: Tensor, by_steps: bool, runs: int) -
         seconds["backward_s"].append(taken)
     x.grad = None
     module.zero_grad()
+    forward_bytes = _peak(forward, x.device)
+    out = forward()
     return {
         **{name: statistics.median(times) for name, times in seconds.items()},
-        "forward_bytes": _peak(forward, x.device),
-        "peak_bytes": _peak(lambda: forward().backward(slope), x.device),
+        "forward_bytes": forward_bytes,
+        # beyond what the forward keeps for it
+        "backward_bytes": _peak(partial(out.backward, slope), x.device),
     }
 
 
@@ -132,23 +148,25 @@ def _peak(work: Callable[[], Any], device: torch.device) -> int:
 
 
 def _ratios(rows: list[dict]) -> dict[int, dict[str, list[float]]]:
-    """n to the way of full attention to its forward, backward and memory over restricted's."""
-    quantities = ("forward_s", "backward_s", "peak_bytes")
+    """n to the way of full attention to its QUANTITIES over restricted's."""
     by = {(row["n"], row["way"]): row for row in rows}
     found: dict[int, dict[str, list[float]]] = {}
     for (n, way), row in by.items():
         if way != "restricted":
             ours = by[n, "restricted"]
-            found.setdefault(n, {})[way] = [row[q] / ours[q] for q in quantities]
+            found.setdefault(n, {})[way] = [row[q] / ours[q] for q in QUANTITIES]
     return found
 
 
 def _device(name: str) -> str:
     if name.startswith("cuda"):
         return torch.cuda.get_device_name(name)
-    with open("/proc/cpuinfo", encoding="utf-8") as info:
-        models = [line.split(":", 1)[1].strip() for line in info if line.startswith("model name")]
-    return f"{len(models)} × {models[0]}" if models else "CPU"
+    try:
+        info = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:  # not Linux
+        return platform.processor()
+    models = [line.split(":", 1)[1].strip() for line in info if line.startswith("model name")]
+    return f"{len(models)} × {models[0]}" if models else platform.processor()
 
 
 def _plot(rows: list[dict], r: int, path: Path) -> None:
@@ -158,8 +176,8 @@ def _plot(rows: list[dict], r: int, path: Path) -> None:
     from matplotlib import pyplot
 
     panels = {"forward_s": "forward, s", "backward_s": "backward, s",
-              "peak_bytes": "peak memory, bytes"}
-    figure, axes = pyplot.subplots(1, 3, figsize=(12, 4), layout="constrained")
+              "forward_bytes": "forward, bytes", "backward_bytes": "backward, bytes"}
+    figure, axes = pyplot.subplots(1, 4, figsize=(16, 4), layout="constrained")
     for axis, (quantity, label) in zip(axes, panels.items(), strict=True):
         for way in WAYS:
             points = [(row["n"], row[quantity]) for row in rows if row["way"] == way]

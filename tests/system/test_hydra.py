@@ -25,7 +25,7 @@ def test_the_shipped_configurations_are_the_architectures(repo, arch):
     assert not left_out, "fairseq fills nothing into a model that hydra configures"
 
 
-@pytest.mark.parametrize("arch", ["aiayn_base", "aiayn_big"])
+@pytest.mark.parametrize("arch", ["aiayn_base", pytest.param("aiayn_big", marks=pytest.mark.long)])
 def test_hydra_trains(run, repo, corpus, tmp_path, arch):
     directory = run("aiayn", "configs").stdout.strip()
     log = run(
