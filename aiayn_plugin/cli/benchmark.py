@@ -3,6 +3,7 @@
 import argparse
 import importlib.util
 import json
+import logging
 import platform
 import statistics
 import time
@@ -171,6 +172,8 @@ def _device(name: str) -> str:
 
 def _plot(rows: list[dict], r: int, path: Path) -> None:
     import matplotlib
+
+    logging.getLogger("matplotlib").setLevel(logging.WARNING)  # its DEBUG lines are many
 
     matplotlib.use("Agg")
     from matplotlib import pyplot

@@ -33,9 +33,6 @@ def test_a_sentence_longer_than_the_model_takes(run, corpus, trained, tmp_path):
     log = run(*command, "--max-source-positions", "4", cwd=tmp_path)
     assert "longer than the (source, target) limits (4, 1024)" in last_line(log)
     assert re.search(r"sentence \d has \(\d+, \d+\) tokens", last_line(log))
-    log = run(*command, "--max-source-positions", "4", "--skip-invalid-size-inputs-valid-test",
-              cwd=tmp_path)
-    assert log.returncode == 0, log.stderr
 
 
 def test_impossible_sizes(run, corpus, tmp_path):
