@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Multi30k (image captions, 29,000 pairs), English to German: from raw text to sacreBLEU on
-# test_2016_flickr; training takes about 45 minutes on two CPU cores. Stopped and started again, it
+# test_2016_flickr; training takes about 50 minutes on two CPU cores. Stopped and started again, it
 # goes on.
 #   bash examples/multi30k.sh            fetches the text from github.com/multi30k/dataset
 #   bash examples/multi30k.sh DIRECTORY  takes train, val and test_2016_flickr .en and .de there
