@@ -3,8 +3,8 @@
 import pytest
 import torch
 
+from aiayn_plugin.checkpoint import average
 from aiayn_plugin.cli import main
-from aiayn_plugin.cli.average import average
 
 
 def checkpoint(path, values, name="w", dtype=torch.float32, **more):

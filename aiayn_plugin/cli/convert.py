@@ -1,14 +1,11 @@
 """`aiayn convert`: fairseq's published Transformers in the plugin's model, and back."""
 
 import argparse
-import os
 from pathlib import Path
 from typing import Any
 
-import torch
-
+from ..checkpoint import load, save
 from ..convert import convert
-from .average import load
 
 
 def add_parser(commands: Any) -> None:
@@ -29,8 +26,5 @@ def add_parser(commands: Any) -> None:
 def run(args: argparse.Namespace) -> None:
     """Convert and write. Raises ValueError or OSError for what cannot be converted."""
     state, made = convert(load(args.input))
-    args.output.parent.mkdir(parents=True, exist_ok=True)
-    aside = args.output.with_name(args.output.name + ".tmp")
-    torch.save(state, aside)
-    os.replace(aside, args.output)
+    save(state, args.output)
     print(f"{args.output} holds a model of {made}")
