@@ -89,8 +89,10 @@ def with_paper_defaults(parse: Callable) -> Callable:
     """
 
     def parse_args_and_arch(parser, input_args=None, *args, modify_parser=None, **kwargs):
-        trains = _trains(parser)
+        trains = _has(parser, "--arch")
         paper = recipe.defaults(input_args) if trains else {}
+        if _has(parser, "--lenpen"):
+            paper = recipe.search_defaults(input_args)
 
         def modify(parser: argparse.ArgumentParser) -> None:
             if parser.get_default("task") in (None, "translation"):
@@ -112,8 +114,8 @@ def with_paper_defaults(parse: Callable) -> Callable:
     return parse_args_and_arch
 
 
-def _trains(parser: argparse.ArgumentParser) -> bool:
-    return any("--arch" in action.option_strings for action in parser._actions)
+def _has(parser: argparse.ArgumentParser, option: str) -> bool:
+    return any(option in action.option_strings for action in parser._actions)
 
 
 def link_or_copy(src_path: str, dst_path: str, overwrite: bool = False) -> bool:

@@ -24,6 +24,20 @@ COMPONENTS = {
 #: option of the same name, with its own default.
 OPTIONS_OF = {"label_smoothing": "criterion", "warmup_updates": "lr_scheduler"}
 
+#: The paper's search (§6.1).
+SEARCH = {"beam": 4, "lenpen": 0.6, "max_len_a": 1.0, "max_len_b": 50}
+
+
+def search_defaults(argv: Sequence[str] | None) -> dict[str, Any]:
+    """What the options of search are where argv (default: sys.argv) does not give them; empty
+    where argv asks for fairseq's own task or search."""
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--task", default="aiayn_translation")
+    parser.add_argument("--length-penalty", default="gnmt")
+    typed = parser.parse_known_args(argv)[0]
+    ours = (typed.task, typed.length_penalty) == ("aiayn_translation", "gnmt")
+    return SEARCH if ours else {}
+
 
 def typed_options(argv: Sequence[str] | None) -> dict[str, Any]:
     """The options among the typed words on which the defaults of others depend."""

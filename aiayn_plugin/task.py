@@ -2,11 +2,14 @@
 
 import logging
 import os
+from argparse import Namespace
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import torch
 from fairseq.data import data_utils
+from fairseq.dataclass import ChoiceEnum
 from fairseq.tasks import register_task
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
 
@@ -15,6 +18,7 @@ from .architectures import ARCHITECTURES
 from .batching import Plan, plan
 from .compat import link_or_copy
 from .errors import SettingError, fail
+from .search import BeamSearch, FairseqRules, PaperRules
 
 logger = logging.getLogger(__name__)
 
@@ -29,12 +33,20 @@ class AiaynTranslationConfig(TranslationConfig):
             "--max-tokens and --update-freq"
         },
     )
+    length_penalty: ChoiceEnum(("gnmt", "fairseq")) = field(  # type: ignore[valid-type]
+        default="gnmt",
+        metadata={
+            "help": "search: the paper's (§6.1), where --lenpen is α of ((5 + |Y|) / 6)^α, or "
+            "fairseq's, with its defaults, where it is the exponent of |Y|"
+        },
+    )
 
 
 @register_task("aiayn_translation", dataclass=AiaynTranslationConfig)
 class AiaynTranslation(TranslationTask):
-    """fairseq's translation task with three differences: batches of --tokens-per-update when
-    training, every sentence of every other split, and one complete set of checkpoints to average.
+    """fairseq's translation task with four differences: batches of --tokens-per-update when
+    training, every sentence of every other split, one complete set of checkpoints to average, and
+    the paper's search.
     """
 
     cfg: AiaynTranslationConfig
@@ -142,3 +154,103 @@ class AiaynTranslation(TranslationTask):
             return
         name = f"checkpoint_{self.epoch}_{num_updates}.pt"
         link_or_copy(path, os.path.join(checkpoint.save_dir, name))
+
+    def build_generator(
+        self,
+        models,
+        args,
+        seq_gen_cls=None,
+        extra_gen_cls_kwargs=None,
+        prefix_allowed_tokens_fn=None,
+    ):
+        """The generator of `searcher`; ends the command with one line where there is none."""
+        given = seq_gen_cls, extra_gen_cls_kwargs, prefix_allowed_tokens_fn
+        try:
+            return self.searcher(models, args, *given)
+        except SettingError as error:
+            fail(str(error))
+
+    def searcher(
+        self,
+        models,
+        args,
+        seq_gen_cls=None,
+        extra_gen_cls_kwargs=None,
+        prefix_allowed_tokens_fn=None,
+    ):
+        """BeamSearch under the rules of --length-penalty; fairseq's other searches are fairseq's.
+
+        The arguments are FairseqTask.build_generator's. Raises SettingError for settings that no
+        search has.
+        """
+        build = super().build_generator
+        if isinstance(args, Namespace):  # --eval-bleu-args: only what was typed
+            args = Namespace(**{**recipe.SEARCH, **vars(args)})
+        if seq_gen_cls is not None or getattr(args, "score_reference", False):
+            return build(models, args, seq_gen_cls, extra_gen_cls_kwargs, prefix_allowed_tokens_fn)
+        ours = self.cfg.length_penalty == "gnmt"
+        if prefix_allowed_tokens_fn or (others := _other_searches(args)):
+            if ours and not prefix_allowed_tokens_fn:
+                raise SettingError(
+                    f"{others[0]} is another search than the paper's: give --task translation"
+                )
+            return build(models, args, None, extra_gen_cls_kwargs, prefix_allowed_tokens_fn)
+        words = len(self.target_dictionary)
+        if not 1 <= args.beam < words:
+            raise SettingError(f"--beam {args.beam} must be at least 1, and less than the {words} "
+                               "entries of the target dictionary")
+        if ours and args.lenpen < 0:
+            raise SettingError(f"--lenpen {args.lenpen} must not be negative: it is α of the GNMT "
+                               "penalty (§6.1)")
+        kept = min(getattr(args, "nbest", 1), args.beam) if ours else args.beam
+        exponent = 0.0 if getattr(args, "unnormalized", False) else args.lenpen
+        rules: Any = FairseqRules(exponent, args.max_len_a, args.max_len_b, kept)
+        if ours:
+            # where an option lets scores rise, nothing is certain before the limit
+            falls = getattr(args, "unkpen", 0) >= 0 and getattr(args, "lm_weight", 0) >= 0
+            rules = PaperRules(exponent, args.max_len_a, args.max_len_b, kept, early=falls)
+        self._to_bfloat16(models)
+        alignment = getattr(args, "print_alignment", None)
+        if alignment is None and getattr(args, "replace_unk", None) is not None:
+            alignment = "hard"
+        extra = {**(extra_gen_cls_kwargs or {}), "rules": rules, "alignment": alignment}
+        return build(models, args, BeamSearch, extra)
+
+    def _to_bfloat16(self, models) -> None:
+        """--bf16 of the generating commands, which fairseq takes and does not apply."""
+        run = self.cfg._get_root()
+        if self.run is None and "common_eval" in run and run.common_eval.path and run.common.bf16:
+            for model in models:
+                model.bfloat16()
+
+    def inference_step(self, generator, models, sample, prefix_tokens=None, constraints=None):
+        """fairseq's; a batch for which memory is too small is searched in halves."""
+        try:
+            return super().inference_step(generator, models, sample, prefix_tokens, constraints)
+        except RuntimeError as error:
+            size = len(sample["id"])
+            if "memory" not in str(error) or size < 2 or constraints is not None:
+                raise
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()
+        logger.warning("out of memory: a batch of %d sentences is translated in halves", size)
+        found = []
+        for half in (slice(size // 2), slice(size // 2, None)):
+            part = {**sample, "id": sample["id"][half], "net_input": {
+                name: value[half] for name, value in sample["net_input"].items()}}
+            prefix = prefix_tokens[half] if prefix_tokens is not None else None
+            found += self.inference_step(generator, models, part, prefix)
+        return found
+
+
+def _other_searches(args) -> list[str]:
+    """The typed options that ask for one of fairseq's other searches."""
+    asked = {
+        "--sampling": getattr(args, "sampling", False),
+        "--diverse-beam-groups": getattr(args, "diverse_beam_groups", -1) > 0,
+        "--diversity-rate": getattr(args, "diversity_rate", -1) > -1,
+        "--match-source-len": getattr(args, "match_source_len", False),
+        "--constraints": getattr(args, "constraints", None),
+        "--prefix-allowed-tokens-fn": getattr(args, "prefix_allowed_tokens_fn", None),
+    }
+    return [flag for flag, given in asked.items() if given]

@@ -1,0 +1,371 @@
+"""§6.1 Beam search: the paper's (GNMT's length penalty, a limit per sentence, a stop that loses
+nothing), and fairseq's, behind the interface of fairseq's SequenceGenerator."""
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from fairseq import utils
+from fairseq.sequence_generator import SequenceGenerator
+from torch import Tensor
+
+from .decoding import Decoding
+from .transformer import Transformer
+
+
+@dataclass(frozen=True)
+class PaperRules:
+    """GNMT's penalty (Wu et al., 2016, equation 14), a limit of each sentence's own, and a stop
+    when no open hypothesis can beat the worst of the `kept` finished ones.
+
+    alpha: α ≥ 0. limit_a, limit_b: a sentence of n tokens, its end symbol not counted, gets at most
+    limit_a·n + limit_b, not counting the end symbol. early: stop as soon as nothing can change;
+    False searches to the limit.
+    """
+
+    alpha: float
+    limit_a: float
+    limit_b: int
+    kept: int
+    early: bool = True
+
+    def penalty(self, length: Any) -> Any:
+        """lp(Y) = ((5 + |Y|) / (5 + 1))^α; |Y| counts the end symbol."""
+        return ((5 + length) / 6) ** self.alpha
+
+    def limits(self, lengths: Tensor, width: int) -> Tensor:
+        """How many tokens each sentence gets, (sentences,), from lengths without end symbol."""
+        return (self.limit_a * lengths + self.limit_b).long()
+
+    def accepted(self, ended: Tensor, finished: Tensor) -> Tensor:
+        """Which ended candidates (sentences, b) compete for the kept places: all."""
+        return ended
+
+    def done(self, worst: Tensor, best_open: Tensor, finished: Tensor, limits: Tensor) -> Tensor:
+        """(sentences,): True where no open hypothesis can still beat the worst kept one.
+
+        Log-probabilities only fall and lp only grows, so that an open log P reaches at best
+        log P / lp(limit + 1).
+        """
+        if not self.early:
+            return torch.zeros_like(worst, dtype=torch.bool)
+        return worst >= best_open / self.penalty(limits.to(best_open) + 1)
+
+
+@dataclass(frozen=True)
+class FairseqRules:
+    """fairseq's: log P / |Y|^lenpen, one limit for a batch, a stop at the first `kept` finished."""
+
+    lenpen: float
+    limit_a: float
+    limit_b: int
+    kept: int
+
+    def penalty(self, length: Any) -> Any:
+        """|Y|^lenpen; |Y| counts the end symbol."""
+        return length**self.lenpen
+
+    def limits(self, lengths: Tensor, width: int) -> Tensor:
+        """limit_a·width + limit_b, where width is the longest sentence's, its end symbol too."""
+        return torch.full_like(lengths, int(self.limit_a * width + self.limit_b))
+
+    def accepted(self, ended: Tensor, finished: Tensor) -> Tensor:
+        """The first ones for which there is a place, best candidates first."""
+        return ended & (finished[:, None] + ended.cumsum(dim=1) <= self.kept)
+
+    def done(self, worst: Tensor, best_open: Tensor, finished: Tensor, limits: Tensor) -> Tensor:
+        return finished >= self.kept
+
+
+class OurModel:
+    """One of the plugin's models, while it decodes a batch."""
+
+    def __init__(self, model: Transformer, net_input: dict) -> None:
+        encoder_out = model.encoder(net_input["src_tokens"], net_input.get("src_lengths"))
+        self.decoding = Decoding(model.decoder, encoder_out)
+        self.keep = self.decoding.keep
+
+    def step(self, tokens: Tensor, parents: Tensor | None, need_weights: bool):
+        """(sentences, b, length) tokens to Decoding.step's scores and weights."""
+        return self.decoding.step(tokens[:, :, -1], parents, need_weights)
+
+
+class AnyModel:
+    """Any other of fairseq's encoder-decoder models, through fairseq's own interface."""
+
+    def __init__(self, model, net_input: dict) -> None:
+        if hasattr(model, "set_beam_size"):
+            model.set_beam_size(1)  # its short cut expects b hypotheses from the first step on
+        self.model = model
+        self.memory = model.encoder.forward_torchscript(net_input)
+        self.state: dict = {}
+        self.width = 1
+
+    def step(self, tokens: Tensor, parents: Tensor | None, need_weights: bool):
+        """As OurModel.step."""
+        sentences, b, _ = tokens.shape
+        if parents is not None:
+            first = torch.arange(sentences, device=tokens.device)[:, None] * self.width
+            self.model.decoder.reorder_incremental_state_scripting(
+                self.state, (first + parents).flatten()
+            )
+            if b != self.width:
+                self._select_memory(first.expand(-1, b).flatten())
+        self.width = b
+        out, extra = self.model.decoder(
+            tokens.flatten(0, 1), encoder_out=self.memory, incremental_state=self.state
+        )[:2]
+        attn = extra.get("attn") if isinstance(extra, dict) else None
+        attn = attn[0] if isinstance(attn, list) else attn
+        if attn is not None:
+            attn = attn[:, -1].unflatten(0, (sentences, b))
+        return out[:, -1].unflatten(0, (sentences, b)), attn
+
+    def keep(self, sentences: Tensor) -> None:
+        """As Decoding.keep."""
+        rows = sentences[:, None] * self.width + torch.arange(self.width, device=sentences.device)
+        self.model.decoder.reorder_incremental_state_scripting(self.state, rows.flatten())
+        self._select_memory(rows.flatten())
+
+    def _select_memory(self, rows: Tensor) -> None:
+        self.memory = self.model.encoder.reorder_encoder_out(self.memory, rows)
+
+
+@dataclass
+class Open:
+    """The open hypotheses of the sentences that are not done yet, b of each."""
+
+    sentence: Tensor  #: (sentences,) its number in the batch
+    limit: Tensor  #: (sentences,)
+    tokens: Tensor  #: (sentences, b, length), what the models have to read
+    score: Tensor  #: (sentences, b) log P, −inf for what is no hypothesis
+    prefix: Tensor | None  #: (sentences, prefix length) forced tokens, or padding
+    parents: Tensor | None = None  #: (sentences, b) the hypothesis of the step before
+
+    def keep(self, which: Tensor) -> None:
+        """Drop all sentences but these."""
+        for name, value in vars(self).items():
+            if value is not None:
+                setattr(self, name, value.index_select(0, which))
+
+
+@dataclass
+class Steps:
+    """What was chosen at each step, from which a finished hypothesis is read backwards."""
+
+    chosen: list[tuple[Tensor, ...]] = field(default_factory=list)
+    attention: list[tuple[Tensor, Tensor]] = field(default_factory=list)
+
+
+class BeamSearch(SequenceGenerator):
+    """fairseq's generator with the rules of the paper or of fairseq.
+
+    As SequenceGenerator's, each sentence's hypotheses come best first, as dictionaries of
+    "tokens" (with the end symbol), "score" (log P over the penalty), "positional_scores",
+    "attention" (source × target, empty unless asked for) and "alignment"; all on the CPU.
+    An end symbol finishes a hypothesis where it is among the b best candidates of a sentence.
+    """
+
+    def __init__(self, models, tgt_dict, *, rules, alignment: str | None = None, **kwargs) -> None:
+        """rules: PaperRules or FairseqRules. alignment: "hard" or "soft" to have attention and
+        alignments too. The other arguments are SequenceGenerator's."""
+        super().__init__(models, tgt_dict, **kwargs)
+        self.rules, self.alignment = rules, alignment
+
+    @torch.no_grad()
+    def _generate(self, sample, prefix_tokens=None, constraints=None, bos_token=None):
+        if constraints is not None:
+            raise NotImplementedError("constraints need fairseq's search: give --task translation")
+        net_input = sample["net_input"]
+        source = net_input["src_tokens"]
+        models = [(OurModel if isinstance(m, Transformer) else AnyModel)(m, net_input)
+                  for m in self.model.models]
+        lengths = (source.ne(self.pad) & source.ne(self.eos)).sum(dim=1)
+        limits = self.rules.limits(lengths, source.size(1)).clamp(max=self.max_len - 1)
+        shortest, longest = (int(limits.min()), int(limits.max())) if len(limits) else (0, -1)
+        if shortest < self.min_len and len(limits):
+            raise ValueError(f"--min-len {self.min_len} is more than the limit of {shortest} "
+                             "tokens: lower it, or raise --max-len-b")
+        first = torch.full_like(source[:, :1, None], self.eos if bos_token is None else bos_token)
+        dtype = torch.promote_types(next(self.model.parameters()).dtype, torch.float32)
+        zero = torch.zeros(len(source), 1, dtype=dtype, device=source.device)
+        now = Open(torch.arange(len(source), device=source.device), limits, first, zero,
+                   prefix_tokens)
+        finished = Finished(len(source), self.rules, zero)
+        steps = Steps()
+        for step in range(longest + 1):
+            scores = self._log_probabilities(models, now, steps)
+            self._forbid(scores, now, step, shortest)
+            self._choose(scores, now, finished, steps, step)
+            if not self._drop_done(now, finished, models, step):
+                break
+        hypotheses = finished.read(steps, self.eos)
+        if [] in hypotheses:
+            raise ValueError(f"no hypothesis for sentence {hypotheses.index([])} of the batch: the "
+                             "model's scores are not numbers, or all tokens are forbidden")
+        if self.alignment:
+            self._align(hypotheses, source)
+        return hypotheses
+
+    def _log_probabilities(self, models: list, now: Open, steps: Steps) -> Tensor:
+        """(sentences, b, V) of the next token, the mean of all models."""
+        found, weights = [], []
+        for model in models:
+            scores, attention = model.step(now.tokens, now.parents, self.alignment is not None)
+            scores = scores.to(now.score.dtype)
+            if self.temperature != 1:
+                scores = scores / self.temperature
+            found.append(scores.log_softmax(dim=-1))
+            if attention is not None:
+                weights.append(attention)
+        if self.alignment and weights:
+            steps.attention.append((now.sentence, torch.stack(weights).mean(dim=0)))
+        scores = found[0]
+        if len(found) > 1:
+            scores = torch.stack(found).logsumexp(dim=0) - math.log(len(found))
+        if self.lm_model is not None:
+            out = self.lm_model(now.tokens.flatten(0, 1))
+            lm = self.lm_model.get_normalized_probs(out, log_probs=True, sample=None)[:, -1]
+            scores = scores + self.lm_weight * lm.unflatten(0, now.score.shape)
+        return scores
+
+    def _forbid(self, scores: Tensor, now: Open, step: int, shortest: int) -> None:
+        """Take away, in place, what may not come next."""
+        scores[:, :, self.pad] = -math.inf
+        if self.unk_penalty:
+            scores[:, :, self.unk] -= self.unk_penalty
+        if step >= shortest:
+            full = now.limit.le(step)[:, None, None]
+            other = torch.arange(scores.size(2), device=scores.device).ne(self.eos)
+            scores.masked_fill_(full & other, -math.inf)
+        forced = None
+        if now.prefix is not None and step < now.prefix.size(1):
+            forced = now.prefix[:, step, None, None].expand(-1, scores.size(1), 1)
+            # where the limit is reached, the end comes first
+            goes_on = forced.ne(self.pad) & now.limit.gt(step)[:, None, None]
+            only = torch.full_like(scores, -math.inf).scatter(2, forced, scores.gather(2, forced))
+            scores.copy_(torch.where(goes_on, only, scores))
+        else:
+            if step < self.min_len:
+                scores[:, :, self.eos] = -math.inf
+            if self.token_indices_to_suppress is not None:
+                scores[:, :, self.token_indices_to_suppress.to(scores.device)] = -math.inf
+        if self.repeat_ngram_blocker is not None:
+            rows = now.tokens.flatten(0, 1), scores.flatten(0, 1)
+            scores.copy_(self.repeat_ngram_blocker(*rows, *now.score.shape, step).view_as(scores))
+
+    def _choose(self, scores, now: Open, finished: "Finished", steps: Steps, step: int) -> None:
+        """Finish what ends, and extend the best of the rest."""
+        vocabulary = scores.size(2)
+        b, wide = self.beam_size, min(2 * self.beam_size, vocabulary)
+        total, token = scores.topk(wide, dim=2)  # of each hypothesis
+        total, index = (total + now.score[:, :, None]).flatten(1).topk(wide, dim=1)
+        token, parent = token.flatten(1).gather(1, index), index // wide  # of each sentence
+        end = token.eq(self.eos)
+        finished.take(now.sentence, total[:, :b], parent[:, :b], end[:, :b], step)
+        # the first b that do not end, in their order
+        order = (end * wide + torch.arange(wide, device=end.device)).topk(b, largest=False).indices
+        now.score, now.parents = total.gather(1, order), parent.gather(1, order)
+        token = token.gather(1, order)
+        past = now.parents[:, :, None].expand(-1, -1, now.tokens.size(2))
+        now.tokens = torch.cat((now.tokens.gather(1, past), token[:, :, None]), dim=2)
+        steps.chosen.append((now.sentence, token, now.parents, now.score))
+
+    def _drop_done(self, now: Open, finished: "Finished", models: list, step: int) -> bool:
+        """Leave only the sentences whose search goes on; whether there are any."""
+        best = now.score.amax(dim=1)
+        worst, count = finished.score[now.sentence, -1], finished.count[now.sentence]
+        done = now.limit.le(step) | best.eq(-math.inf)
+        done |= self.rules.done(worst, best, count, now.limit)
+        still = (~done).nonzero()[:, 0]
+        if 0 < len(still) < len(done):
+            now.keep(still)
+            for model in models:
+                model.keep(still)
+        return len(still) > 0
+
+    def _align(self, hypotheses: list[list[dict]], source: Tensor) -> None:
+        extract = {"hard": utils.extract_hard_alignment, "soft": utils.extract_soft_alignment}
+        for tokens, found in zip(source.cpu(), hypotheses, strict=True):
+            for hypothesis in found:
+                hypothesis["alignment"] = extract[str(self.alignment)](
+                    hypothesis["attention"].t(), tokens, hypothesis["tokens"], self.pad, self.eos
+                )
+
+
+class Finished:
+    """The best finished hypotheses of each sentence of a batch, best first."""
+
+    def __init__(self, sentences: int, rules: PaperRules | FairseqRules, like: Tensor) -> None:
+        self.rules = rules
+        shape = (sentences, rules.kept)
+        self.score = like.new_full(shape, -math.inf)  # log P over the penalty
+        self.total = like.new_zeros(shape)  # log P
+        self.parent = torch.zeros(shape, dtype=torch.long, device=like.device)
+        self.step = torch.zeros_like(self.parent)
+        self.count = self.parent.new_zeros(sentences)
+
+    def take(self, sentence: Tensor, total: Tensor, parent: Tensor, end: Tensor, step: int) -> None:
+        """Take in the candidates (sentences, b) that end at this step, where they are good enough.
+
+        sentence: (sentences,), their numbers in the batch; parent: (sentences, b), the hypotheses
+        that they continue.
+        """
+        ended = self.rules.accepted(end & total.gt(-math.inf), self.count[sentence])
+        score = (total / self.rules.penalty(step + 1)).masked_fill(~ended, -math.inf)
+        self.count[sentence] += ended.sum(dim=1)
+        kept = torch.cat((self.score[sentence], score), dim=1).topk(self.rules.kept, dim=1)
+        self.score[sentence] = kept.values
+        new = {"total": total, "parent": parent, "step": torch.full_like(parent, step)}
+        for name, value in new.items():
+            whole = getattr(self, name)
+            both = torch.cat((whole[sentence], value), dim=1)
+            whole[sentence] = both.gather(1, kept.indices)
+
+    def read(self, steps: Steps, eos: int) -> list[list[dict]]:
+        """The hypotheses of each sentence, read backwards from their ends."""
+        score, total, parent, end = (x.cpu() for x in
+                                     (self.score, self.total, self.parent, self.step))
+        length = int(end.max()) + 1 if end.numel() else 0
+        tokens = torch.full((*end.shape, length), eos)
+        totals = total[:, :, None].repeat(1, 1, length)
+        attention: list[Tensor] = []
+        for t in reversed(range(length)):
+            if steps.attention:
+                attention.append(_whole(*steps.attention[t], len(end), parent))
+            if t == 0:
+                break
+            number, *chosen = (x.cpu() for x in steps.chosen[t - 1])
+            token, before, log_p = (_whole(number, x, len(end), parent) for x in chosen)
+            open_ = end >= t
+            tokens[:, :, t - 1] = torch.where(open_, token, eos)
+            totals[:, :, t - 1] = torch.where(open_, log_p, totals[:, :, t - 1])
+            parent = torch.where(open_, before, parent)
+        positional = totals.diff(dim=2, prepend=torch.zeros_like(totals[:, :, :1]))
+        weights = torch.stack(attention[::-1], dim=-1) if attention else None
+        return [
+            [
+                {
+                    "tokens": tokens[i, j, : end[i, j] + 1],
+                    "score": score[i, j],
+                    "attention": weights[i, j, :, : end[i, j] + 1] if weights is not None
+                    else torch.empty(0),
+                    "alignment": torch.empty(0),
+                    "positional_scores": positional[i, j, : end[i, j] + 1],
+                }
+                for j in score[i].sort(descending=True, stable=True).indices
+                if score[i, j] > -math.inf
+            ]
+            for i in range(len(end))
+        ]
+
+
+def _whole(number: Tensor, values: Tensor, sentences: int, parent: Tensor) -> Tensor:
+    """Of values (some sentences, b, …) those of the hypotheses `parent` (sentences, kept)."""
+    number, values = number.cpu(), values.cpu()
+    whole = values.new_zeros(sentences, *values.shape[1:])
+    whole[number] = values
+    index = parent.clamp(max=values.size(1) - 1)
+    index = index.view(*index.shape, *[1] * (values.dim() - 2))
+    return whole.gather(1, index.expand(*parent.shape, *values.shape[2:]))

@@ -1,0 +1,203 @@
+"""§6.1: beam search, against a slow and obvious one, and against fairseq's generator."""
+
+import math
+
+import pytest
+import torch
+from fairseq.sequence_generator import SequenceGenerator
+from models import EOS, PAD, build, dictionary
+
+from aiayn_plugin.search import BeamSearch, FairseqRules, PaperRules
+
+WORDS = 12
+VARIANTS = [
+    {}, {"positions": "learned"}, {"neighbourhood": 3}, {"d_k": 3, "d_v": 5},
+    {"attention_bias": True, "positions": "fairseq"}, {"tie_embeddings": "none"},
+]  # fmt: skip
+
+
+def model(seed=2, **options):
+    """A model whose sentences end now and then, after lengths that differ."""
+    made = build(words=WORDS, **options).eval()
+    torch.manual_seed(seed)
+    for weight in made.parameters():
+        if weight.dim() > 1:
+            weight.data += 0.3 * torch.randn_like(weight)
+    return made
+
+
+def batch(lengths=(4, 1, 9, 6, 0), left=True):
+    """Source sentences of these lengths, not counting the end symbol, as fairseq pads them."""
+    torch.manual_seed(3)
+    width = max(lengths) + 1
+    rows = []
+    for n in lengths:
+        words, pad = torch.randint(4, WORDS, (n,)), torch.full((width - n - 1,), PAD)
+        parts = (pad, words, torch.tensor([EOS])) if left else (words, torch.tensor([EOS]), pad)
+        rows.append(torch.cat(parts))
+    return sample(torch.stack(rows))
+
+
+def sample(source):
+    return {"id": torch.arange(len(source)), "net_input": {"src_tokens": source,
+            "src_lengths": source.ne(PAD).sum(dim=1)}}  # fmt: skip
+
+
+def obvious_search(model, source, alpha, a, b_len, beam):
+    """One sentence, hypothesis by hypothesis, to the limit: [(score, tokens)], best first."""
+    source = source[source.ne(PAD)][None]
+    limit = int(a * (source.size(1) - 1) + b_len)
+    open_, finished = [(0.0, [])], []
+    for step in range(limit + 1):
+        candidates = []
+        for total, tokens in open_:
+            target = torch.tensor([[EOS, *tokens]])
+            log_p = model(source, None, target)[0][0, -1].log_softmax(dim=-1)
+            for token in range(WORDS):
+                allowed = token == EOS if step == limit else token != PAD
+                if allowed and not (step == 0 and token == EOS):  # --min-len 1
+                    candidates.append((total + float(log_p[token]), [*tokens, token]))
+        candidates.sort(key=lambda c: -c[0])
+        for total, tokens in candidates[:beam]:
+            if tokens[-1] == EOS:
+                finished.append((total / ((5 + len(tokens)) / 6) ** alpha, tokens))
+        open_ = [c for c in candidates if c[1][-1] != EOS][:beam]
+    return sorted(finished, key=lambda c: -c[0])
+
+
+def search(models, rules, **options):
+    options = {"beam_size": 4, **options}
+    return BeamSearch(models, dictionary(WORDS), rules=rules, **options)
+
+
+def assert_same(found, expected):
+    assert len(found) == len(expected)
+    for ours, theirs in zip(found, expected, strict=True):
+        assert [h["tokens"].tolist() for h in ours] == [h["tokens"].tolist() for h in theirs]
+        for name in ("score", "positional_scores"):
+            for one, other in zip(ours, theirs, strict=True):
+                torch.testing.assert_close(one[name].double(), other[name].double(),
+                                           rtol=0, atol=1e-5)  # fairseq keeps float32
+
+
+@pytest.mark.parametrize("alpha, options", [
+    (0.0, {}), (2.0, {}), *((0.6, options) for options in VARIANTS)
+])  # fmt: skip
+def test_the_papers_search_is_the_obvious_one(alpha, options):
+    one = model(**options)
+    data = batch((4, 1, 6, 0))
+    for early in (True, False):
+        generator = search([one], PaperRules(alpha, 1, 7, kept=3, early=early))
+        found = generator.generate([one], data)
+        for source, hypotheses in zip(data["net_input"]["src_tokens"], found, strict=True):
+            expected = obvious_search(one, source, alpha, 1, 7, beam=4)[:3]
+            assert [h["tokens"].tolist() for h in hypotheses] == [t for _, t in expected]
+            for hypothesis, (score, _) in zip(hypotheses, expected, strict=True):
+                assert float(hypothesis["score"]) == pytest.approx(score, abs=1e-9)
+                total = hypothesis["positional_scores"].sum()
+                length = (5 + len(hypothesis["tokens"])) / 6
+                assert float(total / length**alpha) == pytest.approx(score, abs=1e-9)
+
+
+def test_stopping_early_saves_steps():
+    one, steps = model(), []
+    one.decoder.embedding.register_forward_hook(lambda *call: steps.append(1))
+    data = batch((5,))
+    counts = []
+    for early in (True, False):
+        steps.clear()
+        search([one], PaperRules(0.6, 1, 50, 1, early)).generate([one], data)
+        counts.append(len(steps))
+    assert counts[0] < counts[1] == 56 + 1  # and once for the source
+
+
+@pytest.mark.parametrize("rules", [PaperRules(0.6, 1, 20, 4), FairseqRules(1.0, 0, 20, 4)])
+def test_a_sentence_does_not_depend_on_its_batch(rules):
+    one = model()
+    lengths = [0, 1, 2, 3, 5, 8, 13, 8, 4, 2, 1, 6, 7, 7]
+    whole = batch(lengths)["net_input"]["src_tokens"]
+    together = search([one], rules).generate([one], sample(whole))
+    for size in (1, 4):
+        apart = []
+        for start in range(0, len(lengths), size):
+            rows = whole[start : start + size]
+            rows = rows[:, rows.eq(PAD).all(dim=0).sum() :]
+            apart += search([one], rules).generate([one], sample(rows))
+        assert_same(apart, together)
+
+
+FAIRSEQ = [
+    {}, {"len_penalty": 0.5}, {"unk_penalty": 0.7}, {"unk_penalty": -2.0}, {"min_len": 5},
+    {"temperature": 0.7}, {"beam_size": 1}, {"beam_size": 6},
+    {"normalize_scores": False}, {"tokens_to_suppress": ("w3",)}, {"max_len_b": 3},
+]  # fmt: skip
+
+
+def both(models, data, model_options=None, **options):
+    """What fairseq's generator and ours find under fairseq's rules."""
+    options = {"beam_size": 4, "max_len_a": 1, "max_len_b": 5, **options}
+    theirs = SequenceGenerator(models, dictionary(WORDS), **options)
+    exponent = options.get("len_penalty", 1.0) if options.get("normalize_scores", True) else 0.0
+    rules = FairseqRules(exponent, options["max_len_a"], options["max_len_b"],
+                         options["beam_size"])  # fmt: skip
+    ours = search(models, rules, alignment="soft", **options)
+    return ours, theirs
+
+
+@pytest.mark.parametrize("options", FAIRSEQ)
+def test_fairseqs_search_is_fairseqs(options):
+    models, data = [model()], batch()
+    ours, theirs = both(models, data, **options)
+    assert_same(ours.generate(models, data), theirs.generate(models, data))
+
+
+@pytest.mark.parametrize("options", VARIANTS)
+def test_fairseqs_search_is_fairseqs_for_every_model(options):
+    models, data = [model(**options)], batch()
+    ours, theirs = both(models, data)
+    assert_same(ours.generate(models, data), theirs.generate(models, data))
+
+
+def test_ensembles_prefixes_and_attention_are_fairseqs():
+    models, data = [model(seed) for seed in (1, 2, 3)], batch()
+    ours, theirs = both(models, data)
+    prefix = torch.tensor([[5, 6], [7, PAD], [8, 9], [PAD, PAD], [4, 4]])
+    for prefix_tokens in (None, prefix[:, :1], prefix):
+        found = ours.generate(models, data, prefix_tokens=prefix_tokens)
+        expected = theirs.generate(models, data, prefix_tokens=prefix_tokens)
+        assert_same(found, expected)
+        for one, other in zip(sum(found, []), sum(expected, []), strict=True):
+            torch.testing.assert_close(one["attention"], other["attention"].to(one["attention"]),
+                                       rtol=0, atol=1e-6)
+            assert one["alignment"]
+
+
+def test_a_prefix_that_ends_is_the_only_hypothesis():
+    models, data = [model()], batch()  # fairseq's own asserts here
+    prefix = torch.tensor([[EOS, PAD], [5, EOS], [PAD, PAD], [4, 4], [4, PAD]])
+    found = search(models, PaperRules(0.6, 1, 5, 4)).generate(models, data, prefix_tokens=prefix)
+    assert [h["tokens"].tolist() for h in found[0] + found[1]] == [[EOS], [5, EOS]]
+    assert all(h["tokens"][:2].tolist() == [4, 4] for h in found[3])
+
+
+def test_no_ngram_comes_twice():
+    # fairseq's own, on the CPU, looks for n-grams in the padding after a hypothesis, and finds none
+    models, data = [model()], batch()
+    ours, _ = both(models, data, no_repeat_ngram_size=2)
+    for hypothesis in sum(ours.generate(models, data), []):
+        tokens = [EOS, *hypothesis["tokens"].tolist()]
+        pairs = list(zip(tokens, tokens[1:], strict=False))
+        assert len(set(pairs)) == len(pairs)
+
+
+def test_nothing_finite_is_an_error():
+    one = model()
+    one.decoder.embedding.weight.data.fill_(math.nan)
+    with pytest.raises(ValueError, match="sentence 0"):
+        search([one], PaperRules(0.6, 1, 5, 1)).generate([one], batch())
+
+
+def test_a_limit_below_the_least_length_is_an_error():
+    one = model()
+    with pytest.raises(ValueError, match="--min-len 9"):
+        search([one], PaperRules(0.6, 1, 5, 1), min_len=9).generate([one], batch())
