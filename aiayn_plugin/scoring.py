@@ -1,13 +1,16 @@
-"""§6.1 Scores of a translated set: the hypotheses of fairseq-generate as text, and their BLEU."""
+"""§6.1 Scores of a translated set: BLEU as it was counted in 2017, and as it is counted today."""
 
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from sacrebleu.metrics import BLEU
+from sacrebleu.metrics import BLEU, CHRF
+from sacremoses import MosesPunctNormalizer, MosesTokenizer
 
 #: A line of fairseq-generate's output: the best hypothesis of a sentence comes first.
 HYPOTHESIS = re.compile(r"H-(\d+)\t[^\t]*\t(.*)")
+#: The target languages whose compounds the paper's BLEU splits.
+COMPOUNDS = ("de",)
 
 
 def hypotheses(log: Iterable[str]) -> list[str]:
@@ -19,28 +22,94 @@ def hypotheses(log: Iterable[str]) -> list[str]:
     for line in log:
         if match := HYPOTHESIS.fullmatch(line.rstrip("\n")):
             best.setdefault(int(match[1]), match[2])
-    missing = [number for number in range(max(best, default=0) + 1) if number not in best]
+    if not best:
+        raise ValueError("the log has no hypothesis (H-…): give what fairseq-generate printed")
+    missing = [number for number in range(max(best) + 1) if number not in best]
     if missing:
         raise ValueError(f"the log has no hypothesis for sentence {missing[0]} (H-{missing[0]})")
     return [best[number] for number in sorted(best)]
+
+
+class PaperTokens:
+    """Raw text to the words that the BLEU of 2017 compares: Unicode punctuation replaced, the Moses
+    tokeniser of the target language, and for German each hyphen inside a word a word of its own."""
+
+    def __init__(self, target_lang: str) -> None:
+        self._normalizer = MosesPunctNormalizer(target_lang)
+        self._tokenizer = MosesTokenizer(target_lang)
+        self._splits = target_lang in COMPOUNDS
+
+    def __call__(self, text: str) -> str:
+        """One raw line to its words, separated by spaces."""
+        text = self._normalizer.replace_unicode_punct(text)
+        text = self._tokenizer.tokenize(text, return_str=True, escape=False)
+        return re.sub(r"(\S)-(\S)", r"\1 ##AT##-##AT## \2", text) if self._splits else text
+
+
+def paper_bleu(system: list[str], references: list[str], target_lang: str) -> float:
+    """Case-sensitive 4-gram BLEU of PaperTokens, without smoothing, from raw text."""
+    tokens = PaperTokens(target_lang)
+    metric = BLEU(tokenize="none", smooth_method="none", force=True)
+    ours, theirs = ([tokens(line) for line in side] for side in (system, references))
+    return metric.corpus_score(ours, [theirs]).score
 
 
 @dataclass(frozen=True)
 class Scores:
     """Of detokenised text against one raw reference."""
 
-    bleu: float
-    signature: str
+    paper_bleu: float
+    bleu: float  #: sacreBLEU
+    chrf: float
+    signature: str  #: sacreBLEU's
+    chrf_signature: str
     exact: float  #: fraction of sentences that equal their reference
     sentences: int
 
+    def lines(self) -> list[str]:
+        """Each score with its name and what it is for."""
+        return [
+            f"paper BLEU   {self.paper_bleu:.2f}   to compare with Table 2: Moses tokens, German "
+            "compounds split",
+            f"sacreBLEU    {self.bleu:.2f}   to compare with today's systems "
+            f"({self.signature})",
+            f"chrF         {self.chrf:.2f}   the same on characters, kinder to inflection "
+            f"({self.chrf_signature})",
+            f"exact match  {self.exact:.1%}   ({self.sentences:,} sentences)",
+        ]
 
-def score(system: list[str], references: list[str]) -> Scores:
-    """sacreBLEU (case-sensitive, 13a) and the exact-match rate. Raises ValueError for lists of
-    different length."""
+
+def score(system: list[str], references: list[str], target_lang: str) -> Scores:
+    """All scores of detokenised hypotheses against raw references.
+
+    Raises ValueError for lists of different length, or empty ones.
+    """
     if len(system) != len(references):
         raise ValueError(f"{len(system)} hypotheses, but {len(references)} references")
-    metric = BLEU()
-    bleu = metric.corpus_score(system, [references]).score
+    if not system:
+        raise ValueError("nothing to score")
+    bleu, chrf = BLEU(), CHRF()
     equal = sum(ours == theirs for ours, theirs in zip(system, references, strict=True))
-    return Scores(bleu, str(metric.get_signature()), equal / len(system), len(system))
+    return Scores(
+        paper_bleu(system, references, target_lang),
+        bleu.corpus_score(system, [references]).score,
+        chrf.corpus_score(system, [references]).score,
+        str(bleu.get_signature()),
+        str(chrf.get_signature()),
+        equal / len(system),
+        len(system),
+    )
+
+
+def unknown_words(text: Iterable[str]) -> int:
+    """How many words of dictionary-decoded text are <unk>, in fairseq's brackets or its own."""
+    return sum(line.split().count(word) for line in text for word in ("<unk>", "<<unk>>"))
+
+
+def describe(system: list[str], references: list[str], target_lang: str) -> str:
+    """paper BLEU for `fairseq-generate --scoring`, which sees dictionary-decoded references."""
+    value = paper_bleu(system, references, target_lang)
+    return (
+        f"paper BLEU = {value:.2f} (against references as the dictionary decodes them, "
+        f"{unknown_words(references)} words of them <unk>: aiayn score compares with the raw ones)"
+    )
