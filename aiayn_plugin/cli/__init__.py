@@ -1,18 +1,31 @@
 """`aiayn`: the commands that fairseq does not have."""
 
 import argparse
+import logging
 from collections.abc import Sequence
 
-from . import architectures, average, benchmark, configs, convert, score
+from . import (
+    architectures,
+    average,
+    benchmark,
+    bundle,
+    configs,
+    convert,
+    export,
+    score,
+    translate,
+)  # fmt: skip
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run `aiayn COMMAND …`; bad input ends it with one line on stderr and exit status 1."""
     parser = argparse.ArgumentParser(prog="aiayn", description=__doc__)
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    for command in (architectures, average, benchmark, configs, convert, score):
+    for command in (architectures, average, benchmark, bundle, configs, convert, export, score,
+                    translate):
         command.add_parser(commands)
     args = parser.parse_args(argv)
+    logging.getLogger("fairseq").setLevel(logging.WARNING)
     try:
         args.run(args)
     except (OSError, ValueError) as error:

@@ -17,11 +17,11 @@ from torch import Tensor
 from torch.profiler import ProfilerActivity, profile
 
 from ..attention import MultiHeadAttention
+from . import benchmark_decoding
 
 #: The ways that `benchmark attention` compares: the neighbourhood, and whether to ask for the
 #: weights, which takes equation (1) step by step instead of torch's fused attention.
 WAYS = {"restricted": (True, False), "full": (False, False), "full, by steps": (False, True)}
-
 
 QUANTITIES = {"forward_s": "forward", "backward_s": "backward", "forward_bytes": "fwd memory",
               "backward_bytes": "bwd memory"}
@@ -48,6 +48,7 @@ def add_parser(commands: Any) -> None:
     attention.add_argument("--output", type=Path, metavar="FILE.json")
     attention.add_argument("--plot", type=Path, metavar="FILE.png", help="needs matplotlib")
     attention.set_defaults(run=run_attention)
+    benchmark_decoding.add_parser(kinds)
 
 
 def run_attention(args: argparse.Namespace) -> None:

@@ -1,0 +1,76 @@
+"""`aiayn translate`: raw text to raw text."""
+
+import argparse
+import sys
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from tqdm import tqdm
+
+from ..recipe import SEARCH
+from ..text import decode_line
+from ..translator import PRECISIONS, Translation, Translator
+
+#: So many lines are sorted by length together.
+BUFFER = 10_000
+
+
+def add_parser(commands: Any) -> None:
+    """Add `translate` to the commands of `aiayn`."""
+    parser = commands.add_parser(
+        "translate",
+        help="translate raw text",
+        description="Translate raw text from standard input, a sentence a line, with the paper's "
+        "search. On a terminal each line is answered at once.",
+    )
+    parser.add_argument("model", metavar="MODEL_DIR", type=Path,
+                        help="what a recipe of examples/ leaves behind, or aiayn bundle made")
+    parser.add_argument("--beam", type=int, default=SEARCH["beam"], help="default: %(default)s")
+    parser.add_argument("--lenpen", type=float, default=SEARCH["lenpen"],
+                        help="α of GNMT's length penalty (default: %(default)s)")
+    parser.add_argument("--nbest", metavar="N", type=int, default=1,
+                        help="N translations of each line: line number ||| translation ||| score")
+    parser.add_argument("--line-by-line", action="store_true",
+                        help="answer each line before the next is read")
+    parser.add_argument("--max-tokens", metavar="N", type=int, default=2000,
+                        help="source tokens of a batch (default: %(default)s)")
+    parser.add_argument("--device", default=None,
+                        help="as torch names it (default: a GPU where there is one)")
+    parser.add_argument("--precision", choices=sorted(PRECISIONS), default="float32",
+                        help="default: %(default)s")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> None:
+    """Translate standard input. Raises ValueError or OSError for a model or text that cannot be
+    used."""
+    if not 1 <= args.nbest <= args.beam:
+        raise ValueError(f"--nbest {args.nbest} must be from 1 to --beam {args.beam}")
+    translator = Translator.load(
+        args.model, args.device, args.precision, args.max_tokens,
+        beam=args.beam, lenpen=args.lenpen, nbest=args.nbest,
+    )  # fmt: skip
+    at_once = args.line_by_line or sys.stdin.isatty()
+    lines = _lines(sys.stdin.buffer)
+    number = 0
+    with tqdm(unit=" lines", disable=at_once or not sys.stderr.isatty()) as progress:
+        while buffer := list(islice(lines, 1 if at_once else BUFFER)):
+            for found in translator.translate_nbest(buffer):
+                number += 1
+                _write(found, number, args.nbest)
+            sys.stdout.flush()
+            progress.update(len(buffer))
+
+
+def _lines(stream: BinaryIO) -> Iterator[str]:
+    for number, line in enumerate(iter(stream.readline, b""), start=1):
+        yield decode_line(line, number, "standard input")
+
+
+def _write(found: list[Translation], number: int, nbest: int) -> None:
+    for translation in found:
+        text = translation.text
+        line = text if nbest == 1 else f"{number} ||| {text} ||| {translation.score:.4f}"
+        sys.stdout.buffer.write(f"{line}\n".encode())
