@@ -26,7 +26,7 @@ setup(
         "sacrebleu>=2.0",
     ],
     extras_require={
-        "test": ["pytest>=7", "ruff", "mypy"],
+        "test": ["pytest>=7", "pytest-xdist", "ruff", "mypy"],
         "corpus": ["Babel", "num2words"],
         "plot": ["matplotlib"],
         "export": ["ctranslate2"],

@@ -103,7 +103,7 @@ for path in sys.path:
 # Installs the plugin with what it needs, from a copy: a build would leave files in the checkout.
 # It is not editable: fairseq looks for --user-dir beside itself, so .venv needs the files.
 install_plugin() {
-  pip install "$@" --no-build-isolation "$temporary/plugin[test,corpus]"
+  pip install "$@" --no-build-isolation "$temporary/plugin[test,corpus,export]"
 }
 
 # Asks pip for a small package, as only pip knows the index, proxy and certificates in use.
@@ -169,7 +169,9 @@ install_everything() {
   # fairseq 0.12.2 is built in isolation: its sources lack what it compiles when it sees a torch.
   logged pip install --no-deps --ignore-installed 'fairseq; python_version < "3.11"' ||
     failed "cannot install fairseq"
-  logged install_plugin --constraint "$temporary/torch.txt" || failed "cannot install fairseq"
+  # without -g, the debug information that Python asks for: most of the time goes into it
+  CFLAGS="${CFLAGS:-} -g0" logged install_plugin --constraint "$temporary/torch.txt" ||
+    failed "cannot install fairseq"
   own=$(borrowed)
   if [ -n "$own" ]; then
     # shellcheck disable=SC2086 # each package is a word of its own

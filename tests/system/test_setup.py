@@ -83,6 +83,7 @@ def test_no_network(copy, run):
     check_error(result, "cannot reach", "network")
 
 
+@pytest.mark.alone  # it installs the plugin anew
 def test_second_run_is_quick_and_needs_no_network(repo, run):
     if not (repo / ".venv/bin/fairseq-train").exists():
         pytest.skip("needs the .venv that examples/setup.sh makes")
