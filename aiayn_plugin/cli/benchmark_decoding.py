@@ -1,13 +1,23 @@
-"""`aiayn benchmark decoding`: the plugin's search beside fairseq's, on the same weights."""
+"""`aiayn benchmark decoding`: the plugin's search beside fairseq's and CTranslate2's, on the same
+weights."""
 
 import argparse
 import json
+import os
 import re
 import statistics
 import subprocess
 import sys
+import tempfile
+import time
+from functools import partial
 from pathlib import Path
 from typing import Any
+
+from sacrebleu.metrics import BLEU
+
+from ..text import TextPipeline, read_lines
+from .export import QUANTIZATIONS
 
 SPEED = re.compile(r"Translated ([\d,]+) sentences \(([\d,]+) tokens\) in ([\d.]+)s")
 #: Both search by fairseq's rules; fairseq's own command with the task that is its own.
@@ -16,6 +26,7 @@ WAYS = {
     "plugin": ["--length-penalty", "fairseq"],
     "plugin, the paper's search": [],
 }
+CTRANSLATE2 = "CTranslate2 "
 
 
 def add_parser(kinds: Any) -> None:
@@ -24,7 +35,8 @@ def add_parser(kinds: Any) -> None:
         "decoding",
         help="fairseq-generate with the plugin's search against fairseq's own",
         description="Translate a set with fairseq's model and its converted twin (aiayn convert), "
-        "alternating, each at its best batch size; and compare the hypotheses.",
+        "alternating, each at its best batch size; and compare the hypotheses, and their sacreBLEU "
+        "where preprocess/prepare.py made the data.",
     )
     parser.add_argument("data", type=Path, metavar="DATA", help="a fairseq data directory")
     parser.add_argument("--stock", type=Path, required=True, metavar="FILE",
@@ -40,6 +52,8 @@ def add_parser(kinds: Any) -> None:
                         help="of the plugin's side (default: %(default)s)")
     parser.add_argument("--stock-precision", choices=("float32", "fp16"), default="float32",
                         help="of fairseq's side (default: %(default)s)")
+    parser.add_argument("--ctranslate2", nargs="+", choices=QUANTIZATIONS, default=[],
+                        metavar="PRECISION", help="CTranslate2 on the CPU too, in these precisions")
     parser.add_argument("--cpu", action="store_true")
     parser.add_argument("--output", type=Path, metavar="FILE.json")
     parser.set_defaults(run=run)
@@ -47,33 +61,88 @@ def add_parser(kinds: Any) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Measure and print. Raises ValueError where a command fails."""
+    with tempfile.TemporaryDirectory() as directory:
+        ways = {way: partial(_generate, args, way) for way in WAYS}
+        if args.ctranslate2:
+            ways |= _engines(args, directory)
+        measure(args, ways)
+
+
+def measure(args: argparse.Namespace, ways: dict[str, Any]) -> None:
+    """ways: functions of the batch size to seconds, and sentence number to hypothesis."""
     best: dict[str, tuple[float, int]] = {}
-    for way in WAYS:
+    for way, translate in ways.items():
         for size in args.batch_sizes:
-            taken, _ = _generate(args, way, size)
-            print(f"{way:<28} batch {size:>4}  {taken:8.2f} s", flush=True)
+            taken, _ = translate(size)
+            print(f"{way:<26} batch {size:>4}  {taken:8.2f} s", flush=True)
             best[way] = min(best.get(way, (taken, size)), (taken, size))
-    seconds: dict[str, list[float]] = {way: [] for way in WAYS}
+    seconds: dict[str, list[float]] = {way: [] for way in ways}
     found: dict[str, dict[str, str]] = {}
     for _ in range(args.runs):
-        for way in WAYS:
-            taken, found[way] = _generate(args, way, best[way][1])
+        for way, translate in ways.items():
+            taken, found[way] = translate(best[way][1])
             seconds[way].append(taken)
-    reference = statistics.median(seconds["fairseq"])
-    sentences = len(found["fairseq"])
-    print(f"\nmedians of {args.runs} runs, alternating; {sentences:,} sentences of "
+    reference, theirs = statistics.median(seconds["fairseq"]), found["fairseq"]
+    print(f"\nmedians of {args.runs} runs, alternating; {len(theirs):,} sentences of "
           f"{args.gen_subset}, beam {args.beam}, {args.precision}")
     rows = []
-    for way in WAYS:
-        median = statistics.median(seconds[way])
-        same = sum(found[way].get(n) == text for n, text in found["fairseq"].items())
+    for way in ways:
+        median, bleu = statistics.median(seconds[way]), _bleu(args, found[way])
+        same = sum(found[way].get(n) == text for n, text in theirs.items())
         rows.append({"way": way, "batch_size": best[way][1], "seconds": seconds[way],
-                     "ratio": reference / median, "same": same, "sentences": sentences})
-        print(f"{way:<28} batch {best[way][1]:>4}  {sentences / median:8.2f} sentences/s  "
-              f"{reference / median:5.2f} ×  {same:,} hypotheses as fairseq's")
+                     "ratio": reference / median, "same": same, "sentences": len(theirs),
+                     "sacrebleu": bleu})
+        print(f"{way:<26} batch {best[way][1]:>4}  {len(theirs) / median:8.2f} sentences/s  "
+              f"{reference / median:5.2f} ×  {same:,} hypotheses as fairseq's"
+              + (f"  sacreBLEU {bleu:.2f}" if bleu is not None else ""))
     if args.output:
         args.output.parent.mkdir(parents=True, exist_ok=True)
         args.output.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+
+
+def _bleu(args: argparse.Namespace, found: dict[str, str]) -> float | None:
+    """sacreBLEU of the detokenised hypotheses, where the raw references are beside the data."""
+    if not (args.data / "text.json").is_file():
+        return None
+    pipeline = TextPipeline.load(args.data)
+    raw = args.data / f"{args.gen_subset}.raw.{pipeline.settings.target_lang}"
+    text = [pipeline.decode(found[str(number)]) for number in range(len(found))]
+    return BLEU().corpus_score(text, [list(read_lines(raw))]).score
+
+
+def _engines(args: argparse.Namespace, directory: str) -> dict[str, Any]:
+    """CTranslate2 in each precision, as `measure` wants it; its models go into the directory."""
+    import ctranslate2
+    from fairseq import checkpoint_utils
+
+    from ..export import specification
+
+    (model,), _, task = checkpoint_utils.load_model_ensemble_and_task(
+        [str(args.converted)], arg_overrides={"data": str(args.data)}
+    )
+    task.load_dataset(args.gen_subset)
+    words = task.source_dictionary.symbols
+    sources = [[words[token] for token in tokens[:-1]] for tokens in task.dataset(
+        args.gen_subset).src]
+    made = specification(model)
+    made.validate()
+    made.save(directory)
+    threads = int(os.environ.get("OMP_NUM_THREADS", os.cpu_count() or 1))
+
+    def translate(precision: str, size: int) -> tuple[float, dict[str, str]]:
+        engine = ctranslate2.Translator(
+            directory, device="cpu", compute_type=precision, intra_threads=threads
+        )
+        start = time.perf_counter()
+        results = engine.translate_batch(
+            sources, beam_size=args.beam, length_penalty=args.lenpen, max_batch_size=size,
+            max_decoding_length=200,
+        )  # fmt: skip
+        taken = time.perf_counter() - start
+        return taken, {str(n): " ".join(found.hypotheses[0]) for n, found in enumerate(results)}
+
+    return {CTRANSLATE2 + precision: partial(translate, precision)
+            for precision in args.ctranslate2}
 
 
 def _generate(args: argparse.Namespace, way: str, size: int) -> tuple[float, dict[str, str]]:
