@@ -56,6 +56,7 @@ class AiaynTranslation(TranslationTask):
         self.run: Any = None  # the whole configuration, when training
         self.planned: tuple[Any, Plan] | None = None  # the training set and its plan
         self.epoch = 1
+        self.halved = False  # whether a batch was too large for memory
 
     def build_model(self, cfg, from_checkpoint=False):
         """When a training starts, log the paper's settings beside its own, and the disk."""
@@ -233,7 +234,10 @@ class AiaynTranslation(TranslationTask):
                 raise
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
-        logger.warning("out of memory: a batch of %d sentences is translated in halves", size)
+        if not self.halved:
+            logger.warning("out of memory: a batch of %d sentences is translated in halves, later "
+                           "ones where they must be; a smaller --max-tokens avoids this", size)
+        self.halved = True
         found = []
         for half in (slice(size // 2), slice(size // 2, None)):
             part = {**sample, "id": sample["id"][half], "net_input": {

@@ -24,6 +24,7 @@ from .embedding import ScaledEmbedding
 from .errors import SettingError, fail
 from .layers import DecoderLayer, EncoderLayer
 from .positions import Positions, build_positions, positions_of
+from .recipe import SEARCH
 
 POSITIONS = ("sinusoids", "learned", "fairseq")
 #: Which of source embedding, target embedding and projection are one matrix (§3.4: all).
@@ -273,6 +274,15 @@ class Transformer(FairseqEncoderDecoderModel):
         """The options of TransformerConfig, and fairseq's names for them."""
         super().add_args(parser)
         fairseq_names.add_args(parser)
+
+    @classmethod
+    def from_pretrained(cls, *args, **kwargs):
+        """fairseq's. Where kwargs (settings of fairseq-generate) give no other, the penalty and the
+        limit of the search are the paper's; the beam is translate()'s own argument."""
+        hub = super().from_pretrained(*args, **kwargs)
+        if getattr(hub.cfg.task, "length_penalty", None) == "gnmt":
+            hub.cfg.generation.update({k: v for k, v in SEARCH.items() if k not in kwargs})
+        return hub
 
     @classmethod
     def build_model(cls, cfg: TransformerConfig, task) -> "Transformer":

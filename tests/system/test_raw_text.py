@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 LINES = ["March 3", "", "Monday, May 1, 2023", "5 hours and 3 minutes", "March 3"]
 
@@ -113,6 +114,43 @@ def test_bad_input_is_one_line(translate, model_dir, text, flags, message):
     log = translate(model_dir, text, *flags)
     assert log.returncode == 1
     assert log.stderr.decode().count("\n") == 1 and message in log.stderr.decode()
+
+
+def test_fairseqs_from_pretrained_searches_the_same(model_dir):
+    from aiayn_plugin.transformer import Transformer
+    from aiayn_plugin.translator import Translator
+
+    hub = Transformer.from_pretrained(str(model_dir), "model.pt", str(model_dir / "data"))
+    ours = Translator.load(model_dir, device="cpu")
+    lines = [ours.pipeline.encode(line) for line in LINES if line]
+    found = [ours.pipeline.decode(line) for line in hub.translate(lines, beam=4)]
+    assert found == ours.translate([line for line in LINES if line])
+    assert (hub.cfg.generation.lenpen, hub.cfg.generation.max_len_b) == (0.6, 50)
+    other = Transformer.from_pretrained(str(model_dir), "model.pt", str(model_dir / "data"),
+                                        lenpen=1.5)
+    assert (other.cfg.generation.lenpen, other.cfg.generation.max_len_b) == (1.5, 50)
+
+
+def test_what_memory_cannot_hold_is_translated_in_halves(model_dir, monkeypatch, caplog):
+    from fairseq.tasks.translation import TranslationTask
+
+    from aiayn_plugin.translator import Translator
+
+    ours = Translator.load(model_dir, device="cpu")
+    lines = ["March 3", "May 1, 2023", "5 hours", "Monday", "3 minutes"]
+    expected = ours.translate_nbest(lines)
+    whole = TranslationTask.inference_step
+
+    def small(task, generator, models, sample, *args, **kwargs):
+        if len(sample["id"]) > 2:
+            raise torch.cuda.OutOfMemoryError("CUDA out of memory.")
+        return whole(task, generator, models, sample, *args, **kwargs)
+
+    monkeypatch.setattr(TranslationTask, "inference_step", small)
+    found = ours.translate_nbest(lines)
+    assert [best.text for best, in found] == [best.text for best, in expected]
+    said = [record for record in caplog.records if "out of memory" in record.message]
+    assert len(said) == 1
 
 
 def test_ctranslate2_finds_the_same(run, model_dir, tmp_path):
