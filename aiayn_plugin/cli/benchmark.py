@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.profiler import ProfilerActivity, profile
 
 from ..attention import MultiHeadAttention
-from . import benchmark_decoding
+from . import benchmark_translate
 
 #: The ways that `benchmark attention` compares: the neighbourhood, and whether to ask for the
 #: weights, which takes equation (1) step by step instead of torch's fused attention.
@@ -48,7 +48,7 @@ def add_parser(commands: Any) -> None:
     attention.add_argument("--output", type=Path, metavar="FILE.json")
     attention.add_argument("--plot", type=Path, metavar="FILE.png", help="needs matplotlib")
     attention.set_defaults(run=run_attention)
-    benchmark_decoding.add_parser(kinds)
+    benchmark_translate.add_parser(kinds)
 
 
 def run_attention(args: argparse.Namespace) -> None:

@@ -1,4 +1,4 @@
-"""`aiayn benchmark decoding`: the plugin's search beside fairseq's and CTranslate2's, on the same
+"""`aiayn benchmark translate`: the plugin's search beside fairseq's and CTranslate2's, on the same
 weights."""
 
 import argparse
@@ -30,9 +30,9 @@ CTRANSLATE2 = "CTranslate2 "
 
 
 def add_parser(kinds: Any) -> None:
-    """Add `decoding` to the commands of `aiayn benchmark`."""
+    """Add `translate` to the commands of `aiayn benchmark`."""
     parser = kinds.add_parser(
-        "decoding",
+        "translate",
         help="fairseq-generate with the plugin's search against fairseq's own",
         description="Translate a set with fairseq's model and its converted twin (aiayn convert), "
         "alternating, each at its best batch size; and compare the hypotheses, and their sacreBLEU "
