@@ -2,9 +2,18 @@
 
 import os
 import pickle
+import re
+import tempfile
+from argparse import Namespace
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import torch
+
+#: What torch says that the file wants to run.
+UNSAFE = re.compile(r"GLOBAL (\S+)")
 
 
 def load(path: Path) -> dict:
@@ -14,12 +23,38 @@ def load(path: Path) -> dict:
     """
     try:
         state = torch.load(path, map_location="cpu", weights_only=True)
-    except (pickle.UnpicklingError, RuntimeError, EOFError) as error:
-        raise ValueError(f"{path} is no checkpoint that can be loaded safely: "
-                         f"{str(error).splitlines()[0]}") from None
+    except OSError:
+        raise
+    except pickle.UnpicklingError as error:
+        found = UNSAFE.search(str(error))
+        why = f": it wants to run {found[1]}" if found else ""
+        raise ValueError(f"{path} is no checkpoint that can be loaded safely{why}") from None
+    except Exception:  # whatever a broken file leads to
+        raise ValueError(f"{path} is no checkpoint, or a broken one") from None
     if not isinstance(state, dict) or "model" not in state:
         raise ValueError(f"{path} is no fairseq checkpoint: it holds no model")
     return state
+
+
+def configuration(state: dict) -> tuple[dict[str, Any], str | None]:
+    """The configuration of a checkpoint, of today's fairseq or of one that stored its command line
+    as `args`, with the model's settings as a Namespace; and the name of the architecture.
+
+    Raises ValueError where there is none.
+    """
+    if state.get("cfg") is not None:
+        cfg = dict(state["cfg"])
+        model = cfg["model"]
+        cfg["model"] = model if isinstance(model, Namespace) else Namespace(**(model or {}))
+    elif (args := state.get("args")) is not None:
+        task = {"_name": getattr(args, "task", "translation"), "data": getattr(args, "data", None),
+                "source_lang": getattr(args, "source_lang", None),
+                "target_lang": getattr(args, "target_lang", None)}
+        cfg = {"model": args, "task": task}
+    else:
+        raise ValueError("the checkpoint holds no settings of its model (neither cfg nor args)")
+    model = cfg["model"]
+    return cfg, getattr(model, "_name", None) or getattr(model, "arch", None)
 
 
 def save(state: dict, path: Path) -> None:
@@ -28,6 +63,22 @@ def save(state: dict, path: Path) -> None:
     aside = path.with_name(path.name + ".tmp")
     torch.save(state, aside)
     os.replace(aside, path)
+
+
+@contextmanager
+def written_aside(directory: Path) -> Iterator[Path]:
+    """Inside `with`, an empty directory, which becomes `directory` when all went well.
+
+    Raises ValueError where `directory` is there already.
+    """
+    if directory.exists():
+        raise ValueError(f"{directory} is there already: give another --output")
+    directory.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=directory.parent, prefix=f".{directory.name}.") as aside:
+        made = Path(aside) / directory.name
+        made.mkdir()
+        yield made
+        made.rename(directory)
 
 
 def average(paths: list[Path]) -> dict:

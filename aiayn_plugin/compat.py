@@ -9,6 +9,7 @@ import shutil
 import sys
 import threading
 import time
+import warnings
 from collections import defaultdict
 from collections.abc import Callable
 from typing import Any
@@ -47,6 +48,8 @@ def mend() -> None:
     options.parse_args_and_arch = with_paper_defaults(options.parse_args_and_arch)
     PathManager.copy = staticmethod(link_or_copy)
     atexit.register(finish_data_threads)
+    # fairseq asks for pinned memory on machines without a GPU too, of which torch warns
+    warnings.filterwarnings("ignore", message="'pin_memory' argument is set as true")
 
 
 #: Plain data types: none of them runs anything when it is loaded.

@@ -11,6 +11,7 @@ from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY
 from fairseq.models.transformer import TransformerModel
 from torch import Tensor
 
+from .checkpoint import configuration
 from .transformer import Transformer, TransformerConfig
 
 #: Parts of the names of weights, fairseq's and ours; final_layer_norm is the stack's last.
@@ -146,13 +147,11 @@ def weights_for_fairseq(ours: Transformer, theirs: TransformerModel) -> dict[str
 def convert(state: dict) -> tuple[dict, str]:
     """A checkpoint of fairseq's transformer as one of ours, or one of ours as one of fairseq's.
 
-    state is what a checkpoint file holds, of today's fairseq or of one that stored its command
-    line as `args`; the result, without an optimiser's state, is what a file can hold. Returns it
-    with a word on what it is. Raises ValueError where it cannot be done.
+    state is what a checkpoint file holds; the result, without an optimiser's state, is what a file
+    can hold. Returns it with a word on what it is. Raises ValueError where it cannot be done.
     """
-    cfg = _configuration(state)
+    cfg, name = configuration(state)
     settings, weights = cfg["model"], state["model"]
-    name = getattr(settings, "_name", None) or getattr(settings, "arch", None)
     kind = ARCH_MODEL_REGISTRY.get(name)
     try:
         if kind is TransformerModel:
@@ -178,22 +177,6 @@ def convert(state: dict) -> tuple[dict, str]:
         "extra_state": {"train_iterator": {"epoch": 1, "iterations_in_epoch": 0}},
         "task_state": {},
     }, made
-
-
-def _configuration(state: dict) -> dict:
-    """The configuration of a checkpoint, with the model's settings as a Namespace."""
-    if state.get("cfg") is not None:
-        cfg = dict(state["cfg"])
-        model = cfg["model"]
-        return {**cfg, "model": model if isinstance(model, argparse.Namespace)
-                else argparse.Namespace(**model)}  # fmt: skip
-    args = state.get("args")
-    if args is None:
-        raise ValueError("the checkpoint holds no settings of its model (neither cfg nor args)")
-    task = {"_name": "translation", "data": getattr(args, "data", None),
-            "source_lang": getattr(args, "source_lang", None),
-            "target_lang": getattr(args, "target_lang", None)}
-    return {"model": args, "task": task}
 
 
 def _ours(args: argparse.Namespace, weights: dict[str, Tensor]) -> tuple[dict, dict]:

@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from .attention import MultiHeadAttention
+from .attention import MultiHeadAttention, Projection
 from .layers import DecoderLayer
 
 
@@ -38,7 +38,7 @@ class Slots:
 
     def keep(self, sentences: Tensor) -> None:
         """Forget all other sentences, the first dimension."""
-        self.room = self.room.narrow(self.dim, 0, self.used).index_select(0, sentences)
+        self.room = self.room.index_select(0, sentences)
 
 
 class LayerState:
@@ -47,11 +47,12 @@ class LayerState:
     def __init__(self, layer: DecoderLayer, memory: Tensor) -> None:
         own, other = layer.self_attention, layer.encoder_attention
         self.layer = layer
-        inputs = (own.W_Q, own.W_K, own.W_V)
-        self.W_QKV = torch.cat(tuple(W.weight for W in inputs))
-        biases = tuple(W.bias for W in inputs if hasattr(W, "bias"))
+        (q, b_q), (k, b_k), (v, b_v) = _scaled(own), _weights(own.W_K), _weights(own.W_V)
+        self.W_QKV = torch.cat((q, k, v))
+        biases = [b for b in (b_q, b_k, b_v) if b is not None]
         self.b_QKV = torch.cat(biases) if biases else None
-        self.widths = [W.weight.size(0) for W in inputs]
+        self.W_Q, self.b_Q = _scaled(other)
+        self.widths = [len(q), len(k), len(v)]
         self.k, self.v = Slots(3), Slots(2)  # keys are kept as columns: see _attend
         self.memory_k = _heads(other.W_K(memory), other).transpose(2, 3).contiguous()
         self.memory_v = _heads(other.W_V(memory), other).contiguous()
@@ -76,7 +77,7 @@ class LayerState:
             k, v = k[:, :, :, unseen:], v[:, :, unseen:]
         context, _ = _attend(_heads(q, own), k, v, past)
         x = layer.add_norms[0](x, own.W_O(_joined(context)))
-        q = _heads(other.W_Q(x), other)
+        q = _heads(F.linear(x, self.W_Q, self.b_Q), other)
         context, weights = _attend(q, self.memory_k, self.memory_v, memory_mask)
         x = layer.add_norms[1](x, other.W_O(_joined(context)))
         return layer.add_norms[2](x, layer.feed_forward(x)), weights
@@ -140,17 +141,30 @@ class Decoding:
 
 
 def _attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
-    """Equation (1) for a few queries: q (…, b, d_k), k (…, d_k, m), v (…, m, d_v), mask (…, b, m)
-    of 0 and −∞. Returns (…, b, d_v) and the weights (…, b, m).
+    """Equation (1) for a few queries, which are divided by √d_k already: q (…, b, d_k), k
+    (…, d_k, m), v (…, m, d_v), mask (…, b, m) of 0 and −∞. Returns (…, b, d_v) and the weights
+    (…, b, m).
 
     torch's fused attention takes two to three times as long on a CPU where b is small, and so does
     the product with keys that are rows.
     """
-    scores = (q @ k).mul_(1 / math.sqrt(q.size(-1)))
+    scores = q @ k
     if mask is not None:
         scores += mask
     weights = scores.softmax(dim=-1)
     return weights @ v, weights
+
+
+def _weights(projection: Projection) -> tuple[Tensor, Tensor | None]:
+    return projection.weight, getattr(projection, "bias", None)
+
+
+def _scaled(attention: MultiHeadAttention) -> tuple[Tensor, Tensor | None]:
+    """W_Q over √d_k, and its bias: what is divided before the product cannot overflow in float16,
+    and not at every step."""
+    weight, bias = _weights(attention.W_Q)
+    scale = 1 / math.sqrt(attention.d_k)
+    return weight * scale, None if bias is None else bias * scale
 
 
 def _mask(seen: Tensor, like: Tensor) -> Tensor:

@@ -109,7 +109,10 @@ def unknown_words(text: Iterable[str]) -> int:
 def describe(system: list[str], references: list[str], target_lang: str) -> str:
     """paper BLEU for `fairseq-generate --scoring`, which sees dictionary-decoded references."""
     value = paper_bleu(system, references, target_lang)
+    subwords = any("@@" in line for line in references)
     return (
-        f"paper BLEU = {value:.2f} (against references as the dictionary decodes them, "
-        f"{unknown_words(references)} words of them <unk>: aiayn score compares with the raw ones)"
+        f"paper BLEU = {value:.2f} ({target_lang}; against references as the dictionary decodes "
+        f"them, {unknown_words(references)} words of them <unk>"
+        + (", and SUBWORDS, not words: give --remove-bpe" if subwords else "")
+        + "; aiayn score compares with the raw ones)"
     )

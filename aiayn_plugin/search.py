@@ -11,6 +11,7 @@ from fairseq.sequence_generator import SequenceGenerator
 from torch import Tensor
 
 from .decoding import Decoding
+from .errors import SettingError
 from .transformer import Transformer
 
 
@@ -90,6 +91,10 @@ class OurModel:
         """(sentences, b, length) tokens to Decoding.step's scores and weights."""
         return self.decoding.step(tokens[:, :, -1], parents, need_weights)
 
+    def log_probabilities(self, scores: Tensor) -> Tensor:
+        """Of what `step` returned, divided by a temperature or not."""
+        return scores.to(torch.promote_types(scores.dtype, torch.float32)).log_softmax(dim=-1)
+
 
 class AnyModel:
     """Any other of fairseq's encoder-decoder models, through fairseq's own interface."""
@@ -121,6 +126,12 @@ class AnyModel:
         if attn is not None:
             attn = attn[:, -1].unflatten(0, (sentences, b))
         return out[:, -1].unflatten(0, (sentences, b)), attn
+
+    def log_probabilities(self, scores: Tensor) -> Tensor:
+        """As OurModel's; with an adaptive softmax the scores are still features."""
+        flat = scores.flatten(0, 1)[:, None], None
+        found = self.model.get_normalized_probs(flat, log_probs=True, sample=None)
+        return found[:, -1].unflatten(0, scores.shape[:2])
 
     def keep(self, sentences: Tensor) -> None:
         """As Decoding.keep."""
@@ -185,8 +196,8 @@ class BeamSearch(SequenceGenerator):
         limits = self.rules.limits(lengths, source.size(1)).clamp(max=self.max_len - 1)
         shortest, longest = (int(limits.min()), int(limits.max())) if len(limits) else (0, -1)
         if shortest < self.min_len and len(limits):
-            raise ValueError(f"--min-len {self.min_len} is more than the limit of {shortest} "
-                             "tokens: lower it, or raise --max-len-b")
+            raise SettingError(f"--min-len {self.min_len} is more than the limit of {shortest} "
+                               "tokens: lower it, or raise --max-len-b")
         first = torch.full_like(source[:, :1, None], self.eos if bos_token is None else bos_token)
         dtype = torch.promote_types(next(self.model.parameters()).dtype, torch.float32)
         zero = torch.zeros(len(source), 1, dtype=dtype, device=source.device)
@@ -202,8 +213,9 @@ class BeamSearch(SequenceGenerator):
                 break
         hypotheses = finished.read(steps, self.eos)
         if [] in hypotheses:
-            raise ValueError(f"no hypothesis for sentence {hypotheses.index([])} of the batch: the "
-                             "model's scores are not numbers, or all tokens are forbidden")
+            number = hypotheses.index([])
+            raise SettingError(f"no hypothesis for sentence {number} of a batch: the scores of the "
+                               "model are not numbers (try float32), or all tokens are forbidden")
         if self.alignment:
             self._align(hypotheses, source)
         return hypotheses
@@ -213,10 +225,9 @@ class BeamSearch(SequenceGenerator):
         found, weights = [], []
         for model in models:
             scores, attention = model.step(now.tokens, now.parents, self.alignment is not None)
-            scores = scores.to(now.score.dtype)
             if self.temperature != 1:
                 scores = scores / self.temperature
-            found.append(scores.log_softmax(dim=-1))
+            found.append(model.log_probabilities(scores))
             if attention is not None:
                 weights.append(attention)
         if self.alignment and weights:
@@ -239,34 +250,35 @@ class BeamSearch(SequenceGenerator):
             full = now.limit.le(step)[:, None, None]
             other = torch.arange(scores.size(2), device=scores.device).ne(self.eos)
             scores.masked_fill_(full & other, -math.inf)
-        forced = None
+        given = scores.clone() if now.prefix is not None else scores
+        if step < self.min_len:
+            scores[:, :, self.eos] = -math.inf
+        if self.token_indices_to_suppress is not None:
+            scores[:, :, self.token_indices_to_suppress.to(scores.device)] = -math.inf
         if now.prefix is not None and step < now.prefix.size(1):
             forced = now.prefix[:, step, None, None].expand(-1, scores.size(1), 1)
             # where the limit is reached, the end comes first
             goes_on = forced.ne(self.pad) & now.limit.gt(step)[:, None, None]
-            only = torch.full_like(scores, -math.inf).scatter(2, forced, scores.gather(2, forced))
+            only = torch.full_like(scores, -math.inf).scatter(2, forced, given.gather(2, forced))
             scores.copy_(torch.where(goes_on, only, scores))
-        else:
-            if step < self.min_len:
-                scores[:, :, self.eos] = -math.inf
-            if self.token_indices_to_suppress is not None:
-                scores[:, :, self.token_indices_to_suppress.to(scores.device)] = -math.inf
         if self.repeat_ngram_blocker is not None:
             rows = now.tokens.flatten(0, 1), scores.flatten(0, 1)
             scores.copy_(self.repeat_ngram_blocker(*rows, *now.score.shape, step).view_as(scores))
 
     def _choose(self, scores, now: Open, finished: "Finished", steps: Steps, step: int) -> None:
         """Finish what ends, and extend the best of the rest."""
-        vocabulary = scores.size(2)
-        b, wide = self.beam_size, min(2 * self.beam_size, vocabulary)
-        total, token = scores.topk(wide, dim=2)  # of each hypothesis
+        b = self.beam_size
+        each = min(2 * b, scores.size(2))
+        total, token = scores.topk(each, dim=2)  # of each hypothesis
+        wide = min(2 * b, each * scores.size(1))
         total, index = (total + now.score[:, :, None]).flatten(1).topk(wide, dim=1)
-        token, parent = token.flatten(1).gather(1, index), index // wide  # of each sentence
+        token, parent = token.flatten(1).gather(1, index), index // each  # of each sentence
         end = token.eq(self.eos)
         finished.take(now.sentence, total[:, :b], parent[:, :b], end[:, :b], step)
-        # the first b that do not end, in their order
+        # the first b that do not end, in their order; with a tiny vocabulary there may be fewer
         order = (end * wide + torch.arange(wide, device=end.device)).topk(b, largest=False).indices
-        now.score, now.parents = total.gather(1, order), parent.gather(1, order)
+        now.score = total.masked_fill(end, -math.inf).gather(1, order)
+        now.parents = parent.gather(1, order)
         token = token.gather(1, order)
         past = now.parents[:, :, None].expand(-1, -1, now.tokens.size(2))
         now.tokens = torch.cat((now.tokens.gather(1, past), token[:, :, None]), dim=2)

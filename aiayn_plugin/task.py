@@ -1,7 +1,9 @@
 """§5.1, §6.1: translation with the paper's batches, and without losing a sentence."""
 
 import logging
+import math
 import os
+import re
 from argparse import Namespace
 from dataclasses import dataclass, field
 from typing import Any
@@ -21,6 +23,9 @@ from .errors import SettingError, fail
 from .search import BeamSearch, FairseqRules, PaperRules
 
 logger = logging.getLogger(__name__)
+
+OUT_OF_MEMORY = re.compile("out of memory|can't allocate memory")
+FAIRSEQ_SEARCH = {"beam": 5, "lenpen": 1.0, "max_len_a": 0.0, "max_len_b": 200}
 
 
 @dataclass
@@ -185,32 +190,39 @@ class AiaynTranslation(TranslationTask):
         search has.
         """
         build = super().build_generator
+        ours = self.cfg.length_penalty == "gnmt"
         if isinstance(args, Namespace):  # --eval-bleu-args: only what was typed
-            args = Namespace(**{**recipe.SEARCH, **vars(args)})
+            args = Namespace(**{**(recipe.SEARCH if ours else FAIRSEQ_SEARCH), **vars(args)})
+        self._to_bfloat16(models)
         if seq_gen_cls is not None or getattr(args, "score_reference", False):
             return build(models, args, seq_gen_cls, extra_gen_cls_kwargs, prefix_allowed_tokens_fn)
-        ours = self.cfg.length_penalty == "gnmt"
-        if prefix_allowed_tokens_fn or (others := _other_searches(args)):
-            if ours and not prefix_allowed_tokens_fn:
-                raise SettingError(
-                    f"{others[0]} is another search than the paper's: give --task translation"
-                )
+        others = _other_searches(args) + ["prefix_allowed_tokens_fn"] * bool(
+            prefix_allowed_tokens_fn)
+        if others and ours:
+            raise SettingError(
+                f"{others[0]} is another search than the paper's: give --task translation"
+            )
+        if others:
             return build(models, args, None, extra_gen_cls_kwargs, prefix_allowed_tokens_fn)
         words = len(self.target_dictionary)
         if not 1 <= args.beam < words:
             raise SettingError(f"--beam {args.beam} must be at least 1, and less than the {words} "
                                "entries of the target dictionary")
-        if ours and args.lenpen < 0:
+        if ours and not 0 <= args.lenpen < math.inf:
             raise SettingError(f"--lenpen {args.lenpen} must not be negative: it is α of the GNMT "
                                "penalty (§6.1)")
-        kept = min(getattr(args, "nbest", 1), args.beam) if ours else args.beam
+        nbest = getattr(args, "nbest", 1)
+        if nbest < 1:
+            raise SettingError(f"--nbest {nbest} must be at least 1")
+        if min(args.max_len_a, args.max_len_b) < 0:
+            raise SettingError("--max-len-a and --max-len-b must not be negative")
+        kept = min(nbest, args.beam) if ours else args.beam
         exponent = 0.0 if getattr(args, "unnormalized", False) else args.lenpen
         rules: Any = FairseqRules(exponent, args.max_len_a, args.max_len_b, kept)
         if ours:
             # where an option lets scores rise, nothing is certain before the limit
             falls = getattr(args, "unkpen", 0) >= 0 and getattr(args, "lm_weight", 0) >= 0
             rules = PaperRules(exponent, args.max_len_a, args.max_len_b, kept, early=falls)
-        self._to_bfloat16(models)
         alignment = getattr(args, "print_alignment", None)
         if alignment is None and getattr(args, "replace_unk", None) is not None:
             alignment = "hard"
@@ -225,13 +237,25 @@ class AiaynTranslation(TranslationTask):
                 model.bfloat16()
 
     def inference_step(self, generator, models, sample, prefix_tokens=None, constraints=None):
-        """fairseq's; a batch for which memory is too small is searched in halves."""
+        """`translate`; ends the command with one line where there is no translation."""
+        try:
+            return self.translate(generator, models, sample, prefix_tokens, constraints)
+        except SettingError as error:
+            fail(str(error))
+
+    def translate(self, generator, models, sample, prefix_tokens=None, constraints=None):
+        """fairseq's inference step; a batch for which memory is too small is searched in halves.
+
+        Raises SettingError where it is too small for one sentence, or no hypothesis is possible.
+        """
         try:
             return super().inference_step(generator, models, sample, prefix_tokens, constraints)
         except RuntimeError as error:
-            size = len(sample["id"])
-            if "memory" not in str(error) or size < 2 or constraints is not None:
+            if not OUT_OF_MEMORY.search(str(error)) or constraints is not None:
                 raise
+            if (size := len(sample["id"])) < 2:
+                raise SettingError("not enough memory to translate one sentence: a smaller --beam "
+                                   "or shorter sentences need less") from None
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
         if not self.halved:
@@ -243,7 +267,7 @@ class AiaynTranslation(TranslationTask):
             part = {**sample, "id": sample["id"][half], "net_input": {
                 name: value[half] for name, value in sample["net_input"].items()}}
             prefix = prefix_tokens[half] if prefix_tokens is not None else None
-            found += self.inference_step(generator, models, part, prefix)
+            found += self.translate(generator, models, part, prefix)
         return found
 
 

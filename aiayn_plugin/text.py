@@ -20,6 +20,8 @@ from sacremoses import MosesDetokenizer, MosesPunctNormalizer, MosesTokenizer
 from subword_nmt.apply_bpe import BPE
 
 SETTINGS_FILE = "text.json"
+#: Settings that are names of files, or parts of them.
+_FILE_NAMES = ("codes", "source_lang", "target_lang")
 CODES_FILE = "codes.bpe"
 FORMAT_VERSION = 1
 
@@ -183,6 +185,9 @@ class TextSettings:
             kind = str(item.type).partition("[")[0]
             if type(content[item.name]).__name__ != kind:
                 raise TextError(f"{path}: {item.name} is not of type {kind}")
+            # they become names of files, in a directory that came from anywhere
+            if item.name in _FILE_NAMES and not re.fullmatch(r"\w[\w.-]*", content[item.name]):
+                raise TextError(f"{path}: {item.name} is no plain name: {content[item.name]!r}")
         return cls(**content)
 
 

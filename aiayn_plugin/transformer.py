@@ -280,7 +280,7 @@ class Transformer(FairseqEncoderDecoderModel):
         """fairseq's. Where kwargs (settings of fairseq-generate) give no other, the penalty and the
         limit of the search are the paper's; the beam is translate()'s own argument."""
         hub = super().from_pretrained(*args, **kwargs)
-        if getattr(hub.cfg.task, "length_penalty", None) == "gnmt":
+        if getattr(hub.task.cfg, "length_penalty", None) == "gnmt":
             hub.cfg.generation.update({k: v for k, v in SEARCH.items() if k not in kwargs})
         return hub
 

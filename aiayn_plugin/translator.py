@@ -3,17 +3,19 @@
 import logging
 import math
 from argparse import Namespace
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
 import torch
 from fairseq import checkpoint_utils, tasks, utils
+from fairseq.dataclass.configs import GenerationConfig
 from omegaconf import OmegaConf
+from omegaconf.errors import OmegaConfBaseException
 
 from .architectures import ARCHITECTURES
-from .checkpoint import load
+from .checkpoint import configuration, load
 from .text import TextPipeline
 from .transformer import Transformer
 
@@ -25,11 +27,36 @@ OURS = {"aiayn_transformer", *ARCHITECTURES}
 PRECISIONS = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
 
 
-def text_directory(model_dir: Path) -> Path:
-    """Where a model directory keeps dictionaries, codes and text.json: a recipe in data/, a bundle
-    beside the model."""
+def files(model_dir: Path, checkpoint: Path | None = None) -> tuple[Path, Path]:
+    """The checkpoint of a model directory, and where its dictionaries, codes and text.json are: a
+    recipe keeps them in data/, a bundle beside the model.
+
+    Raises ValueError where there is no checkpoint.
+    """
+    checkpoint = checkpoint or model_dir / MODEL_FILE
+    if not checkpoint.is_file():
+        raise ValueError(f"{checkpoint} is missing: give a directory that a recipe or aiayn bundle "
+                         "made")
     data = model_dir / "data"
-    return data if data.is_dir() else model_dir
+    return checkpoint, data if data.is_dir() else model_dir
+
+
+def checked(checkpoint: Path) -> dict[str, Any]:
+    """The task's settings in a checkpoint of one of the plugin's models.
+
+    Raises ValueError for any other checkpoint, and for another task than translation.
+    """
+    try:
+        cfg, architecture = configuration(load(checkpoint))
+    except ValueError as error:
+        raise ValueError(f"{checkpoint}: {error}") from None
+    if architecture not in OURS:
+        raise ValueError(f"{checkpoint}: a model of architecture {architecture}, none of the "
+                         "plugin's; aiayn convert turns fairseq's transformer into one")
+    name = cfg["task"]["_name"]
+    if name not in ("translation", "aiayn_translation"):
+        raise ValueError(f"{checkpoint}: of the task {name}, not of translation")
+    return cfg["task"]
 
 
 @dataclass(frozen=True)
@@ -71,28 +98,31 @@ class Translator:
         device: default: the first GPU, where there is one. max_tokens: source tokens of a batch,
         with padding. Raises ValueError or OSError for a directory that holds no such model.
         """
-        directory = Path(path)
-        checkpoint = directory / MODEL_FILE
-        if not checkpoint.is_file():
-            raise ValueError(f"{directory}: no {MODEL_FILE} in it: give a directory that a recipe "
-                             "or aiayn bundle made")
-        data = text_directory(directory)
+        known = {option.name for option in fields(GenerationConfig)}
+        if odd := sorted(search.keys() - known):
+            raise ValueError(f"{odd[0]} is no setting of the search")
+        if precision not in PRECISIONS:
+            raise ValueError(f"precision {precision!r} is none of {', '.join(PRECISIONS)}")
+        checkpoint, data = files(Path(path))
         pipeline = TextPipeline.load(data)
-        cfg = load(checkpoint).get("cfg")
-        if cfg is None or cfg["model"]["_name"] not in OURS:
-            raise ValueError(f"{checkpoint}: not a checkpoint of one of the plugin's models; aiayn "
-                             "convert turns fairseq's into one")
-        name = cfg["task"]["_name"]
-        if name not in ("translation", "aiayn_translation"):
-            raise ValueError(f"{checkpoint}: of the task {name}, not of translation")
         settings = pipeline.settings
-        overrides = {"_name": "aiayn_translation", "data": str(data),
+        overrides = {"_name": "aiayn_translation", "data": str(data), "length_penalty": "gnmt",
                      "source_lang": settings.source_lang, "target_lang": settings.target_lang}
-        task = tasks.setup_task(OmegaConf.create({**cfg["task"], **overrides}))
-        (model,), _ = checkpoint_utils.load_model_ensemble(
-            [str(checkpoint)], arg_overrides={"data": str(data)}, task=task
-        )
         device = device or ("cuda" if torch.cuda.is_available() else "cpu")
+        try:
+            torch.empty(0, device=device)
+        except (AssertionError, RuntimeError) as error:  # what torch raises for what is not there
+            raise ValueError(f"device {device!r} cannot be used: {error}") from None
+        try:
+            task = tasks.setup_task(OmegaConf.create({**checked(checkpoint), **overrides}))
+            (model,), _ = checkpoint_utils.load_model_ensemble(
+                [str(checkpoint)], arg_overrides={"data": str(data)}, task=task
+            )
+        except SystemExit as error:  # how a command of fairseq ends
+            raise ValueError(f"{checkpoint}: {error}") from None
+        except OmegaConfBaseException as error:
+            raise ValueError(f"{checkpoint}: made by another version of the plugin: {error}"
+                             ) from None
         model.to(device=device, dtype=PRECISIONS[precision]).eval()
         return cls(task, model, pipeline, max_tokens, search)
 
@@ -100,17 +130,27 @@ class Translator:
         """The best translation of each raw line, in their order."""
         return [found[0].text for found in self.translate_nbest(lines)]
 
-    def translate_nbest(self, lines: Sequence[str]) -> list[list[Translation]]:
+    def translate_nbest(
+        self,
+        lines: Sequence[str],
+        first: int = 1,
+        progress: Callable[[int], object] = lambda sentences: None,
+    ) -> list[list[Translation]]:
         """The translations of each raw line, best first; as many as the search keeps.
 
         A line without a word stays empty. A longer line than the model has positions for is
-        translated in pieces, and a warning says so.
+        translated in pieces, and a warning says so; first is the number of the first line in it.
+        progress is called after each batch with how many sentences it had. Raises SettingError
+        where no translation is possible.
         """
-        pieces = [self._pieces(number, line) for number, line in enumerate(lines, start=1)]
+        if isinstance(lines, str):
+            raise TypeError("lines must be a list of lines, not one string")
+        pieces = [self._pieces(number, line) for number, line in enumerate(lines, start=first)]
         flat = [piece for of_line in pieces for piece in of_line]
         found: dict[int, list[Translation]] = {}
         for numbers, hypotheses in self._search(flat):
             found.update(zip(numbers, map(self._read, hypotheses), strict=True))
+            progress(len(numbers))
         done = iter(range(len(flat)))
         return [_joined([found[next(done)] for _ in of_line]) for of_line in pieces]
 
@@ -144,7 +184,7 @@ class Translator:
         for sample in batches:
             numbers = sample["id"].tolist()
             sample = utils.apply_to_sample(lambda x: x.to(device), sample)
-            yield numbers, self.task.inference_step(self._generator, [self.model], sample)
+            yield numbers, self.task.translate(self._generator, [self.model], sample)
 
     def _read(self, hypotheses: list[dict]) -> list[Translation]:
         string = self.task.target_dictionary.string

@@ -4,6 +4,7 @@ from types import SimpleNamespace
 
 import torch
 from fairseq.data import Dictionary
+from fairseq.models.transformer import TransformerModel, base_architecture
 
 from aiayn_plugin.transformer import Transformer, TransformerConfig
 
@@ -28,6 +29,23 @@ def build(words=30, left_pad_target=False, **options) -> Transformer:
     )
     torch.manual_seed(1)
     return Transformer.build_model(TransformerConfig(**options), task).double()
+
+
+def fairseq_model(words=30, **options):
+    """A small Transformer of fairseq's in float32, always with the same weights, and its args."""
+    args = SimpleNamespace(
+        encoder_layers=2, decoder_layers=2, encoder_embed_dim=16, encoder_ffn_embed_dim=24,
+        encoder_attention_heads=4, decoder_attention_heads=4, dropout=0.0,
+        **{"share_all_embeddings": True, **options},
+    )  # fmt: skip
+    base_architecture(args)
+    torch.manual_seed(3)
+    task = SimpleNamespace(source_dictionary=(d := dictionary(words)), target_dictionary=d)
+    model = TransformerModel.build_model(args, task)
+    for name, parameter in model.named_parameters():
+        if name.endswith("bias"):
+            torch.nn.init.normal_(parameter, std=0.1)
+    return model, args
 
 
 def sentences(source_length=6, target_length=5, batch=2):

@@ -5,8 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from fairseq.models.transformer import TransformerModel, base_architecture
-from models import PAD, build, dictionary, pad_left, pad_right, sentences
+from models import PAD, build, fairseq_model, pad_left, pad_right, sentences
 from reference import Reference
 
 from aiayn_plugin.convert import settings_from_fairseq, weights_from_fairseq
@@ -75,23 +74,6 @@ def test_outputs_and_gradients_equal_the_equations(name):
         torch.testing.assert_close(
             gradient / scale, by_loops / scale, rtol=0, atol=tolerance * 10, msg=parameter
         )
-
-
-def fairseq_model(**options):
-    args = SimpleNamespace(
-        encoder_layers=2, decoder_layers=2, encoder_embed_dim=16, encoder_ffn_embed_dim=24,
-        encoder_attention_heads=4, decoder_attention_heads=4, dropout=0.0,
-        **{"share_all_embeddings": True, **options},
-    )  # fmt: skip
-    base_architecture(args)
-    words = dictionary(30)
-    torch.manual_seed(3)
-    task = SimpleNamespace(source_dictionary=words, target_dictionary=words)
-    model = TransformerModel.build_model(args, task)
-    for name, parameter in model.named_parameters():
-        if name.endswith("bias"):
-            torch.nn.init.normal_(parameter, std=0.1)
-    return model, args
 
 
 @pytest.mark.parametrize("options", [

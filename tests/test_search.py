@@ -1,11 +1,13 @@
 """§6.1: beam search, against a slow and obvious one, and against fairseq's generator."""
 
 import math
+from types import SimpleNamespace
 
 import pytest
 import torch
+from fairseq.models.transformer_lm import TransformerLanguageModel, base_lm_architecture
 from fairseq.sequence_generator import SequenceGenerator
-from models import EOS, PAD, build, dictionary
+from models import EOS, PAD, build, dictionary, fairseq_model
 
 from aiayn_plugin.search import BeamSearch, FairseqRules, PaperRules
 
@@ -80,17 +82,18 @@ def assert_same(found, expected):
                                            rtol=0, atol=1e-5)  # fairseq keeps float32
 
 
-@pytest.mark.parametrize("alpha, options", [
-    (0.0, {}), (2.0, {}), *((0.6, options) for options in VARIANTS)
+@pytest.mark.parametrize("alpha, beam, options", [
+    (0.0, 4, {}), (2.0, 4, {}), *((0.6, 4, options) for options in VARIANTS),
+    *((0.6, beam, {}) for beam in (1, 6, 7, 8, WORDS - 1)),
 ])  # fmt: skip
-def test_the_papers_search_is_the_obvious_one(alpha, options):
-    one = model(**options)
+def test_the_papers_search_is_the_obvious_one(alpha, beam, options):
+    one, kept = model(**options), min(beam, 3)
     data = batch((4, 1, 6, 0))
     for early in (True, False):
-        generator = search([one], PaperRules(alpha, 1, 7, kept=3, early=early))
+        generator = search([one], PaperRules(alpha, 1, 7, kept, early), beam_size=beam)
         found = generator.generate([one], data)
         for source, hypotheses in zip(data["net_input"]["src_tokens"], found, strict=True):
-            expected = obvious_search(one, source, alpha, 1, 7, beam=4)[:3]
+            expected = obvious_search(one, source, alpha, 1, 7, beam)[:kept]
             assert [h["tokens"].tolist() for h in hypotheses] == [t for _, t in expected]
             for hypothesis, (score, _) in zip(hypotheses, expected, strict=True):
                 assert float(hypothesis["score"]) == pytest.approx(score, abs=1e-9)
@@ -128,7 +131,7 @@ def test_a_sentence_does_not_depend_on_its_batch(rules):
 
 FAIRSEQ = [
     {}, {"len_penalty": 0.5}, {"unk_penalty": 0.7}, {"unk_penalty": -2.0}, {"min_len": 5},
-    {"temperature": 0.7}, {"beam_size": 1}, {"beam_size": 6},
+    {"temperature": 0.7}, {"beam_size": 1}, {"beam_size": 6}, {"beam_size": WORDS - 3},
     {"normalize_scores": False}, {"tokens_to_suppress": ("w3",)}, {"max_len_b": 3},
 ]  # fmt: skip
 
@@ -161,7 +164,8 @@ def test_fairseqs_search_is_fairseqs_for_every_model(options):
 def test_ensembles_prefixes_and_attention_are_fairseqs():
     models, data = [model(seed) for seed in (1, 2, 3)], batch()
     ours, theirs = both(models, data)
-    prefix = torch.tensor([[5, 6], [7, PAD], [8, 9], [PAD, PAD], [4, 4]])
+    # fairseq forgets --min-len for a sentence without a prefix beside one with: none is here
+    prefix = torch.tensor([[5, 6], [7, PAD], [8, 9], [6, PAD], [4, 4]])
     for prefix_tokens in (None, prefix[:, :1], prefix):
         found = ours.generate(models, data, prefix_tokens=prefix_tokens)
         expected = theirs.generate(models, data, prefix_tokens=prefix_tokens)
@@ -170,6 +174,55 @@ def test_ensembles_prefixes_and_attention_are_fairseqs():
             torch.testing.assert_close(one["attention"], other["attention"].to(one["attention"]),
                                        rtol=0, atol=1e-6)
             assert one["alignment"]
+
+
+def another(seed=5, **options):
+    """A model of fairseq's own, whose sentences end now and then."""
+    made, _ = fairseq_model(WORDS, **options)
+    torch.manual_seed(seed)
+    for weight in made.parameters():
+        if weight.dim() > 1:
+            weight.data += 0.3 * torch.randn_like(weight)
+    return made.double().eval()
+
+
+@pytest.mark.parametrize("make", [
+    lambda: [another()],
+    lambda: [another(), model(), another(6, share_all_embeddings=False)],
+    lambda: [another(share_all_embeddings=False, adaptive_softmax_cutoff="6")],
+], ids=["alone", "with ours", "adaptive softmax"])  # fmt: skip
+def test_other_models_are_searched_too(make):
+    models, data = make(), batch()
+    for options in ({}, {"temperature": 0.7}):
+        ours, theirs = both(models, data, **options)
+        assert_same(ours.generate(models, data), theirs.generate(models, data))
+
+
+def test_a_language_model_is_fused_as_fairseqs():
+    args = SimpleNamespace(
+        decoder_layers=1, decoder_embed_dim=16, decoder_ffn_embed_dim=16, decoder_attention_heads=2,
+        max_target_positions=64, tokens_per_sample=64, share_decoder_input_output_embed=True,
+    )  # fmt: skip
+    base_lm_architecture(args)
+    words = dictionary(WORDS)
+    task = SimpleNamespace(source_dictionary=words, target_dictionary=words)
+    lm = TransformerLanguageModel.build_model(args, task).double().eval()
+    models, data = [model()], batch()
+    for weight in (0.5, 2.0):
+        ours, theirs = both(models, data, lm_model=lm, lm_weight=weight)
+        assert_same(ours.generate(models, data), theirs.generate(models, data))
+
+
+def test_a_prefix_does_not_depend_on_its_batch():
+    one, data = model(), batch((4, 6))
+    generator = search([one], PaperRules(0.6, 1, 7, 2), min_len=4)
+    prefix = torch.tensor([[5, PAD, PAD, PAD], [6, 7, 8, 9]])
+    together = generator.generate([one], data, prefix_tokens=prefix)
+    for number, width in enumerate((1, 4)):
+        source = data["net_input"]["src_tokens"][number]
+        alone = generator.generate([one], sample(source[source.ne(PAD)][None]),
+                                   prefix_tokens=prefix[number : number + 1, :width])
+        assert_same(alone, together[number : number + 1])
 
 
 def test_a_prefix_that_ends_is_the_only_hypothesis():

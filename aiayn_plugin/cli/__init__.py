@@ -2,6 +2,8 @@
 
 import argparse
 import logging
+import os
+import sys
 from collections.abc import Sequence
 
 from . import (
@@ -28,5 +30,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     logging.getLogger("fairseq").setLevel(logging.WARNING)
     try:
         args.run(args)
+    except BrokenPipeError:  # the reader has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise SystemExit(1) from None
     except (OSError, ValueError) as error:
         raise SystemExit(f"aiayn: error: {error}") from None

@@ -5,9 +5,9 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from ..checkpoint import average, save
+from ..checkpoint import average, save, written_aside
 from ..text import SETTINGS_FILE, TextPipeline
-from ..translator import MODEL_FILE, text_directory
+from ..translator import MODEL_FILE, checked, files
 
 NOTE = """This directory holds a translation model for `aiayn translate` ({source} to {target}).
 
@@ -37,22 +37,17 @@ def add_parser(commands: Any) -> None:
 def run(args: argparse.Namespace) -> None:
     """Make the directory, whole or not at all. Raises ValueError or OSError for input that cannot
     be used, and for an output that is there already."""
-    if args.output.exists():
-        raise ValueError(f"{args.output}: is there already: give another --output")
-    checkpoint = args.checkpoint or args.model / MODEL_FILE
-    data = text_directory(args.model)
+    checkpoint, data = files(args.model, args.checkpoint)
+    checked(checkpoint)
     settings = TextPipeline.load(data).settings
     state = average([checkpoint])  # in float32, without the optimiser's state
     state["extra_state"] = {}
-    aside = args.output.with_name(args.output.name + ".tmp")
-    shutil.rmtree(aside, ignore_errors=True)
-    aside.mkdir(parents=True)
-    save(state, aside / MODEL_FILE)
     languages = (settings.source_lang, settings.target_lang)
-    for name in (SETTINGS_FILE, settings.codes, *(f"dict.{lang}.txt" for lang in languages)):
-        shutil.copyfile(data / name, aside / name)
-    note = NOTE.format(source=languages[0], target=languages[1])
-    (aside / "README.txt").write_text(note, encoding="utf-8")
-    aside.rename(args.output)
+    with written_aside(args.output) as aside:
+        save(state, aside / MODEL_FILE)
+        for name in (SETTINGS_FILE, settings.codes, *(f"dict.{lang}.txt" for lang in languages)):
+            shutil.copyfile(data / name, aside / name)
+        note = NOTE.format(source=languages[0], target=languages[1])
+        (aside / "README.txt").write_text(note, encoding="utf-8")
     size = sum(path.stat().st_size for path in args.output.iterdir())
     print(f"{args.output}: {size / 1e6:.1f} MB")

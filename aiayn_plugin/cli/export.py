@@ -1,10 +1,10 @@
 """`aiayn export`: a model for CTranslate2."""
 
 import argparse
-import shutil
 from pathlib import Path
 from typing import Any
 
+from ..checkpoint import written_aside
 from ..translator import Translator
 
 QUANTIZATIONS = ("float32", "float16", "bfloat16", "int16", "int8")
@@ -36,14 +36,11 @@ def run(args: argparse.Namespace) -> None:
         raise ValueError("ctranslate2 is not installed: pip install ctranslate2") from None
     from ..export import specification
 
-    if args.output.exists():
-        raise ValueError(f"{args.output}: is there already: give another --output")
     made = specification(Translator.load(args.model, device="cpu").model)
     made.validate()
     made.optimize(quantization=args.quantization)
-    aside = args.output.with_name(args.output.name + ".tmp")
-    shutil.rmtree(aside, ignore_errors=True)
-    aside.mkdir(parents=True)
-    made.save(str(aside))
-    aside.rename(args.output)
-    print(f"{args.output} holds the model in {args.quantization}")
+    with written_aside(args.output) as aside:
+        made.save(str(aside))
+    rows = made.decoder.position_encodings.encodings.shape[0]
+    print(f"{args.output} holds the model in {args.quantization}, with {rows:,} positions; "
+          "CTranslate2 cuts a source at its max_input_length, 1,024 unless you give another")

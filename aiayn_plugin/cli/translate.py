@@ -55,13 +55,12 @@ def run(args: argparse.Namespace) -> None:
     at_once = args.line_by_line or sys.stdin.isatty()
     lines = _lines(sys.stdin.buffer)
     number = 0
-    with tqdm(unit=" lines", disable=at_once or not sys.stderr.isatty()) as progress:
+    with tqdm(unit=" sentences", disable=at_once or not sys.stderr.isatty()) as progress:
         while buffer := list(islice(lines, 1 if at_once else BUFFER)):
-            for found in translator.translate_nbest(buffer):
+            for found in translator.translate_nbest(buffer, number + 1, progress.update):
                 number += 1
                 _write(found, number, args.nbest)
             sys.stdout.flush()
-            progress.update(len(buffer))
 
 
 def _lines(stream: BinaryIO) -> Iterator[str]:

@@ -3,6 +3,7 @@
 import shutil
 import subprocess
 import sys
+from argparse import Namespace
 from pathlib import Path
 
 import pytest
@@ -87,20 +88,91 @@ def test_long_lines_are_translated_in_pieces(translate, model_dir):
     assert log.stdout.count(b"\n") == 1
 
 
-@pytest.mark.parametrize("spoil, message", [
-    (lambda folder: (folder / "model.pt").unlink(), "no model.pt in it"),
-    (lambda folder: (folder / "model.pt").write_bytes(b"PK"), "no checkpoint"),
-    (lambda folder: (folder / "data" / "text.json").write_text("{"), "not valid JSON"),
-    (lambda folder: (folder / "data" / "dict.en.txt").unlink(), "dict.en.txt"),
-    (lambda folder: (folder / "data" / "codes.bpe").write_text("x"), "not the codes"),
-])  # fmt: skip
-def test_a_spoilt_model_directory_is_one_line(translate, model_dir, tmp_path, spoil, message):
+def test_a_spoilt_model_directory_is_one_line(translate, model_dir, tmp_path):
     shutil.copytree(model_dir, tmp_path / "spoilt")
-    spoil(tmp_path / "spoilt")
+    (tmp_path / "spoilt" / "model.pt").unlink()
     log = translate("spoilt", b"March 3\n")
     assert log.returncode == 1
-    assert log.stderr.decode().count("\n") == 1 and message in log.stderr.decode()
+    assert log.stderr == b"aiayn: error: spoilt/model.pt is missing: give a directory that a " \
+                         b"recipe or aiayn bundle made\n"
     assert log.stdout == b""
+
+
+class Runs:
+    """What a hostile checkpoint would run when it is loaded."""
+
+    def __reduce__(self):
+        return print, ("it ran",)
+
+
+def within(folder, change):
+    """Change what model.pt holds."""
+    state = torch.load(folder / "model.pt")
+    change(state)
+    torch.save(state, folder / "model.pt")
+
+
+def replace(path, old, new):
+    path.write_text(path.read_text().replace(old, new))
+
+
+@pytest.mark.parametrize("spoil, message", [
+    (lambda folder: (folder / "model.pt").write_bytes(b"PK"), "no checkpoint"),
+    (lambda folder: (folder / "model.pt").write_bytes(b""), "no checkpoint"),
+    (lambda folder: (folder / "model.pt").write_text("hello"), "no checkpoint"),
+    (lambda folder: torch.save({"model": Runs()}, folder / "model.pt"), "wants to run"),
+    (lambda folder: torch.save({"weights": {}}, folder / "model.pt"), "holds no model"),
+    (lambda folder: torch.save({"model": {}}, folder / "model.pt"), "no settings of its model"),
+    (lambda folder: within(folder, lambda state: state["cfg"].update(
+        model=Namespace(arch="transformer"))), "architecture transformer, none"),
+    (lambda folder: within(folder, lambda state: state["cfg"]["task"].update(
+        _name="language_modeling")), "of the task language_modeling"),
+    (lambda folder: within(folder, lambda state: state["cfg"]["model"].update(h=2)),
+     "another architecture"),
+    (lambda folder: (folder / "data" / "text.json").write_text("{"), "not valid JSON"),
+    (lambda folder: replace(folder / "data" / "text.json", "codes.bpe", "../codes.bpe"),
+     "codes is no plain name"),
+    (lambda folder: replace(folder / "data" / "text.json", '"en"', '"../en"'),
+     "source_lang is no plain name"),
+    (lambda folder: (folder / "data" / "dict.en.txt").unlink(), "dict.en.txt"),
+    (lambda folder: (folder / "data" / "dict.en.txt").open("a").write("more 1\n"), "dictionar"),
+    (lambda folder: (folder / "data" / "codes.bpe").write_text("x"), "not the codes"),
+])  # fmt: skip
+def test_a_spoilt_model_directory_is_refused(model_dir, tmp_path, capsys, spoil, message):
+    from aiayn_plugin.translator import Translator
+
+    shutil.copytree(model_dir, tmp_path / "spoilt")
+    spoil(tmp_path / "spoilt")
+    with pytest.raises((ValueError, OSError), match=message) as error:
+        Translator.load(tmp_path / "spoilt", device="cpu")
+    assert "\n" not in str(error.value)
+    assert "it ran" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("settings, message", [
+    ({"device": "nowhere"}, "device 'nowhere' cannot be used"),
+    ({"device": "cpu", "precision": "float8"}, "precision 'float8'"),
+    ({"device": "cpu", "bem": 3}, "bem is no setting"),
+    ({"device": "cpu", "nbest": 0}, "--nbest 0"),
+    ({"device": "cpu", "lenpen": float("nan")}, "--lenpen nan"),
+    ({"device": "cpu", "sampling": True}, "--sampling is another search"),
+])
+def test_a_search_that_cannot_be_is_refused(model_dir, settings, message):
+    from aiayn_plugin.translator import Translator
+
+    with pytest.raises(ValueError, match=message):
+        Translator.load(model_dir, **settings)
+
+
+def test_the_search_is_the_papers_whatever_the_model_was_trained_with(model_dir, tmp_path):
+    from aiayn_plugin.translator import Translator
+
+    shutil.copytree(model_dir, tmp_path / "other")
+    within(tmp_path / "other", lambda state: state["cfg"]["task"].update(length_penalty="fairseq"))
+    ours, other = (Translator.load(path, device="cpu") for path in (model_dir, tmp_path / "other"))
+    assert other.translate_nbest(LINES) == ours.translate_nbest(LINES)
+    with pytest.raises(TypeError):
+        ours.translate("March 3")
 
 
 @pytest.mark.parametrize("text, flags, message", [

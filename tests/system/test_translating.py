@@ -56,6 +56,39 @@ def test_alignment_and_fairseqs_own_task(run, corpus, model, tmp_path):
         assert len(re.findall(r"^H-\d+\t", log.stdout, re.MULTILINE)) == 5
 
 
+def test_what_fairseqs_generator_gives_a_user(run, corpus, model, tmp_path):
+    out = generate(run, corpus, f"{model}:{model}", tmp_path, "--gen-subset", "test", "--nbest",
+                   "3", "--prefix-size", "1", "--bf16", "--scoring", "paper_bleu", "--remove-bpe")
+    targets = dict(re.findall(r"^T-(\d+)\t(\S+)", out, re.MULTILINE))
+    found = re.findall(r"^H-(\d+)\t(\S+)\t(\S*)", out, re.MULTILINE)
+    assert len(found) == 3 * 5
+    for number in targets:
+        scores = [float(score) for n, score, _ in found if n == number]
+        assert len(scores) == 3 and scores == sorted(scores, reverse=True)
+    # the first subword is given, which is the word's first letter at least
+    assert all(word[0] == targets[number][0] for number, _, word in found)
+    assert re.search(r"paper BLEU = [\d.]+ \(de; .*words of them <unk>; aiayn score", out)
+    sampled = generate(run, corpus, model, tmp_path, "--gen-subset", "test", "--task",
+                       "translation", "--sampling", "--beam", "1", "--scoring", "paper_bleu",
+                       "--required-batch-size-multiple", "1")
+    assert len(re.findall(r"^H-(\d+)\t", sampled, re.MULTILINE)) == 5
+    assert "SUBWORDS, not words: give --remove-bpe" in sampled
+
+
+@pytest.mark.parametrize("flags, message", [
+    (["--diverse-beam-groups", "2"], "another search than the paper's: give --task translation"),
+    (["--nbest", "0"], "--nbest 0 must be at least 1"),
+    (["--min-len", "100"], "--min-len 100 is more than the limit"),
+    (["--lenpen", "-0.1"], "--lenpen -0.1 must not be negative"),
+])
+def test_a_search_that_cannot_be_is_one_line(run, corpus, model, tmp_path, flags, message):
+    log = run("fairseq-generate", corpus, "--user-dir", "aiayn_plugin", "--path", model, "--cpu",
+              "--gen-subset", "test", *flags, cwd=tmp_path)
+    assert log.returncode == 1
+    errors = [line for line in log.stderr.splitlines() if "error: " in line]
+    assert len(errors) == 1 and message in errors[0] and "Traceback" not in log.stderr
+
+
 def test_validation_runs_without_a_task(run, corpus, model, tmp_path):
     log = run("fairseq-validate", corpus, "--user-dir", "aiayn_plugin", "--path", model, "--cpu",
               "--max-tokens", "4000", "--log-format", "json", cwd=tmp_path)
@@ -64,8 +97,8 @@ def test_validation_runs_without_a_task(run, corpus, model, tmp_path):
 
 
 def test_interactive_translates_a_typed_line(run, corpus, model, tmp_path):
-    (tmp_path / "in.txt").write_text("Mar@@ ch 3\n")
+    (tmp_path / "in.txt").write_text("Mar@@ ch 3\n\nMonday\n")
     log = run("fairseq-interactive", corpus, "--user-dir", "aiayn_plugin", "--path", model,
               "--cpu", "--input", "in.txt", "--max-len-b", "8", cwd=tmp_path)
     assert log.returncode == 0, log.stderr
-    assert len(re.findall(r"^H-0\t", log.stdout, re.MULTILINE)) == 1
+    assert re.findall(r"^H-(\d)\t", log.stdout, re.MULTILINE) == ["0", "1", "2"]
