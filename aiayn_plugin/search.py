@@ -14,6 +14,10 @@ from .decoding import Decoding
 from .errors import SettingError
 from .transformer import Transformer
 
+#: Sentences that are done leave their batch together when they are so much of it: each time, the
+#: caches of the others are copied. Until then their hypotheses go on, which changes nothing.
+DROP = 1 / 8
+
 
 @dataclass(frozen=True)
 class PaperRules:
@@ -291,7 +295,7 @@ class BeamSearch(SequenceGenerator):
         done = now.limit.le(step) | best.eq(-math.inf)
         done |= self.rules.done(worst, best, count, now.limit)
         still = (~done).nonzero()[:, 0]
-        if 0 < len(still) < len(done):
+        if 0 < len(still) <= (1 - DROP) * len(done):
             now.keep(still)
             for model in models:
                 model.keep(still)
@@ -337,25 +341,26 @@ class Finished:
 
     def read(self, steps: Steps, eos: int) -> list[list[dict]]:
         """The hypotheses of each sentence, read backwards from their ends."""
-        score, total, parent, end = (x.cpu() for x in
-                                     (self.score, self.total, self.parent, self.step))
+        parent, end = self.parent, self.step
         length = int(end.max()) + 1 if end.numel() else 0
-        tokens = torch.full((*end.shape, length), eos)
-        totals = total[:, :, None].repeat(1, 1, length)
+        tokens = parent.new_full((*end.shape, length), eos)
+        totals = self.total[:, :, None].repeat(1, 1, length)
         attention: list[Tensor] = []
         for t in reversed(range(length)):
             if steps.attention:
                 attention.append(_whole(*steps.attention[t], len(end), parent))
             if t == 0:
                 break
-            number, *chosen = (x.cpu() for x in steps.chosen[t - 1])
+            number, *chosen = steps.chosen[t - 1]
             token, before, log_p = (_whole(number, x, len(end), parent) for x in chosen)
             open_ = end >= t
             tokens[:, :, t - 1] = torch.where(open_, token, eos)
             totals[:, :, t - 1] = torch.where(open_, log_p, totals[:, :, t - 1])
             parent = torch.where(open_, before, parent)
+        weights = torch.stack(attention[::-1], dim=-1).cpu() if attention else None
+        # until here nothing has left the device
+        score, end, tokens, totals = (x.cpu() for x in (self.score, end, tokens, totals))
         positional = totals.diff(dim=2, prepend=torch.zeros_like(totals[:, :, :1]))
-        weights = torch.stack(attention[::-1], dim=-1) if attention else None
         return [
             [
                 {
@@ -375,7 +380,6 @@ class Finished:
 
 def _whole(number: Tensor, values: Tensor, sentences: int, parent: Tensor) -> Tensor:
     """Of values (some sentences, b, …) those of the hypotheses `parent` (sentences, kept)."""
-    number, values = number.cpu(), values.cpu()
     whole = values.new_zeros(sentences, *values.shape[1:])
     whole[number] = values
     index = parent.clamp(max=values.size(1) - 1)

@@ -17,7 +17,7 @@ from typing import Any
 from sacrebleu.metrics import BLEU
 
 from ..text import TextPipeline, read_lines
-from .export import QUANTIZATIONS
+from .export import QUANTIZATIONS, imported_ctranslate2
 
 SPEED = re.compile(r"Translated ([\d,]+) sentences \(([\d,]+) tokens\) in ([\d.]+)s")
 #: Both search by fairseq's rules; fairseq's own command with the task that is its own.
@@ -112,7 +112,7 @@ def _bleu(args: argparse.Namespace, found: dict[str, str]) -> float | None:
 
 def _engines(args: argparse.Namespace, directory: str) -> dict[str, Any]:
     """CTranslate2 in each precision, as `measure` wants it; its models go into the directory."""
-    import ctranslate2
+    ctranslate2 = imported_ctranslate2()
     from fairseq import checkpoint_utils
 
     from ..export import specification

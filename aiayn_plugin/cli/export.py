@@ -27,13 +27,19 @@ def add_parser(commands: Any) -> None:
     parser.set_defaults(run=run)
 
 
+def imported_ctranslate2() -> Any:
+    """The library. Raises ValueError where it is not installed."""
+    try:
+        import ctranslate2
+    except ImportError:
+        raise ValueError("ctranslate2 is not installed: pip install ctranslate2") from None
+    return ctranslate2
+
+
 def run(args: argparse.Namespace) -> None:
     """Make the directory, whole or not at all. Raises ValueError or OSError for a model that cannot
     be exported, and for an output that is there already."""
-    try:
-        import ctranslate2  # noqa: F401
-    except ImportError:
-        raise ValueError("ctranslate2 is not installed: pip install ctranslate2") from None
+    imported_ctranslate2()
     from ..export import specification
 
     made = specification(Translator.load(args.model, device="cpu").model)
