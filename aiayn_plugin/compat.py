@@ -47,6 +47,7 @@ def mend() -> None:
     load_only_weights()
     options.parse_args_and_arch = with_paper_defaults(options.parse_args_and_arch)
     PathManager.copy = staticmethod(link_or_copy)
+    distributed_utils.infer_init_method = with_torchrun(distributed_utils.infer_init_method)
     atexit.register(finish_data_threads)
     # fairseq asks for pinned memory on machines without a GPU too, of which torch warns
     warnings.filterwarnings("ignore", message="'pin_memory' argument is set as true")
@@ -119,6 +120,36 @@ def with_paper_defaults(parse: Callable) -> Callable:
 
 def _has(parser: argparse.ArgumentParser, option: str) -> bool:
     return any(option in action.option_strings for action in parser._actions)
+
+
+def with_torchrun(infer: Callable) -> Callable:
+    """fairseq's infer_init_method, under torchrun with any number of devices per node, or none.
+
+    fairseq looks at torchrun's variables only where it sees several GPUs: on CPUs, and with one GPU
+    per node, each process would start a run of its own, all writing the same checkpoints. On CPUs
+    its defaults, nccl and torch's DDP with a device, do not work either. Can go when fairseq joins
+    whatever WORLD_SIZE says.
+    """
+
+    def infer_init_method(cfg, force_distributed=False):
+        size = int(os.environ.get("WORLD_SIZE", 1))
+        if cfg.distributed_init_method is not None or "TORCHELASTIC_RUN_ID" not in os.environ \
+                or size == 1:
+            return infer(cfg, force_distributed)
+        cfg.distributed_init_method = "env://"
+        cfg.distributed_no_spawn = True  # torchrun has started the processes
+        cfg.distributed_world_size, cfg.distributed_rank = size, int(os.environ["RANK"])
+        if torch.cuda.is_available() and not cfg._get_root().common.cpu:
+            cfg.device_id = int(os.environ["LOCAL_RANK"]) % torch.cuda.device_count()
+            torch.cuda.set_device(cfg.device_id)
+            return None
+        if cfg.distributed_backend == "nccl":
+            cfg.distributed_backend = "gloo"
+        if cfg.ddp_backend in ("c10d", "pytorch_ddp"):
+            cfg.ddp_backend = "legacy_ddp"
+        return None
+
+    return infer_init_method
 
 
 def link_or_copy(src_path: str, dst_path: str, overwrite: bool = False) -> bool:

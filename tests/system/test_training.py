@@ -3,6 +3,8 @@
 import io
 import logging
 import re
+import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -215,3 +217,24 @@ def test_the_big_model_takes_the_papers_updates(run, prepare, tmp_path):
     assert changed == ["max_update"]
     assert re.search(r"peak_learning_rate +0.000494 +0.000494\n", log.stdout)
     assert re.search(r"dropout +0.3 +0.3\n", log.stdout)
+
+
+def test_two_processes_are_one_with_twice_the_accumulation(run, corpus, tmp_path):
+    fairseq_train = [Path(sys.executable).with_name("fairseq-train"), corpus, "--user-dir",
+                     "aiayn_plugin", *SMALL, "--dropout", "0", "--batch-size", "20",
+                     "--warmup-updates", "4", "--disable-validation", "--max-update"]
+    alone = run(*fairseq_train, "6", "--update-freq", "2", "--save-dir", tmp_path / "alone")
+    assert alone.returncode == 0, alone.stderr
+    two = ""
+    for updates in ("3", "6"):  # and stopped between
+        log = run("torchrun", "--nproc_per_node", "2", *fairseq_train, updates, "--save-dir",
+                  tmp_path / "two", env={"OMP_NUM_THREADS": "1"})  # fmt: skip
+        assert log.returncode == 0, log.stderr[-2000:]
+        two += log.stdout + log.stderr
+    assert "(rank 1)" in two
+    losses = [re.findall(r" loss=([\d.]+),", text) for text in (alone.stdout + alone.stderr, two)]
+    assert len(losses[0]) == 6 and losses[0] == losses[1]
+    weights = [torch.load(tmp_path / name / "checkpoint_last.pt")["model"]
+               for name in ("alone", "two")]
+    for name, weight in weights[0].items():
+        torch.testing.assert_close(weights[1][name], weight, rtol=0, atol=1e-5)
