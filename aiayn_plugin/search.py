@@ -60,12 +60,18 @@ class PaperRules:
 
 @dataclass(frozen=True)
 class FairseqRules:
-    """fairseq's: log P / |Y|^lenpen, one limit for a batch, a stop at the first `kept` finished."""
+    """fairseq's: log P / |Y|^lenpen, one limit for a batch, a stop at the `first` finished ones.
+
+    Only the best `kept` of these are returned; early: stop as soon as they cannot change, as
+    PaperRules do, where fairseq would go on until it has all.
+    """
 
     lenpen: float
     limit_a: float
     limit_b: int
     kept: int
+    first: int
+    early: bool = True
 
     def penalty(self, length: Any) -> Any:
         """|Y|^lenpen; |Y| counts the end symbol."""
@@ -77,10 +83,14 @@ class FairseqRules:
 
     def accepted(self, ended: Tensor, finished: Tensor) -> Tensor:
         """The first ones for which there is a place, best candidates first."""
-        return ended & (finished[:, None] + ended.cumsum(dim=1) <= self.kept)
+        return ended & (finished[:, None] + ended.cumsum(dim=1) <= self.first)
 
     def done(self, worst: Tensor, best_open: Tensor, finished: Tensor, limits: Tensor) -> Tensor:
-        return finished >= self.kept
+        """(sentences,): True where fairseq stops, or where nothing better can come."""
+        done = finished >= self.first
+        if self.early:
+            done |= worst >= best_open / self.penalty(limits.to(best_open) + 1)
+        return done
 
 
 class OurModel:

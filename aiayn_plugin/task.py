@@ -216,13 +216,13 @@ class AiaynTranslation(TranslationTask):
             raise SettingError(f"--nbest {nbest} must be at least 1")
         if min(args.max_len_a, args.max_len_b) < 0:
             raise SettingError("--max-len-a and --max-len-b must not be negative")
-        kept = min(nbest, args.beam) if ours else args.beam
         exponent = 0.0 if getattr(args, "unnormalized", False) else args.lenpen
-        rules: Any = FairseqRules(exponent, args.max_len_a, args.max_len_b, kept)
+        limit_and_kept = args.max_len_a, args.max_len_b, min(nbest, args.beam)
+        # where an option lets scores rise, nothing is certain before the limit
+        falls = min(exponent, getattr(args, "unkpen", 0), getattr(args, "lm_weight", 0)) >= 0
+        rules: Any = FairseqRules(exponent, *limit_and_kept, first=args.beam, early=falls)
         if ours:
-            # where an option lets scores rise, nothing is certain before the limit
-            falls = getattr(args, "unkpen", 0) >= 0 and getattr(args, "lm_weight", 0) >= 0
-            rules = PaperRules(exponent, args.max_len_a, args.max_len_b, kept, early=falls)
+            rules = PaperRules(exponent, *limit_and_kept, early=falls)
         alignment = getattr(args, "print_alignment", None)
         if alignment is None and getattr(args, "replace_unk", None) is not None:
             alignment = "hard"

@@ -114,7 +114,7 @@ def test_stopping_early_saves_steps():
     assert counts[0] < counts[1] == 56 + 1  # and once for the source
 
 
-@pytest.mark.parametrize("rules", [PaperRules(0.6, 1, 20, 4), FairseqRules(1.0, 0, 20, 4)])
+@pytest.mark.parametrize("rules", [PaperRules(0.6, 1, 20, 4), FairseqRules(1.0, 0, 20, 4, 4)])
 def test_a_sentence_does_not_depend_on_its_batch(rules):
     one = model()
     lengths = [0, 1, 2, 3, 5, 8, 13, 8, 4, 2, 1, 6, 7, 7]
@@ -136,13 +136,13 @@ FAIRSEQ = [
 ]  # fmt: skip
 
 
-def both(models, data, model_options=None, **options):
-    """What fairseq's generator and ours find under fairseq's rules."""
+def both(models, data, kept=None, **options):
+    """Our generator under fairseq's rules, and fairseq's."""
     options = {"beam_size": 4, "max_len_a": 1, "max_len_b": 5, **options}
     theirs = SequenceGenerator(models, dictionary(WORDS), **options)
     exponent = options.get("len_penalty", 1.0) if options.get("normalize_scores", True) else 0.0
     rules = FairseqRules(exponent, options["max_len_a"], options["max_len_b"],
-                         options["beam_size"])  # fmt: skip
+                         kept or options["beam_size"], first=options["beam_size"])
     ours = search(models, rules, alignment="soft", **options)
     return ours, theirs
 
@@ -152,6 +152,26 @@ def test_fairseqs_search_is_fairseqs(options):
     models, data = [model()], batch()
     ours, theirs = both(models, data, **options)
     assert_same(ours.generate(models, data), theirs.generate(models, data))
+
+
+@pytest.mark.parametrize("kept", [1, 2])
+@pytest.mark.parametrize("lenpen", [0.0, 0.6, 1.0])
+def test_a_stop_before_fairseqs_changes_nothing(kept, lenpen):
+    steps, saved = [], 0
+    for seed in range(1, 6):
+        models, data = [model(seed)], batch()
+        models[0].decoder.embedding.register_forward_hook(
+            lambda module, tokens, out: steps.append(out.numel())
+        )
+        ours, theirs = both(models, data, kept=kept, len_penalty=lenpen, max_len_b=20)
+        counts = []
+        for generator in (ours, theirs):
+            steps.clear()
+            found = generator.generate(models, data)
+            counts.append((sum(steps), [hypotheses[:kept] for hypotheses in found]))
+        assert_same(counts[0][1], counts[1][1])
+        saved += counts[1][0] - counts[0][0]
+    assert saved > 0
 
 
 @pytest.mark.parametrize("options", VARIANTS)
