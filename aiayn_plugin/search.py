@@ -48,14 +48,8 @@ class PaperRules:
         return ended
 
     def done(self, worst: Tensor, best_open: Tensor, finished: Tensor, limits: Tensor) -> Tensor:
-        """(sentences,): True where no open hypothesis can still beat the worst kept one.
-
-        Log-probabilities only fall and lp only grows, so that an open log P reaches at best
-        log P / lp(limit + 1).
-        """
-        if not self.early:
-            return torch.zeros_like(worst, dtype=torch.bool)
-        return worst >= best_open / self.penalty(limits.to(best_open) + 1)
+        """(sentences,): True where no open hypothesis can still beat the worst kept one."""
+        return _certain(self, worst, best_open, limits)
 
 
 @dataclass(frozen=True)
@@ -87,10 +81,20 @@ class FairseqRules:
 
     def done(self, worst: Tensor, best_open: Tensor, finished: Tensor, limits: Tensor) -> Tensor:
         """(sentences,): True where fairseq stops, or where nothing better can come."""
-        done = finished >= self.first
-        if self.early:
-            done |= worst >= best_open / self.penalty(limits.to(best_open) + 1)
-        return done
+        return (finished >= self.first) | _certain(self, worst, best_open, limits)
+
+
+def _certain(
+    rules: PaperRules | FairseqRules, worst: Tensor, best_open: Tensor, limits: Tensor
+) -> Tensor:
+    """(sentences,): True where no open hypothesis can beat the worst kept one, if rules.early.
+
+    Log-probabilities only fall and the penalty only grows, so that an open log P reaches at best
+    log P over the penalty of limit + 1 tokens.
+    """
+    if not rules.early:
+        return torch.zeros_like(worst, dtype=torch.bool)
+    return worst >= best_open / rules.penalty(limits.to(best_open) + 1)
 
 
 class OurModel:
