@@ -205,7 +205,7 @@ class BeamSearch(SequenceGenerator):
     @torch.no_grad()
     def _generate(self, sample, prefix_tokens=None, constraints=None, bos_token=None):
         if constraints is not None:
-            raise NotImplementedError("constraints need fairseq's search: give --task translation")
+            raise SettingError("constraints need fairseq's search: give --task translation")
         net_input = sample["net_input"]
         source = net_input["src_tokens"]
         models = [(OurModel if isinstance(m, Transformer) else AnyModel)(m, net_input)
@@ -268,16 +268,18 @@ class BeamSearch(SequenceGenerator):
             full = now.limit.le(step)[:, None, None]
             other = torch.arange(scores.size(2), device=scores.device).ne(self.eos)
             scores.masked_fill_(full & other, -math.inf)
-        given = scores.clone() if now.prefix is not None else scores
+        forced = given = None
+        if now.prefix is not None and step < now.prefix.size(1):
+            forced = now.prefix[:, step, None, None].expand(-1, scores.size(1), 1)
+            given = scores.gather(2, forced)
         if step < self.min_len:
             scores[:, :, self.eos] = -math.inf
         if self.token_indices_to_suppress is not None:
             scores[:, :, self.token_indices_to_suppress.to(scores.device)] = -math.inf
-        if now.prefix is not None and step < now.prefix.size(1):
-            forced = now.prefix[:, step, None, None].expand(-1, scores.size(1), 1)
+        if forced is not None:
             # where the limit is reached, the end comes first
             goes_on = forced.ne(self.pad) & now.limit.gt(step)[:, None, None]
-            only = torch.full_like(scores, -math.inf).scatter(2, forced, given.gather(2, forced))
+            only = torch.full_like(scores, -math.inf).scatter(2, forced, given)
             scores.copy_(torch.where(goes_on, only, scores))
         if self.repeat_ngram_blocker is not None:
             rows = now.tokens.flatten(0, 1), scores.flatten(0, 1)
