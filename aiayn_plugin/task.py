@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from fairseq.data import data_utils
 from fairseq.dataclass import ChoiceEnum
+from fairseq.dataclass.configs import GenerationConfig
 from fairseq.tasks import register_task
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
 
@@ -25,7 +26,7 @@ from .search import BeamSearch, FairseqRules, PaperRules
 logger = logging.getLogger(__name__)
 
 OUT_OF_MEMORY = re.compile("out of memory|can't allocate memory")
-FAIRSEQ_SEARCH = {"beam": 5, "lenpen": 1.0, "max_len_a": 0.0, "max_len_b": 200}
+FAIRSEQ_SEARCH = {name: getattr(GenerationConfig(), name) for name in recipe.SEARCH}
 
 
 @dataclass
@@ -161,18 +162,10 @@ class AiaynTranslation(TranslationTask):
         name = f"checkpoint_{self.epoch}_{num_updates}.pt"
         link_or_copy(path, os.path.join(checkpoint.save_dir, name))
 
-    def build_generator(
-        self,
-        models,
-        args,
-        seq_gen_cls=None,
-        extra_gen_cls_kwargs=None,
-        prefix_allowed_tokens_fn=None,
-    ):
+    def build_generator(self, models, args, *more, **named):
         """The generator of `searcher`; ends the command with one line where there is none."""
-        given = seq_gen_cls, extra_gen_cls_kwargs, prefix_allowed_tokens_fn
         try:
-            return self.searcher(models, args, *given)
+            return self.searcher(models, args, *more, **named)
         except SettingError as error:
             fail(str(error))
 
