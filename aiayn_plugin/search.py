@@ -268,18 +268,19 @@ class BeamSearch(SequenceGenerator):
             full = now.limit.le(step)[:, None, None]
             other = torch.arange(scores.size(2), device=scores.device).ne(self.eos)
             scores.masked_fill_(full & other, -math.inf)
-        forced = given = None
+        given: tuple[Tensor, Tensor] | None = None  # forced tokens, and their scores
         if now.prefix is not None and step < now.prefix.size(1):
             forced = now.prefix[:, step, None, None].expand(-1, scores.size(1), 1)
-            given = scores.gather(2, forced)
+            given = forced, scores.gather(2, forced)
         if step < self.min_len:
             scores[:, :, self.eos] = -math.inf
         if self.token_indices_to_suppress is not None:
             scores[:, :, self.token_indices_to_suppress.to(scores.device)] = -math.inf
-        if forced is not None:
+        if given is not None:
+            forced, log_p = given
             # where the limit is reached, the end comes first
             goes_on = forced.ne(self.pad) & now.limit.gt(step)[:, None, None]
-            only = torch.full_like(scores, -math.inf).scatter(2, forced, given)
+            only = torch.full_like(scores, -math.inf).scatter(2, forced, log_p)
             scores.copy_(torch.where(goes_on, only, scores))
         if self.repeat_ngram_blocker is not None:
             rows = now.tokens.flatten(0, 1), scores.flatten(0, 1)
