@@ -130,11 +130,10 @@ class Side:
             *(["--cpu"] if args.cpu else []),
             *([f"--{precision}"] if precision != "float32" else []),
         ]  # fmt: skip
-        if way == "fairseq" and args.size == "big":
-            self.command += ["--dropout", "0.3"]
+        self.errors = tempfile.TemporaryFile(mode="w+")  # a pipe that nobody reads would fill up
         self.process = subprocess.Popen(
             [sys.executable, "-m", __name__, *self.command],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, text=True,
         )  # fmt: skip
 
     def ask(self, what: str, count: int) -> dict:
@@ -143,8 +142,9 @@ class Side:
         for line in self.process.stdout or []:
             if line.startswith(ANSWER):
                 return json.loads(line[len(ANSWER) :])
-        error = (self.process.stderr.read() if self.process.stderr else "").strip()
-        raise ValueError(f"{self.command} failed: {error[-1000:]}")
+        self.process.wait()
+        self.errors.seek(0)
+        raise ValueError(f"{self.command} failed: {self.errors.read()[-1000:].strip()}")
 
     def close(self) -> None:
         self.process.communicate("")
@@ -202,7 +202,8 @@ def serve(argv: list[str]) -> None:
                 answer = {"bytes": peak_memory(once, device)}
             else:
                 _, seconds = timed(partial(_updates, trainer, samples[:count]), device)
-                answer = {"seconds": seconds, **_sizes(samples[:count], cfg.model._name)}
+                words = len(task.target_dictionary)
+                answer = {"seconds": seconds, **_sizes(samples[:count], cfg.model._name, words)}
         print(ANSWER + json.dumps(answer), flush=True)
 
 
@@ -211,7 +212,7 @@ def _updates(trainer: Trainer, samples: list[dict]) -> None:
         trainer.train_step([sample])
 
 
-def _sizes(samples: list[dict], arch: str) -> dict[str, float]:
+def _sizes(samples: list[dict], arch: str, vocabulary: int) -> dict[str, float]:
     """Target tokens, floating-point operations of forward and backward, and padding."""
     sizes = settings("aiayn_big" if "big" in arch else "aiayn_base")
     d, d_ff, layers = sizes["d_model"], sizes["d_ff"], sizes["N"]
@@ -222,7 +223,7 @@ def _sizes(samples: list[dict], arch: str) -> dict[str, float]:
         encoder = s * (4 * d * d + 2 * d * d_ff) + 2 * s * s * d
         decoder = t * (6 * d * d + 2 * d * d_ff) + 2 * s * d * d + t * t * d + 2 * s * t * d
         # a multiplication and an addition each; and the backward pass takes twice the forward's
-        flops += 6 * float((layers * (encoder + decoder) + t * d * VOCABULARY).sum())
+        flops += 6 * float((layers * (encoder + decoder) + t * d * vocabulary).sum())
         real += int(s.sum() + t.sum())
         padded += source.numel() + target.numel()
     return {"tokens": sum(sample["ntokens"] for sample in samples), "flops": flops,
