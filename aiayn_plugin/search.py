@@ -2,6 +2,7 @@
 nothing), and fairseq's, behind the interface of fairseq's SequenceGenerator."""
 
 import math
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,6 +18,11 @@ from .transformer import Transformer
 #: Sentences that are done leave their batch together when they are so much of it: each time, the
 #: caches of the others are copied. Until then their hypotheses go on, which changes nothing.
 DROP = 1 / 8
+
+#: On a CPU a batch is searched in parts, each in a thread of its own, of at least so many
+#: sentences. The many small operations of a step gain little from a second thread inside them; a
+#: part of fewer sentences would read all weights for little.
+PART = 32
 
 
 @dataclass(frozen=True)
@@ -202,13 +208,45 @@ class BeamSearch(SequenceGenerator):
         super().__init__(models, tgt_dict, **kwargs)
         self.rules, self.alignment = rules, alignment
 
-    @torch.no_grad()
     def _generate(self, sample, prefix_tokens=None, constraints=None, bos_token=None):
         if constraints is not None:
             raise SettingError("constraints need fairseq's search: give --task translation")
-        net_input = sample["net_input"]
-        source = net_input["src_tokens"]
-        models = [(OurModel if isinstance(m, Transformer) else AnyModel)(m, net_input)
+        batch = {name: sample["net_input"][name] for name in ("src_tokens", "src_lengths")}
+        if prefix_tokens is not None:
+            batch["prefix"] = prefix_tokens
+        source, threads = batch["src_tokens"], torch.get_num_threads()
+        n = min(threads, len(source) // PART) if self._separable(source.device) else 1
+        if n < 2:
+            hypotheses = self._search(batch, bos_token)
+        else:
+            # every n-th sentence, because a batch is sorted by length
+            parts = [{name: x[i::n] for name, x in batch.items()} for i in range(n)]
+            try:
+                with ThreadPoolExecutor(
+                    n, initializer=torch.set_num_threads, initargs=(threads // n,)
+                ) as pool:
+                    found = list(pool.map(lambda part: self._search(part, bos_token), parts))
+            finally:
+                torch.set_num_threads(threads)  # for threads that others start
+            hypotheses = [found[i % n][i // n] for i in range(len(source))]
+        if [] in hypotheses:
+            number = hypotheses.index([])
+            raise SettingError(f"no hypothesis for sentence {number} of a batch: the scores of the "
+                               "model are not numbers (try float32), or all tokens are forbidden")
+        if self.alignment:
+            self._align(hypotheses, source)
+        return hypotheses
+
+    def _separable(self, device: torch.device) -> bool:
+        """Whether parts of a batch may be searched at once: fairseq's models do not promise it."""
+        ours = all(isinstance(model, Transformer) for model in self.model.models)
+        return device.type == "cpu" and ours and self.lm_model is None
+
+    @torch.no_grad()
+    def _search(self, batch: dict[str, Tensor], bos_token: int | None) -> list[list[dict]]:
+        """The hypotheses of each sentence, or [] where there are none."""
+        source, prefix = batch["src_tokens"], batch.get("prefix")
+        models = [(OurModel if isinstance(m, Transformer) else AnyModel)(m, batch)
                   for m in self.model.models]
         lengths = (source.ne(self.pad) & source.ne(self.eos)).sum(dim=1)
         limits = self.rules.limits(lengths, source.size(1)).clamp(max=self.max_len - 1)
@@ -219,8 +257,7 @@ class BeamSearch(SequenceGenerator):
         first = torch.full_like(source[:, :1, None], self.eos if bos_token is None else bos_token)
         dtype = torch.promote_types(next(self.model.parameters()).dtype, torch.float32)
         zero = torch.zeros(len(source), 1, dtype=dtype, device=source.device)
-        now = Open(torch.arange(len(source), device=source.device), limits, first, zero,
-                   prefix_tokens)
+        now = Open(torch.arange(len(source), device=source.device), limits, first, zero, prefix)
         finished = Finished(len(source), self.rules, zero)
         steps = Steps()
         for step in range(longest + 1):
@@ -229,14 +266,7 @@ class BeamSearch(SequenceGenerator):
             self._choose(scores, now, finished, steps, step)
             if not self._drop_done(now, finished, models, step):
                 break
-        hypotheses = finished.read(steps, self.eos)
-        if [] in hypotheses:
-            number = hypotheses.index([])
-            raise SettingError(f"no hypothesis for sentence {number} of a batch: the scores of the "
-                               "model are not numbers (try float32), or all tokens are forbidden")
-        if self.alignment:
-            self._align(hypotheses, source)
-        return hypotheses
+        return finished.read(steps, self.eos)
 
     def _log_probabilities(self, models: list, now: Open, steps: Steps) -> Tensor:
         """(sentences, b, V) of the next token, the mean of all models."""

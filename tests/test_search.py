@@ -9,6 +9,7 @@ from fairseq.models.transformer_lm import TransformerLanguageModel, base_lm_arch
 from fairseq.sequence_generator import SequenceGenerator
 from models import EOS, PAD, build, dictionary, fairseq_model
 
+from aiayn_plugin.errors import SettingError
 from aiayn_plugin.search import BeamSearch, FairseqRules, PaperRules
 
 WORDS = 12
@@ -134,6 +135,42 @@ FAIRSEQ = [
     {"temperature": 0.7}, {"beam_size": 1}, {"beam_size": 6}, {"beam_size": WORDS - 3},
     {"normalize_scores": False}, {"tokens_to_suppress": ("w3",)}, {"max_len_b": 3},
 ]  # fmt: skip
+
+
+@pytest.mark.parametrize("threads", [2, 3, 5])
+def test_threads_change_nothing(threads):
+    """A batch is searched in parts, of which no sentence, prefix or alignment may get lost."""
+    models = [model(seed=seed, positions="learned").double() for seed in (2, 3)]
+    data = batch([n % 7 for n in range(130)])
+    prefix = torch.randint(4, WORDS, (130, 2))
+    prefix[::3] = PAD
+    rules = FairseqRules(1.0, 0, 20, 4, 4)
+
+    def found(number):
+        torch.set_num_threads(number)
+        return search(models, rules, alignment="soft").generate(models, data, prefix_tokens=prefix)
+
+    before = torch.get_num_threads()
+    try:
+        expected, hypotheses = found(1), found(threads)
+        assert torch.get_num_threads() == threads
+    finally:
+        torch.set_num_threads(before)
+    assert_same(hypotheses, expected)
+    for one, other in zip(sum(hypotheses, []), sum(expected, []), strict=True):
+        torch.testing.assert_close(one["attention"], other["attention"])
+        assert one["alignment"] == other["alignment"]
+
+
+def test_an_error_in_a_thread_is_the_commands():
+    made, before = model(), torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        generator = search([made], PaperRules(0.6, 1, 20, 4), min_len=60)
+        with pytest.raises(SettingError, match="--min-len 60 is more than the limit"):
+            generator.generate([made], batch([5] * 70))
+    finally:
+        torch.set_num_threads(before)
 
 
 def both(models, data, kept=None, **options):
