@@ -34,7 +34,7 @@ def test_training_is_measured_beside_fairseqs(corpus, tmp_path, capsys):
     out = tmp_path / "found.json"
     main(["benchmark", "train", str(corpus), "--cpu", "--max-tokens", "60", "120", "--runs", "2",
           "--updates", "1", "--output", str(out)])  # fmt: skip
-    ours, theirs = json.loads(out.read_text())["rows"]
+    ours, theirs = json.loads(out.read_text())
     assert (ours["way"], theirs["way"]) == ("plugin", "fairseq")
     for row in (ours, theirs):
         assert len(row["tokens_per_s"]) == 2 and min(row["tokens_per_s"]) > 0

@@ -2,7 +2,6 @@
 
 import argparse
 import importlib.util
-import json
 import logging
 import statistics
 from functools import partial
@@ -13,7 +12,7 @@ import torch
 from torch import Tensor
 
 from ..attention import MultiHeadAttention
-from .measure import device_name, peak_memory, timed
+from .measure import device_name, peak_memory, timed, write_json
 
 #: The ways that `benchmark attention` compares: the neighbourhood, and whether to ask for the
 #: weights, which takes equation (1) step by step instead of torch's fused attention.
@@ -80,8 +79,7 @@ def run(args: argparse.Namespace) -> None:
     found = {"device": device_name(args.device), "torch": torch.__version__,
              "threads": torch.get_num_threads(), "neighbourhood": args.neighbourhood, "rows": rows}
     if args.output:
-        args.output.parent.mkdir(parents=True, exist_ok=True)
-        args.output.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+        write_json(found, args.output)
     if args.plot:
         args.plot.parent.mkdir(parents=True, exist_ok=True)
         _plot(rows, args.neighbourhood, args.plot)

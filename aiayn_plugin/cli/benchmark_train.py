@@ -19,7 +19,7 @@ from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.trainer import Trainer
 
 from ..architectures import settings
-from .measure import device_name, peak_memory, timed
+from .measure import device_name, peak_memory, timed, write_json
 
 #: Of each size: the plugin's architecture, and fairseq's own.
 SIZES = {"base": ("aiayn_base", "transformer_wmt_en_de"),
@@ -57,6 +57,9 @@ def add_parser(kinds: Any) -> None:
     parser.add_argument("--max-tokens", type=int, nargs="+", default=[2500], metavar="N",
                         help="source or target tokens of a batch, with padding; the best of these "
                         "for each side (default: 2500)")
+    parser.add_argument("--memory-tokens", type=int, default=2500, metavar="N",
+                        help="tokens of the batch whose forward and backward pass is measured for "
+                        "memory (default: 2500 source and 2500 target tokens)")
     parser.add_argument("--runs", type=int, default=5, help="medians of so many (default: 5)")
     parser.add_argument("--updates", type=int, default=2, help="of each run (default: 2)")
     parser.add_argument("--cpu", action="store_true")
@@ -74,15 +77,18 @@ def run(args: argparse.Namespace) -> None:
         for _ in range(args.runs):
             for way, side in best.items():
                 rows[way].append(side.ask("train", args.updates))
-        # what is held for the other side does not count: each is a process
-        memory = {way: side.ask("memory", 1) for way, side in best.items()}
-        rate = best["plugin"].ask("product", 0)["flops"]
+        rates = {way: side.ask("product", 0)["flops"] for way, side in best.items()}
         for side in best.values():
             side.close()
-    report(args, best, rows, memory, rate)
+        memory = {}
+        for way, side in best.items():
+            side = Side(args, data, way, side.precision, args.memory_tokens)
+            memory[way] = side.ask("memory", 1)
+            side.close()
+    report(args, best, rows, memory, rates)
 
 
-def report(args, best: dict[str, "Side"], rows, memory, rate: float) -> None:
+def report(args, best: dict[str, "Side"], rows, memory, rates) -> None:
     """Print the table, and write it as JSON."""
     arch, _ = SIZES[args.size]
     paper = settings(arch)
@@ -97,23 +103,22 @@ def report(args, best: dict[str, "Side"], rows, memory, rate: float) -> None:
         hours = paper["max_update"] * paper["tokens_per_update"] / speed / 3600
         found.append({
             "way": way, "precision": side.precision, "max_tokens": side.max_tokens,
-            "tokens_per_s": speeds, "of_matrix_rate": statistics.median(flops) / rate,
+            "tokens_per_s": speeds, "matrix_flops": rates[way],
+            "of_matrix_rate": statistics.median(flops) / rates[way],
             "peak_bytes": memory[way]["bytes"], "paper_hours": hours,
             "padding": rows[way][0]["padding"],
         })  # fmt: skip
         print(f"{way:<8} {side.precision:<22} batches of {side.max_tokens:>6,}"
               f"{speed:>10,.0f} target tokens/s ({min(speeds):,.0f} to {max(speeds):,.0f})"
-              f"{found[-1]['of_matrix_rate']:>7.1%} of the matrix rate"
+              f"{found[-1]['of_matrix_rate']:>7.1%} of {rates[way] / 1e12:.3g} TFLOP/s"
               f"{memory[way]['bytes'] / 1e9:>7.2f} GB{hours:>9,.1f} h for the paper's run")
     ours, theirs = found
     ratios = [a / b for a, b in zip(ours["tokens_per_s"], theirs["tokens_per_s"], strict=True)]
     print(f"plugin / fairseq: speed {statistics.median(ratios):.2f} ({min(ratios):.2f} to "
-          f"{max(ratios):.2f}), peak memory {ours['peak_bytes'] / theirs['peak_bytes']:.2f}; "
-          f"matrix rate {rate / 1e12:.2f} TFLOP/s; padding {ours['padding']:.1%}")
+          f"{max(ratios):.2f}), peak memory {ours['peak_bytes'] / theirs['peak_bytes']:.2f} at "
+          f"{args.memory_tokens:,} tokens; padding {ours['padding']:.1%}")
     if args.output:
-        args.output.parent.mkdir(parents=True, exist_ok=True)
-        args.output.write_text(json.dumps({"matrix_flops": rate, "rows": found}, indent=1) + "\n",
-                               encoding="utf-8")
+        write_json(found, args.output)
 
 
 class Side:

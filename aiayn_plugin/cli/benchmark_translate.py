@@ -2,7 +2,6 @@
 weights."""
 
 import argparse
-import json
 import os
 import re
 import statistics
@@ -18,6 +17,7 @@ from sacrebleu.metrics import BLEU
 
 from ..text import TextPipeline, read_lines
 from .export import QUANTIZATIONS, imported_ctranslate2
+from .measure import write_json
 
 SPEED = re.compile(r"Translated ([\d,]+) sentences \(([\d,]+) tokens\) in ([\d.]+)s")
 #: Both search by fairseq's rules; fairseq's own command with the task that is its own.
@@ -96,8 +96,7 @@ def measure(args: argparse.Namespace, ways: dict[str, Any]) -> None:
               f"{reference / median:5.2f} ×  {same:,} hypotheses as fairseq's"
               + (f"  sacreBLEU {bleu:.2f}" if bleu is not None else ""))
     if args.output:
-        args.output.parent.mkdir(parents=True, exist_ok=True)
-        args.output.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+        write_json(rows, args.output)
 
 
 def _bleu(args: argparse.Namespace, found: dict[str, str]) -> float | None:
@@ -150,7 +149,7 @@ def _generate(args: argparse.Namespace, way: str, size: int) -> tuple[float, dic
     stock = way == "fairseq"
     precision = args.stock_precision if stock else args.precision
     command = [
-        str(Path(sys.executable).with_name("fairseq-generate")), str(args.data),
+        sys.executable, "-m", "fairseq_cli.generate", str(args.data),
         "--user-dir", str(Path(__file__).resolve().parent.parent),
         "--path", str(args.stock if stock else args.converted), "--gen-subset", args.gen_subset,
         "--beam", str(args.beam), "--lenpen", str(args.lenpen), "--batch-size", str(size),

@@ -1,5 +1,6 @@
-"""What the benchmarks measure with."""
+"""What the benchmarks measure with, and how they keep what they found."""
 
+import json
 import platform
 import time
 from collections.abc import Callable
@@ -48,3 +49,9 @@ def device_name(name: str) -> str:
         return platform.processor()
     models = [line.split(":", 1)[1].strip() for line in info if line.startswith("model name")]
     return f"{len(models)} × {models[0]}" if models else platform.processor()
+
+
+def write_json(found: Any, path: Path) -> None:
+    """Write what a benchmark found, for machines."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")

@@ -1,0 +1,76 @@
+#!/usr/bin/env bash
+# What a GPU does: training and translating beside fairseq's own model and commands, in half
+# precision. No network is needed, and about ten minutes on one H200.
+#   bash examples/gpu.sh [DATA]     DATA: a prepared directory, to translate
+#   bash examples/gpu.sh --trial [DATA]    the same on the CPU, small: does it run?
+# It takes .venv where examples/setup.sh made one, or any python3 that has fairseq and torch. Each
+# part writes a table and a JSON into RUN (default: runs/gpu); a part that is there is not done again.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+RUN=${RUN:-runs/gpu}
+export PATH=$PWD/.venv/bin:$PATH PYTHONPATH=$PWD${PYTHONPATH:+:$PYTHONPATH} PYTHONUNBUFFERED=1
+export PYTHONWARNINGS=${PYTHONWARNINGS:-ignore}
+mkdir -p "$RUN"
+
+trial=
+if [ "${1:-}" = --trial ]; then
+  trial=yes
+  shift
+fi
+DATA=${1:-runs/quickstart/data}
+
+python3 -c 'import fairseq, torch' || {
+  echo "gpu.sh: error: python3 has no fairseq and torch: run examples/setup.sh" >&2
+  exit 1
+}
+[ -n "$trial" ] || python3 -c 'import sys, torch; sys.exit(not torch.cuda.is_available())' || {
+  echo "gpu.sh: error: torch sees no GPU here; --trial runs on the CPU" >&2
+  exit 1
+}
+
+aiayn() { python3 -m aiayn_plugin.cli "$@"; }
+
+# part NAME COMMAND: the table of a benchmark goes to NAME.txt, its JSON to NAME.json.
+part() {
+  local name=$1
+  shift
+  [ -f "$RUN/$name.json" ] && return
+  printf '\n=== %s (after %d min %02d s)\n' "$name" $((SECONDS / 60)) $((SECONDS % 60))
+  aiayn benchmark "$@" --output "$RUN/$name.json" 2>&1 | tee "$RUN/$name.txt"
+}
+
+sizes=(base big)
+half=(--precisions bf16 --stock-precisions fp16 amp memory-efficient-fp16 --updates 5
+  --max-tokens 12500 25000 --memory-tokens 25000)
+model=(--arch aiayn_big --max-update 400 --warmup-updates 200 --bf16)
+search=(--precision bf16 --stock-precision fp16 --batch-sizes 256)
+if [ -n "$trial" ]; then
+  sizes=(base)
+  half=(--precisions bf16 --updates 1 --runs 1 --max-tokens 200 --memory-tokens 200 --cpu)
+  model=(--arch aiayn_tiny --dropout 0 --max-update 300 --warmup-updates 100 --cpu)
+  search=(--batch-sizes 64 --runs 1 --cpu)
+fi
+
+for size in "${sizes[@]}"; do
+  part "train_$size" train --size "$size" "${half[@]}"
+done
+
+[ -d "$DATA" ] || {
+  echo "gpu.sh: error: no data in $DATA: give a prepared directory to translate" >&2
+  exit 1
+}
+# A model whose sentences end where they should, in the form that both sides load.
+if [ ! -f "$RUN/stock.pt" ]; then
+  python3 -m fairseq_cli.train "$DATA" --user-dir aiayn_plugin --save-dir "$RUN/checkpoints" \
+    --positions fairseq --tokens-per-update 4096 --disable-validation --save-interval-updates 0 \
+    --log-format simple --log-interval 100 "${model[@]}" >"$RUN/train.log" 2>&1 || {
+    tail -n 20 "$RUN/train.log" >&2
+    exit 1
+  }
+  aiayn average --inputs "$RUN/checkpoints/checkpoint_last.pt" --output "$RUN/model.pt"
+  aiayn convert --input "$RUN/model.pt" --output "$RUN/stock.pt"
+fi
+part translate translate "$DATA" --stock "$RUN/stock.pt" --converted "$RUN/model.pt" \
+  --gen-subset test "${search[@]}"
+printf '\ngpu.sh: done after %d min %02d s; the tables are in %s\n' \
+  $((SECONDS / 60)) $((SECONDS % 60)) "$RUN"
