@@ -16,6 +16,27 @@ from torch import Tensor
 from .attention import MultiHeadAttention, Projection
 from .layers import DecoderLayer
 
+#: On a CPU so many sentences are encoded at once, which is enough to keep it busy.
+ENCODED = 64
+
+
+def encode(encoder, tokens: Tensor) -> dict:
+    """Encoder.forward of tokens (batch, m), with less padding where a CPU would pay for it: a few
+    sentences at once, which have like lengths, because batches are sorted."""
+    if tokens.device.type != "cpu" or len(tokens) <= ENCODED:
+        return encoder(tokens)
+    padding = tokens.eq(encoder.embedding.padding)
+    memory = None
+    for start in range(0, len(tokens), ENCODED):
+        some = slice(start, start + ENCODED)
+        columns = (~padding[some]).any(dim=0).nonzero()
+        seen = slice(int(columns.min()), int(columns.max()) + 1)
+        x = encoder(tokens[some, seen])["encoder_out"][0]
+        if memory is None:
+            memory = x.new_zeros(*tokens.shape, x.size(-1))
+        memory[some, seen] = x
+    return {"encoder_out": [memory], "encoder_padding_mask": [padding] if padding.any() else []}
+
 
 class Slots:
     """A tensor (…, slots) or (…, slots, d) that grows at `dim` without being copied each time."""

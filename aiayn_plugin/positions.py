@@ -56,9 +56,10 @@ class SinusoidalPositions(nn.Module):
 
     def forward(self, positions: Tensor, length: int) -> Tensor:
         """positions (batch, n), each below length, to (batch, n, d_model)."""
-        if length > self.table.size(0):
-            self.table = self._rows(max(length, 2 * self.table.size(0))).to(self.table)
-        return self.table[positions]
+        table = self.table
+        if length > table.size(0):  # in one step, for searches in several threads
+            table = self.table = self._rows(max(length, 2 * table.size(0))).to(table)
+        return table[positions]
 
 
 class LearnedPositions(nn.Module):

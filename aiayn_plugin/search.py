@@ -11,7 +11,7 @@ from fairseq import utils
 from fairseq.sequence_generator import SequenceGenerator
 from torch import Tensor
 
-from .decoding import Decoding
+from .decoding import Decoding, encode
 from .errors import SettingError
 from .transformer import Transformer
 
@@ -107,8 +107,7 @@ class OurModel:
     """One of the plugin's models, while it decodes a batch."""
 
     def __init__(self, model: Transformer, net_input: dict) -> None:
-        encoder_out = model.encoder(net_input["src_tokens"], net_input.get("src_lengths"))
-        self.decoding = Decoding(model.decoder, encoder_out)
+        self.decoding = Decoding(model.decoder, encode(model.encoder, net_input["src_tokens"]))
         self.keep = self.decoding.keep
 
     def step(self, tokens: Tensor, parents: Tensor | None, need_weights: bool):
