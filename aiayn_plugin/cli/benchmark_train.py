@@ -128,9 +128,8 @@ class Side:
         self.precision, self.max_tokens = precision, max_tokens
         arch = SIZES[args.size][way == "fairseq"]
         self.command = [
-            str(data), "--user-dir", str(Path(__file__).resolve().parent.parent), "--arch", arch,
-            "--max-tokens", str(max_tokens), "--required-batch-size-multiple", "1",
-            "--num-workers", "0", "--disable-validation", "--no-save",
+            str(data), "--arch", arch, "--max-tokens", str(max_tokens), "--num-workers", "0",
+            "--required-batch-size-multiple", "1", "--disable-validation", "--no-save",
             *(FAIRSEQ if way == "fairseq" else ["--tokens-per-update", "0"]),
             *(["--cpu"] if args.cpu else []),
             *([f"--{precision}"] if precision != "float32" else []),
@@ -179,6 +178,8 @@ def _best(args: argparse.Namespace, data: Path, way: str, precisions: list[str])
 
 def serve(argv: list[str]) -> None:
     """Train as argv says, as far as each line of standard input asks."""
+    # the plugin that runs here, which need not be the one that started this process
+    argv = [*argv, "--user-dir", str(Path(__file__).resolve().parent.parent)]
     cfg = convert_namespace_to_omegaconf(
         options.parse_args_and_arch(options.get_training_parser(), argv)
     )
