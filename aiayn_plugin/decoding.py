@@ -1,4 +1,4 @@
-"""§3.1 while decoding: the scores of the next token, for a beam of hypotheses of each sentence.
+"""§3.1 while decoding: the features of the next token, for a beam of hypotheses of each sentence.
 
 Nothing is ever moved from hypothesis to hypothesis. The keys and values of all hypotheses of a
 sentence, abandoned ones too, lie in one row of slots, in the order in which they were computed; a
@@ -122,7 +122,7 @@ class Decoding:
     def step(
         self, tokens: Tensor, parents: Tensor | None, need_weights: bool = False
     ) -> tuple[Tensor, Tensor | None]:
-        """Scores of the next token before the softmax, (sentences, b, V).
+        """Features of the next token, (sentences, b, d_model), for the decoder's output layer.
 
         tokens (sentences, b): the last token of each hypothesis. parents (sentences, b): which
         hypothesis of the step before it continues; None at the first step.
@@ -140,7 +140,7 @@ class Decoding:
         past = _mask(past[:, None], x)
         for layer in self.layers:
             x, weights = layer.step(x, past, self.memory_mask)
-        return self.decoder.output_layer(x), weights.mean(dim=1) if need_weights else None
+        return x, weights.mean(dim=1) if need_weights else None
 
     def _remember(self, tokens: Tensor, parents: Tensor | None) -> None:
         sentences, b = tokens.shape

@@ -23,7 +23,7 @@ class FeedForward(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """(batch, n, d_model) to (batch, n, d_model)."""
-        return self.W_2(F.relu(self.W_1(x)))
+        return self.W_2(F.relu(self.W_1(x), inplace=True))
 
 
 class AddNorm(nn.Module):

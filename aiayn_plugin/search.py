@@ -3,7 +3,7 @@ nothing), and fairseq's, behind the interface of fairseq's SequenceGenerator."""
 
 import math
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -13,6 +13,7 @@ from torch import Tensor
 
 from .decoding import Decoding, encode
 from .errors import SettingError
+from .loss import PIECE
 from .transformer import Transformer
 
 #: Sentences that are done leave their batch together when they are so much of it: each time, the
@@ -111,11 +112,14 @@ class OurModel:
         self.keep = self.decoding.keep
 
     def step(self, tokens: Tensor, parents: Tensor | None, need_weights: bool):
-        """(sentences, b, length) tokens to Decoding.step's scores and weights."""
+        """(sentences, b, length) tokens to Decoding.step's features and weights."""
         return self.decoding.step(tokens[:, :, -1], parents, need_weights)
 
-    def log_probabilities(self, scores: Tensor) -> Tensor:
-        """Of what `step` returned, divided by a temperature or not."""
+    def log_probabilities(self, features: Tensor, temperature: float) -> Tensor:
+        """(sentences, b, V), of what `step` returned for these sentences."""
+        scores = self.decoding.decoder.output_layer(features)
+        if temperature != 1:
+            scores = scores / temperature
         return scores.to(torch.promote_types(scores.dtype, torch.float32)).log_softmax(dim=-1)
 
 
@@ -131,7 +135,7 @@ class AnyModel:
         self.width = 1
 
     def step(self, tokens: Tensor, parents: Tensor | None, need_weights: bool):
-        """As OurModel.step."""
+        """As OurModel.step; but for an adaptive softmax, the features are scores already."""
         sentences, b, _ = tokens.shape
         if parents is not None:
             first = torch.arange(sentences, device=tokens.device)[:, None] * self.width
@@ -150,8 +154,9 @@ class AnyModel:
             attn = attn[:, -1].unflatten(0, (sentences, b))
         return out[:, -1].unflatten(0, (sentences, b)), attn
 
-    def log_probabilities(self, scores: Tensor) -> Tensor:
-        """As OurModel's; with an adaptive softmax the scores are still features."""
+    def log_probabilities(self, features: Tensor, temperature: float) -> Tensor:
+        """As OurModel's."""
+        scores = features if temperature == 1 else features / temperature
         flat = scores.flatten(0, 1)[:, None], None
         found = self.model.get_normalized_probs(flat, log_probs=True, sample=None)
         return found[:, -1].unflatten(0, scores.shape[:2])
@@ -176,6 +181,11 @@ class Open:
     score: Tensor  #: (sentences, b) log P, −inf for what is no hypothesis
     prefix: Tensor | None  #: (sentences, prefix length) forced tokens, or padding
     parents: Tensor | None = None  #: (sentences, b) the hypothesis of the step before
+
+    def part(self, some: slice) -> "Open":
+        """Some of the sentences."""
+        parts = {name: x[some] for name, x in vars(self).items() if x is not None}
+        return replace(self, **parts)
 
     def keep(self, which: Tensor) -> None:
         """Drop all sentences but these."""
@@ -260,25 +270,44 @@ class BeamSearch(SequenceGenerator):
         finished = Finished(len(source), self.rules, zero)
         steps = Steps()
         for step in range(longest + 1):
-            scores = self._log_probabilities(models, now, steps)
-            self._forbid(scores, now, step, shortest)
-            self._choose(scores, now, finished, steps, step)
+            features = self._advance(models, now, steps)
+            best = []
+            for some in self._pieces(now):
+                scores = self._scores(models, [x[some] for x in features], now.part(some), step,
+                                      shortest)
+                best.append(scores.topk(min(2 * self.beam_size, scores.size(2)), dim=2))
+            total, token = (torch.cat(x) for x in zip(*best, strict=True))
+            self._choose(total, token, now, finished, steps, step)
             if not self._drop_done(now, finished, models, step):
                 break
         return finished.read(steps, self.eos)
 
-    def _log_probabilities(self, models: list, now: Open, steps: Steps) -> Tensor:
-        """(sentences, b, V) of the next token, the mean of all models."""
-        found, weights = [], []
+    def _advance(self, models: list, now: Open, steps: Steps) -> list[Tensor]:
+        """Each model's features of the next token, (sentences, b, …)."""
+        features, weights = [], []
         for model in models:
-            scores, attention = model.step(now.tokens, now.parents, self.alignment is not None)
-            if self.temperature != 1:
-                scores = scores / self.temperature
-            found.append(model.log_probabilities(scores))
+            found, attention = model.step(now.tokens, now.parents, self.alignment is not None)
+            features.append(found)
             if attention is not None:
                 weights.append(attention)
         if self.alignment and weights:
             steps.attention.append((now.sentence, torch.stack(weights).mean(dim=0)))
+        return features
+
+    def _pieces(self, now: Open) -> list[slice]:
+        """Sentences whose scores are computed at once: those of all would not stay in the cache of
+        a CPU."""
+        device, (sentences, b) = now.score.device.type, now.score.shape
+        rows = max(1, PIECE.get(device, PIECE["cpu"]) // (b * self.vocab_size))
+        return [slice(start, start + rows) for start in range(0, sentences, rows)]
+
+    def _scores(
+        self, models: list, features: list[Tensor], now: Open, step: int, shortest: int
+    ) -> Tensor:
+        """(sentences, b, V): log P of the next token, the mean of all models, or −∞ where it may
+        not come next."""
+        found = [model.log_probabilities(x, self.temperature)
+                 for model, x in zip(models, features, strict=True)]
         scores = found[0]
         if len(found) > 1:
             scores = torch.stack(found).logsumexp(dim=0) - math.log(len(found))
@@ -286,6 +315,7 @@ class BeamSearch(SequenceGenerator):
             out = self.lm_model(now.tokens.flatten(0, 1))
             lm = self.lm_model.get_normalized_probs(out, log_probs=True, sample=None)[:, -1]
             scores = scores + self.lm_weight * lm.unflatten(0, now.score.shape)
+        self._forbid(scores, now, step, shortest)
         return scores
 
     def _forbid(self, scores: Tensor, now: Open, step: int, shortest: int) -> None:
@@ -315,14 +345,17 @@ class BeamSearch(SequenceGenerator):
             rows = now.tokens.flatten(0, 1), scores.flatten(0, 1)
             scores.copy_(self.repeat_ngram_blocker(*rows, *now.score.shape, step).view_as(scores))
 
-    def _choose(self, scores, now: Open, finished: "Finished", steps: Steps, step: int) -> None:
-        """Finish what ends, and extend the best of the rest."""
-        b = self.beam_size
-        each = min(2 * b, scores.size(2))
-        total, token = scores.topk(each, dim=2)  # of each hypothesis
-        wide = min(2 * b, each * scores.size(1))
-        total, index = (total + now.score[:, :, None]).flatten(1).topk(wide, dim=1)
-        token, parent = token.flatten(1).gather(1, index), index // each  # of each sentence
+    def _choose(
+        self, log_p: Tensor, token: Tensor, now: Open, finished: "Finished", steps: Steps, step: int
+    ) -> None:
+        """Finish what ends, and extend the best of the rest.
+
+        log_p, token: (sentences, b, n), the n best next tokens of each hypothesis.
+        """
+        b, each = self.beam_size, token.size(2)
+        wide = min(2 * b, each * token.size(1))
+        total, index = (log_p + now.score[:, :, None]).flatten(1).topk(wide, dim=1)
+        token, parent = token.flatten(1).gather(1, index), index // each
         end = token.eq(self.eos)
         finished.take(now.sentence, total[:, :b], parent[:, :b], end[:, :b], step)
         # the first b that do not end, in their order; with a tiny vocabulary there may be fewer

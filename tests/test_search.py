@@ -9,6 +9,8 @@ from fairseq.models.transformer_lm import TransformerLanguageModel, base_lm_arch
 from fairseq.sequence_generator import SequenceGenerator
 from models import EOS, PAD, build, dictionary, fairseq_model
 
+import aiayn_plugin.decoding
+import aiayn_plugin.loss
 from aiayn_plugin.errors import SettingError
 from aiayn_plugin.search import BeamSearch, FairseqRules, PaperRules
 
@@ -160,6 +162,22 @@ def test_threads_change_nothing(threads):
     for one, other in zip(sum(hypotheses, []), sum(expected, []), strict=True):
         torch.testing.assert_close(one["attention"], other["attention"])
         assert one["alignment"] == other["alignment"]
+
+
+@pytest.mark.parametrize("left", [True, False])
+def test_pieces_change_nothing(monkeypatch, left):
+    """Sentences encoded a few at once, and their scores computed a few at once."""
+    models = [model(seed=seed, positions="learned").double() for seed in (2, 3)]
+    data = batch([n % 7 for n in range(20)], left)
+    prefix = torch.randint(4, WORDS, (20, 2))
+    prefix[::3] = PAD
+    rules = PaperRules(0.6, 1, 20, 4)
+    options = {"temperature": 2.0, "min_len": 3, "no_repeat_ngram_size": 2}
+    expected = search(models, rules, **options).generate(models, data, prefix_tokens=prefix)
+    monkeypatch.setitem(aiayn_plugin.loss.PIECE, "cpu", 3 * 4 * WORDS)
+    monkeypatch.setattr(aiayn_plugin.decoding, "ENCODED", 3)
+    found = search(models, rules, **options).generate(models, data, prefix_tokens=prefix)
+    assert_same(found, expected)
 
 
 def test_an_error_in_a_thread_is_the_commands():
