@@ -46,7 +46,7 @@ model=(--arch aiayn_big --max-update 400 --warmup-updates 200 --bf16)
 search=(--precision bf16 --stock-precision fp16 --batch-sizes 256)
 if [ -n "$trial" ]; then
   sizes=(base)
-  half=(--precisions bf16 --updates 1 --runs 1 --max-tokens 200 --memory-tokens 200 --cpu)
+  half=(--updates 1 --runs 1 --max-tokens 200 --memory-tokens 200 --cpu)
   model=(--arch aiayn_tiny --dropout 0 --max-update 300 --warmup-updates 100 --cpu)
   search=(--batch-sizes 64 --runs 1 --cpu)
 fi
