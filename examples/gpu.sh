@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # What a GPU does: training and translating beside fairseq's own model and commands, in half
-# precision. No network is needed, and about ten minutes on one H200.
+# precision. No network is needed. Nobody has run it on a GPU yet.
 #   bash examples/gpu.sh [DATA]     DATA: a prepared directory, to translate
 #   bash examples/gpu.sh --trial [DATA]    the same on the CPU, small: does it run?
 # It takes .venv where examples/setup.sh made one, or any python3 that has fairseq and torch. Each
