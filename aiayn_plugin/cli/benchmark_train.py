@@ -81,8 +81,8 @@ def run(args: argparse.Namespace) -> None:
         for side in best.values():
             side.close()
         memory = {}
-        for way, side in best.items():
-            side = Side(args, data, way, side.precision, args.memory_tokens)
+        for way, fastest in best.items():
+            side = Side(args, data, way, fastest.precision, args.memory_tokens)
             memory[way] = side.ask("memory", 1)
             side.close()
     report(args, best, rows, memory, rates)
@@ -94,7 +94,8 @@ def report(args, best: dict[str, "Side"], rows, memory, rates) -> None:
     paper = settings(arch)
     print(f"\n{args.size}, {args.data or 'random sentences'}, "
           f"{device_name('cpu' if args.cpu or not torch.cuda.is_available() else 'cuda')}; "
-          f"medians of {args.runs} runs of {args.updates} updates, alternating")
+          f"medians of {args.runs} runs of {args.updates} updates, alternating; "
+          "the rate is that of a large matrix product")
     found = []
     for way, side in best.items():
         speeds = [row["tokens"] / row["seconds"] for row in rows[way]]
