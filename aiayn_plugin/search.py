@@ -1,19 +1,19 @@
-"""§6.1 Beam search: the paper's (GNMT's length penalty, a limit per sentence, a stop that loses
-nothing), and fairseq's, behind the interface of fairseq's SequenceGenerator."""
+"""§6.1 Beam search, under the rules of the paper or of fairseq, behind the interface of fairseq's
+SequenceGenerator."""
 
 import math
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import torch
 from fairseq import utils
 from fairseq.sequence_generator import SequenceGenerator
 from torch import Tensor
 
-from .decoding import Decoding, encode
 from .errors import SettingError
 from .loss import PIECE
+from .rules import FairseqRules, PaperRules
+from .stepwise import AnyModel, OurModel
 from .transformer import Transformer
 
 #: Sentences that are done leave their batch together when they are so much of it: each time, the
@@ -24,151 +24,6 @@ DROP = 1 / 8
 #: sentences. The many small operations of a step gain little from a second thread inside them; a
 #: part of fewer sentences would read all weights for little.
 PART = 32
-
-
-@dataclass(frozen=True)
-class PaperRules:
-    """GNMT's penalty (Wu et al., 2016, equation 14), a limit of each sentence's own, and a stop
-    when no open hypothesis can beat the worst of the `kept` finished ones.
-
-    alpha: α ≥ 0. limit_a, limit_b: a sentence of n tokens, its end symbol not counted, gets at most
-    limit_a·n + limit_b, not counting the end symbol. early: stop as soon as nothing can change;
-    False searches to the limit.
-    """
-
-    alpha: float
-    limit_a: float
-    limit_b: int
-    kept: int
-    early: bool = True
-
-    def penalty(self, length: Any) -> Any:
-        """lp(Y) = ((5 + |Y|) / (5 + 1))^α; |Y| counts the end symbol."""
-        return ((5 + length) / 6) ** self.alpha
-
-    def limits(self, lengths: Tensor, width: int) -> Tensor:
-        """How many tokens each sentence gets, (sentences,), from lengths without end symbol."""
-        return (self.limit_a * lengths + self.limit_b).long()
-
-    def accepted(self, ended: Tensor, finished: Tensor) -> Tensor:
-        """Which ended candidates (sentences, b) compete for the kept places: all."""
-        return ended
-
-    def done(self, worst: Tensor, best_open: Tensor, finished: Tensor, limits: Tensor) -> Tensor:
-        """(sentences,): True where no open hypothesis can still beat the worst kept one."""
-        return _certain(self, worst, best_open, limits)
-
-
-@dataclass(frozen=True)
-class FairseqRules:
-    """fairseq's: log P / |Y|^lenpen, one limit for a batch, a stop at the `first` finished ones.
-
-    Only the best `kept` of these are returned; early: stop as soon as they cannot change, as
-    PaperRules do, where fairseq would go on until it has all.
-    """
-
-    lenpen: float
-    limit_a: float
-    limit_b: int
-    kept: int
-    first: int
-    early: bool = True
-
-    def penalty(self, length: Any) -> Any:
-        """|Y|^lenpen; |Y| counts the end symbol."""
-        return length**self.lenpen
-
-    def limits(self, lengths: Tensor, width: int) -> Tensor:
-        """limit_a·width + limit_b, where width is the longest sentence's, its end symbol too."""
-        return torch.full_like(lengths, int(self.limit_a * width + self.limit_b))
-
-    def accepted(self, ended: Tensor, finished: Tensor) -> Tensor:
-        """The first ones for which there is a place, best candidates first."""
-        return ended & (finished[:, None] + ended.cumsum(dim=1) <= self.first)
-
-    def done(self, worst: Tensor, best_open: Tensor, finished: Tensor, limits: Tensor) -> Tensor:
-        """(sentences,): True where fairseq stops, or where nothing better can come."""
-        return (finished >= self.first) | _certain(self, worst, best_open, limits)
-
-
-def _certain(
-    rules: PaperRules | FairseqRules, worst: Tensor, best_open: Tensor, limits: Tensor
-) -> Tensor:
-    """(sentences,): True where no open hypothesis can beat the worst kept one, if rules.early.
-
-    Log-probabilities only fall and the penalty only grows, so that an open log P reaches at best
-    log P over the penalty of limit + 1 tokens.
-    """
-    if not rules.early:
-        return torch.zeros_like(worst, dtype=torch.bool)
-    return worst >= best_open / rules.penalty(limits.to(best_open) + 1)
-
-
-class OurModel:
-    """One of the plugin's models, while it decodes a batch."""
-
-    def __init__(self, model: Transformer, net_input: dict) -> None:
-        self.decoding = Decoding(model.decoder, encode(model.encoder, net_input["src_tokens"]))
-        self.keep = self.decoding.keep
-
-    def step(self, tokens: Tensor, parents: Tensor | None, need_weights: bool):
-        """(sentences, b, length) tokens to Decoding.step's features and weights."""
-        return self.decoding.step(tokens[:, :, -1], parents, need_weights)
-
-    def log_probabilities(self, features: Tensor, temperature: float) -> Tensor:
-        """(sentences, b, V), of what `step` returned for these sentences."""
-        scores = self.decoding.decoder.output_layer(features)
-        if temperature != 1:
-            scores = scores / temperature
-        return scores.to(torch.promote_types(scores.dtype, torch.float32)).log_softmax(dim=-1)
-
-
-class AnyModel:
-    """Any other of fairseq's encoder-decoder models, through fairseq's own interface."""
-
-    def __init__(self, model, net_input: dict) -> None:
-        if hasattr(model, "set_beam_size"):
-            model.set_beam_size(1)  # its short cut expects b hypotheses from the first step on
-        self.model = model
-        self.memory = model.encoder.forward_torchscript(net_input)
-        self.state: dict = {}
-        self.width = 1
-
-    def step(self, tokens: Tensor, parents: Tensor | None, need_weights: bool):
-        """As OurModel.step; but for an adaptive softmax, the features are scores already."""
-        sentences, b, _ = tokens.shape
-        if parents is not None:
-            first = torch.arange(sentences, device=tokens.device)[:, None] * self.width
-            self.model.decoder.reorder_incremental_state_scripting(
-                self.state, (first + parents).flatten()
-            )
-            if b != self.width:
-                self._select_memory(first.expand(-1, b).flatten())
-        self.width = b
-        out, extra = self.model.decoder(
-            tokens.flatten(0, 1), encoder_out=self.memory, incremental_state=self.state
-        )[:2]
-        attn = extra.get("attn") if isinstance(extra, dict) else None
-        attn = attn[0] if isinstance(attn, list) else attn
-        if attn is not None:
-            attn = attn[:, -1].unflatten(0, (sentences, b))
-        return out[:, -1].unflatten(0, (sentences, b)), attn
-
-    def log_probabilities(self, features: Tensor, temperature: float) -> Tensor:
-        """As OurModel's."""
-        scores = features if temperature == 1 else features / temperature
-        flat = scores.flatten(0, 1)[:, None], None
-        found = self.model.get_normalized_probs(flat, log_probs=True, sample=None)
-        return found[:, -1].unflatten(0, scores.shape[:2])
-
-    def keep(self, sentences: Tensor) -> None:
-        """As Decoding.keep."""
-        rows = sentences[:, None] * self.width + torch.arange(self.width, device=sentences.device)
-        self.model.decoder.reorder_incremental_state_scripting(self.state, rows.flatten())
-        self._select_memory(rows.flatten())
-
-    def _select_memory(self, rows: Tensor) -> None:
-        self.memory = self.model.encoder.reorder_encoder_out(self.memory, rows)
 
 
 @dataclass

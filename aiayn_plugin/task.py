@@ -21,7 +21,8 @@ from .architectures import ARCHITECTURES
 from .batching import Plan, plan
 from .compat import link_or_copy
 from .errors import SettingError, fail
-from .search import BeamSearch, FairseqRules, PaperRules
+from .rules import FairseqRules, PaperRules
+from .search import BeamSearch
 
 logger = logging.getLogger(__name__)
 

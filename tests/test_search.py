@@ -12,7 +12,8 @@ from models import EOS, PAD, build, dictionary, fairseq_model
 import aiayn_plugin.decoding
 import aiayn_plugin.loss
 from aiayn_plugin.errors import SettingError
-from aiayn_plugin.search import BeamSearch, FairseqRules, PaperRules
+from aiayn_plugin.rules import FairseqRules, PaperRules
+from aiayn_plugin.search import BeamSearch
 
 WORDS = 12
 VARIANTS = [

@@ -8,7 +8,8 @@ import torch
 from fairseq import checkpoint_utils, options, search, tasks, utils
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
-from aiayn_plugin.search import BeamSearch, PaperRules
+from aiayn_plugin.rules import PaperRules
+from aiayn_plugin.search import BeamSearch
 
 pytestmark = pytest.mark.long
 FAIRSEQ = ["--task", "translation", "--beam", "4", "--lenpen", "0.6"]
