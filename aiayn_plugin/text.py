@@ -1,145 +1,32 @@
 """Raw text to subwords and back: the one path that preparing data and translating share.
 
-A line goes through `clean_line`, the Moses tokeniser and the subword model; `TextPipeline`
-puts them together from the `text.json` that stands beside the prepared data.
+A line goes through the Moses tokeniser and the subword model; `TextPipeline` puts them together
+from the `text.json` that stands beside the prepared data.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import functools
-import hashlib
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from sacremoses import MosesDetokenizer, MosesPunctNormalizer, MosesTokenizer
-from subword_nmt.apply_bpe import BPE
+from .lines import TextError, file_sha256
+from .subword import Bpe, Subword, WordPieces
+from .tokenizer import Tokenizer
 
 SETTINGS_FILE = "text.json"
 #: Settings that are names of files, or parts of them.
 _FILE_NAMES = ("codes", "source_lang", "target_lang")
-CODES_FILE = "codes.bpe"
 FORMAT_VERSION = 1
-
-# Control characters and the two Unicode separators hold every character that some reader takes
-# for a line end (str.splitlines, text-mode files), and NUL.
-_TO_SPACE = dict.fromkeys([*range(0x20), *range(0x7F, 0xA0), 0x2028, 0x2029], " ")
-
-# What the Moses tokeniser splits and its detokeniser does not join again: 15:05, km/h, km², A$,
-# °C, 1939–1945.
-PROTECTED = (
-    *(r"\d+(?::\d+)+", r"\w+(?:/\w+)+", r"\w+[²³]", r"[A-Z]+[$¥]", r"°[CF]"),
-    r"[\w:]+\.?–[\w:]+",
-)
-
-# A word is cached once per process; a corpus of millions of types must not fill the memory.
-_CACHED_WORDS = 500_000
-
-
-class TextError(ValueError):
-    """Text, codes or settings that cannot be used; the message is one line for the user."""
-
-
-def clean_line(text: str) -> str:
-    """Return `text` with every line-break or control character made a space."""
-    return text.translate(_TO_SPACE)
-
-
-def read_lines(path: str | Path) -> Iterator[str]:
-    r"""Yield the lines of a UTF-8 file, without their ends.
-
-    Only \n ends a line, so that two parallel files stay in step whatever Unicode line breaks
-    they hold; a \r before it and a byte-order mark at the start of the file are removed.
-
-    Raises:
-        TextError: a line is not UTF-8; the message names file and line.
-    """
-    with open(path, "rb") as file:
-        for number, line in enumerate(file, start=1):
-            yield decode_line(line, number, path)
-
-
-def decode_line(line: bytes, number: int, path: str | Path) -> str:
-    """Return line `number` of the file `path` as text, without its end.
-
-    Raises:
-        TextError: the line is not UTF-8.
-    """
-    try:
-        text = line.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise TextError(
-            f"{path}, line {number}: not valid UTF-8 (byte 0x{line[error.start]:02x} at "
-            f"position {error.start + 1}); convert the file to UTF-8, for example with iconv"
-        ) from None
-    return text.removeprefix("\ufeff") if number == 1 else text
-
-
-def file_sha256(path: str | Path) -> str:
-    """Return the SHA-256 of a small file, in hexadecimal."""
-    return hashlib.sha256(Path(path).read_bytes()).hexdigest()
-
-
-class Tokenizer:
-    """The Moses tokeniser of one language, without XML escapes."""
-
-    def __init__(self, lang: str, normalize_punctuation: bool = False) -> None:
-        self._tokenizer = MosesTokenizer(lang)
-        self._detokenizer = MosesDetokenizer(lang)
-        self._normalizer = MosesPunctNormalizer(lang) if normalize_punctuation else None
-
-    def tokenize(self, text: str) -> list[str]:
-        """Return the tokens of one raw line; none of them holds white space."""
-        text = clean_line(text)
-        if self._normalizer:
-            text = self._normalizer.normalize(text)
-        split = functools.partial(
-            self._tokenizer.tokenize, text, aggressive_dash_splits=False, escape=False
-        )
-        try:
-            return split(protected_patterns=PROTECTED)
-        except ValueError:  # sacremoses protects up to 1,000 tokens of a line
-            return split()
-
-    def detokenize(self, tokens: Iterable[str]) -> str:
-        """Return the raw line that the tokens stand for."""
-        return self._detokenizer.detokenize(list(tokens), unescape=False)
-
-
-class Bpe:
-    """Byte-pair encoding by subword-nmt: pieces that go on inside the word end in `@@`."""
-
-    def __init__(self, codes: str | Path) -> None:
-        """Read the codes.
-
-        Raises:
-            TextError: the file holds something else than merges.
-            OSError: the file cannot be read.
-        """
-        # subword-nmt ends the whole program at a line that it does not understand.
-        version, *merges = list(read_lines(codes)) or [""]
-        if not version.startswith("#version: 0.2") or not merges:
-            raise TextError(f"{codes}: not a file of BPE codes")
-        for number, merge in enumerate(merges, start=2):
-            if len(merge.split(" ")) != 2:
-                raise TextError(f"{codes}, line {number}: not a pair of subwords: {merge!r}")
-        with open(codes, encoding="utf-8", newline="\n") as file:
-            self._bpe = BPE(file)
-
-    def encode(self, tokens: Iterable[str]) -> str:
-        """Return the pieces of the tokens, separated by single spaces."""
-        if len(self._bpe.cache) > _CACHED_WORDS:
-            self._bpe.cache.clear()
-        return " ".join(self._bpe.segment_tokens(tokens))
-
-    @staticmethod
-    def decode(pieces: str) -> list[str]:
-        """Return the tokens that the pieces make up."""
-        return re.sub(r"@@( |$)", "", pieces).split()
+#: The kinds of subwords: what reads the file of the model, and the file's name.
+SUBWORDS: dict[str, tuple[Callable[[Path], Subword], str]] = {
+    "bpe": (Bpe, "codes.bpe"),
+    "wordpiece": (WordPieces, "wordpieces.model"),
+}
 
 
 @dataclass(frozen=True)
@@ -152,11 +39,12 @@ class TextSettings:
     tokenizer: str = "sacremoses"
     normalize_punctuation: bool = False
     subword: str = "bpe"
-    codes: str = CODES_FILE
+    codes: str = SUBWORDS["bpe"][1]
     codes_sha256: str = ""
     cleaning: dict[str, float] = field(default_factory=dict)
     inputs: dict[str, str] = field(default_factory=dict)  # "train.en" and so on: its sha256
     versions: dict[str, str] = field(default_factory=dict)  # library: its version
+    vocabulary: int = 0  # pieces asked for, where merges were not (merges is 0 then)
 
     def save(self, path: str | Path) -> None:
         """Write the settings as JSON."""
@@ -177,6 +65,7 @@ class TextSettings:
             raise TextError(f"{path}: not valid JSON: {error}") from None
         if not isinstance(content, dict) or content.pop("format", None) != FORMAT_VERSION:
             raise TextError(f"{path}: not text settings of format {FORMAT_VERSION}")
+        content.setdefault("vocabulary", 0)  # younger than the format
         fields = dataclasses.fields(cls)
         if content.keys() != {item.name for item in fields}:
             wrong = content.keys() ^ {item.name for item in fields}
@@ -194,7 +83,7 @@ class TextSettings:
 class TextPipeline:
     """Raw text to subwords and back, with the settings of one data directory."""
 
-    def __init__(self, settings: TextSettings, subword: Bpe) -> None:
+    def __init__(self, settings: TextSettings, subword: Subword) -> None:
         self.settings = settings
         self._subword = subword
         self._tokenizers = {
@@ -212,13 +101,13 @@ class TextPipeline:
             OSError: a file is missing or cannot be read.
         """
         settings = TextSettings.load(Path(data_dir) / SETTINGS_FILE)
-        if (settings.tokenizer, settings.subword) != ("sacremoses", "bpe"):
+        if settings.tokenizer != "sacremoses" or settings.subword not in SUBWORDS:
             known = f"{settings.tokenizer} with {settings.subword}"
             raise TextError(f"{data_dir}: this version cannot handle {known}")
         codes = Path(data_dir) / settings.codes
         if file_sha256(codes) != settings.codes_sha256:
             raise TextError(f"{codes}: not the codes that the data was prepared with")
-        return cls(settings, Bpe(codes))
+        return cls(settings, SUBWORDS[settings.subword][0](codes))
 
     def encode(self, line: str, lang: str | None = None) -> str:
         """Return the subwords of a raw line of `lang` (default: the source language).

@@ -12,17 +12,18 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from itertools import islice
+from pathlib import Path
 from typing import NamedTuple
 
 from tqdm import tqdm
 
-from aiayn_plugin.text import read_lines
+from aiayn_plugin.lines import without_ends
 
 BATCH_LINES = 2000
 BATCHES_AHEAD = 4  # for each worker, so that the text in memory stays bounded
 
 Langs = tuple[str, str]
-Pairs = list[tuple[str, str]]
+Pairs = list[tuple[bytes, bytes]]
 
 
 class Workers(NamedTuple):
@@ -33,12 +34,12 @@ class Workers(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """Line pairs after a step, and what the step counted."""
+    """Both sides of some line pairs after a step, and what the step counted."""
 
-    pairs: Pairs
+    sides: tuple[bytes, bytes]
     read: int
-    dropped: Counter[str] = Counter()
-    words: Counter[str] = Counter()
+    dropped: Counter[str]
+    words: Counter[str]
 
 
 def say(message: str) -> None:
@@ -70,21 +71,23 @@ def _start_worker() -> None:
 
 
 def transform_files(
-    workers: Workers,
-    langs: Langs,
-    step: Callable[[Pairs], Batch],
-    source: str,
-    dest: str,
+    workers: Workers, step: Callable[[Pairs], Batch], sources: list[list[Path]], dests: list[Path]
 ) -> Iterator[Batch]:
-    """Write the files dest.LANG, from source.LANG by `step`; yield each batch when written."""
-    inputs = [read_lines(f"{source}.{lang}") for lang in langs]
-    pairs = zip(*inputs, strict=True)
-    batches = iter(lambda: list(islice(pairs, BATCH_LINES)), [])
+    """Write a file for each language by `step`; yield each batch when written.
+
+    `sources` has a file for each language, once or several times; what they give is joined.
+
+    Raises:
+        ValueError: files of the two languages have unequal numbers of lines.
+    """
     with contextlib.ExitStack() as stack:
-        outputs = [stack.enter_context(open(f"{dest}.{lang}", "wb")) for lang in langs]
+        opened = [[stack.enter_context(open(file, "rb")) for file in files] for files in sources]
+        pairs = (pair for files in opened for pair in zip(*map(without_ends, files), strict=True))
+        batches = iter(lambda: list(islice(pairs, BATCH_LINES)), [])
+        outputs = [stack.enter_context(open(dest, "wb")) for dest in dests]
         for batch in in_order(workers, step, batches):
-            for side, output in enumerate(outputs):
-                output.write("".join(f"{pair[side]}\n" for pair in batch.pairs).encode())
+            for output, side in zip(outputs, batch.sides, strict=True):
+                output.write(side)
             yield batch
 
 

@@ -14,7 +14,8 @@ import pytest
 from fairseq.data import Dictionary, data_utils
 from sacremoses import MosesTokenizer
 
-from aiayn_plugin.text import TextPipeline, TextSettings, clean_line
+from aiayn_plugin.lines import clean_line
+from aiayn_plugin.text import TextPipeline, TextSettings
 
 ROOT = Path(__file__).resolve().parents[1]
 ODD = ["a\u2028b", "a\x85b", "a\fb", "a\0b", "a\rb\r", "\u00a0a\u200bb", "<s> </s> <unk> <pad>",

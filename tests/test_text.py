@@ -1,21 +1,17 @@
 """The text path: raw lines to subwords and back, and the settings beside the data."""
 
 import json
+import random
 import sys
 
 import pytest
 from fairseq.tokenizer import tokenize_line
+from sacremoses import MosesPunctNormalizer, MosesTokenizer
 
-from aiayn_plugin.text import (
-    Bpe,
-    TextError,
-    TextPipeline,
-    TextSettings,
-    Tokenizer,
-    clean_line,
-    file_sha256,
-    read_lines,
-)
+from aiayn_plugin.lines import TextError, clean_line, file_sha256, read_lines
+from aiayn_plugin.subword import Bpe
+from aiayn_plugin.text import TextPipeline, TextSettings
+from aiayn_plugin.tokenizer import PROTECTED, Tokenizer
 
 CODES = "#version: 0.2\nh e\nhe l</w>\nl o</w>\n"
 
@@ -45,6 +41,32 @@ def test_tokens_survive_the_way_fairseq_reads_them(lang):
     for text in ["".join(odd), "a".join(odd), " . ".join(odd)]:
         tokens = tokenizer.tokenize(text)
         assert tokenize_line(" ".join(tokens)) == tokens
+
+
+WORDS = """Mr Nr No pp Art z.B e.g U.S don't l'homme a A 5 1,000 3.5 's km/h 15:05 v .. ... . , ' --
+a$ °C 1939–1945 – aé- wort""".split()
+ENDS = ["", "", "", ".", ",", "'", ".'", ")", "...", ":", '"', "., "]
+CHARACTERS = "abzéßAÉ059.,'-`\"()/:;!?&$²°–%  \xa0…„“’«»漢ªºⅫ\u0301"
+
+
+def odd_line(rng):
+    """A line of characters or words that Moses's rules are about."""
+    if rng.random() < 0.5:
+        return "".join(rng.choices(CHARACTERS, k=rng.randint(0, 25)))
+    starts = ["", "", "(", "'"]
+    return " ".join("".join(map(rng.choice, (starts, WORDS, ENDS))) for _ in range(6))
+
+
+@pytest.mark.parametrize("normalise", [False, True])
+@pytest.mark.parametrize("lang", ["en", "de", "fr"])
+def test_tokens_are_those_of_sacremoses_on_the_whole_line(lang, normalise):
+    rng = random.Random(f"{lang}{normalise}")
+    ours, moses = Tokenizer(lang, normalise), MosesTokenizer(lang)
+    normalise = MosesPunctNormalizer(lang).normalize if normalise else str
+    for _ in range(800):
+        line = odd_line(rng)
+        wanted = moses.tokenize(normalise(line), escape=False, protected_patterns=PROTECTED)
+        assert ours.tokenize(line) == wanted, line
 
 
 def test_special_symbols_typed_in_the_text_are_taken_apart():
@@ -142,8 +164,8 @@ def test_pipeline_refuses_other_codes_and_unknown_models(data_dir):
     (data_dir / "codes.bpe").write_text(CODES + "a b\n")
     with pytest.raises(TextError, match="not the codes"):
         TextPipeline.load(data_dir)
-    TextSettings("en", "de", 3, subword="wordpiece").save(data_dir / "text.json")
-    with pytest.raises(TextError, match="wordpiece"):
+    TextSettings("en", "de", 3, subword="syllable").save(data_dir / "text.json")
+    with pytest.raises(TextError, match="syllable"):
         TextPipeline.load(data_dir)
 
 

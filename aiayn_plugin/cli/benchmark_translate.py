@@ -15,7 +15,8 @@ from typing import Any
 
 from sacrebleu.metrics import BLEU
 
-from ..text import TextPipeline, read_lines
+from ..lines import read_lines
+from ..text import TextPipeline
 from .export import QUANTIZATIONS, imported_ctranslate2
 from .measure import write_json
 

@@ -5,8 +5,9 @@ import os
 from pathlib import Path
 from typing import Any
 
+from ..lines import read_lines
 from ..scoring import hypotheses, score
-from ..text import TextPipeline, read_lines
+from ..text import TextPipeline
 
 
 def add_parser(commands: Any) -> None:

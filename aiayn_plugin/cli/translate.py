@@ -9,8 +9,8 @@ from typing import Any, BinaryIO
 
 from tqdm import tqdm
 
+from ..lines import decode_lines
 from ..recipe import SEARCH
-from ..text import decode_line
 from ..translator import PRECISIONS, Translation, Translator
 
 #: So many lines are sorted by length together.
@@ -64,8 +64,7 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _lines(stream: BinaryIO) -> Iterator[str]:
-    for number, line in enumerate(iter(stream.readline, b""), start=1):
-        yield decode_line(line, number, "standard input")
+    yield from decode_lines(iter(stream.readline, b""), "standard input")
 
 
 def _write(found: list[Translation], number: int, nbest: int) -> None:

@@ -1,0 +1,69 @@
+"""Lines of text, and nothing else that a reader may take for the end of one."""
+
+from __future__ import annotations
+
+import codecs
+import hashlib
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+# Control characters and the two Unicode separators hold every character that some reader takes
+# for a line end (str.splitlines, text-mode files), and NUL.
+_TO_SPACE = dict.fromkeys([*range(0x20), *range(0x7F, 0xA0), 0x2028, 0x2029], " ")
+
+
+class TextError(ValueError):
+    """Text, codes or settings that cannot be used; the message is one line for the user."""
+
+
+def clean_line(text: str) -> str:
+    """Return `text` with every line-break or control character made a space."""
+    return text.translate(_TO_SPACE)
+
+
+def without_ends(lines: Iterable[bytes]) -> Iterator[bytes]:
+    r"""Yield the lines of a file without their ends, and without the byte-order mark.
+
+    Only \n ends a line, so that two parallel files stay in step whatever Unicode line breaks
+    they hold; a \r before it belongs to it.
+    """
+    mark = codecs.BOM_UTF8
+    for line in lines:
+        yield line.removesuffix(b"\n").removesuffix(b"\r").removeprefix(mark)
+        mark = b""
+
+
+def read_lines(path: str | Path) -> Iterator[str]:
+    """Yield the lines of a UTF-8 file, as `without_ends` leaves them.
+
+    Raises:
+        TextError: a line is not UTF-8; the message names file and line.
+    """
+    with open(path, "rb") as file:
+        yield from decode_lines(file, path)
+
+
+def decode_lines(lines: Iterable[bytes], name: str | Path) -> Iterator[str]:
+    """Yield the lines of a UTF-8 file that is called `name`, as `read_lines` does."""
+    for number, line in enumerate(without_ends(lines), start=1):
+        yield decode_line(line, number, name)
+
+
+def decode_line(line: bytes, number: int, path: str | Path) -> str:
+    """Return line `number` of the file `path` as text.
+
+    Raises:
+        TextError: the line is not UTF-8.
+    """
+    try:
+        return line.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise TextError(
+            f"{path}, line {number}: not valid UTF-8 (byte 0x{line[error.start]:02x} at "
+            f"position {error.start + 1}); convert the file to UTF-8, for example with iconv"
+        ) from None
+
+
+def file_sha256(path: str | Path) -> str:
+    """Return the SHA-256 of a small file, in hexadecimal."""
+    return hashlib.sha256(Path(path).read_bytes()).hexdigest()
