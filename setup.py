@@ -30,5 +30,6 @@ setup(
         "corpus": ["Babel", "num2words"],
         "plot": ["matplotlib"],
         "export": ["ctranslate2"],
+        "wordpiece": ["sentencepiece"],
     },
 )

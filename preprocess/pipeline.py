@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import hashlib
 import importlib.metadata
 import io
 import subprocess
@@ -23,7 +24,7 @@ from parallel import Batch, Langs, Pairs, Workers, say, track, transform_files
 from stages import Stage, stage
 from subword_nmt.learn_bpe import learn_bpe
 
-from aiayn_plugin.lines import TextError, clean_line, file_sha256, read_lines
+from aiayn_plugin.lines import TextError, clean_line, decode_line, file_sha256, read_lines
 from aiayn_plugin.subword import Subword
 from aiayn_plugin.text import SETTINGS_FILE, SUBWORDS, TextSettings
 from aiayn_plugin.tokenizer import Tokenizer
@@ -67,14 +68,34 @@ class Text(NamedTuple):
     key: tuple[str, str]
 
 
+def examine(path: Path, strict: bool = True) -> tuple[int, str]:
+    """Return the number of lines and the SHA-256 of a file.
+
+    Raises:
+        TextError: it has no line, or, if `strict`, one that is not UTF-8.
+    """
+    digest, number = hashlib.sha256(), 0
+    with open(path, "rb") as file:
+        for number, line in enumerate(file, start=1):
+            digest.update(line)
+            if strict:
+                decode_line(line, number, path)
+    if not number:
+        raise TextError(f"{path} is empty")
+    return number, digest.hexdigest()
+
+
 def build(
     work: Path,
     destdir: Path,
     splits: dict[str, list[Text]],
     settings: TextSettings,
     workers: Workers,
-) -> None:
+) -> str:
     """Fill destdir from raw text, settings last; the stages before are in work.
+
+    Returns:
+        How many training pairs were kept and dropped, in words.
 
     Raises:
         TextError: the text gives no training pair or no subword, or fairseq-preprocess failed.
@@ -99,7 +120,7 @@ def build(
     model = destdir / settings.codes
     model.write_bytes((subwords.folder / settings.codes).read_bytes())
     replace(settings, codes_sha256=file_sha256(model)).save(destdir / SETTINGS_FILE)
-    say(summary)
+    return summary
 
 
 def versions(subword: str) -> dict[str, str]:

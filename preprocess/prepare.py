@@ -16,7 +16,6 @@ import argparse
 import contextlib
 import functools
 import glob
-import hashlib
 import os
 import shutil
 import signal
@@ -29,10 +28,10 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from parallel import Workers, say, start_workers  # noqa: E402
-from pipeline import Cleaning, Text, build, versions  # noqa: E402
+from pipeline import Cleaning, Text, build, examine, versions  # noqa: E402
 from stages import locked  # noqa: E402
 
-from aiayn_plugin.lines import TextError, decode_line  # noqa: E402
+from aiayn_plugin.lines import TextError  # noqa: E402
 from aiayn_plugin.text import SETTINGS_FILE, TextSettings  # noqa: E402
 
 LOCK = "prepare.lock"  # marks an unfinished directory as ours, locked as long as it is in use
@@ -129,7 +128,7 @@ def prepare(args: argparse.Namespace) -> None:
         else:
             splits = {split: [text] for split, text in texts.items()}
             with staging(destdir) as part:
-                build(part / "work", part, splits, settings, workers)
+                say(build(part / "work", part, splits, settings, workers))
                 shutil.rmtree(part / "work")
     train = f"fairseq-train {args.destdir} --user-dir aiayn_plugin --arch aiayn_base"
     print(f"data is in {args.destdir}; next: {train}")
@@ -154,23 +153,11 @@ def find_inputs(args: argparse.Namespace) -> dict[str, tuple[Path, Path]]:
     return files
 
 
-def check_file(path: Path) -> tuple[int, str]:
-    """Return the number of lines and the SHA-256, or raise if the file cannot be used."""
-    digest, number = hashlib.sha256(), 0
-    with open(path, "rb") as file:
-        for number, line in enumerate(file, start=1):
-            digest.update(line)
-            decode_line(line, number, path)
-    if not number:
-        raise TextError(f"{path} is empty")
-    return number, digest.hexdigest()
-
-
 def check_inputs(files: dict[str, tuple[Path, Path]], workers: Workers) -> dict[str, Text]:
     """Return the text of each split, or raise if one is unfit."""
     texts: dict[str, Text] = {}
     paths = [path for split in files.values() for path in split]
-    checked = dict(zip(paths, workers.pool.map(check_file, paths), strict=True))
+    checked = dict(zip(paths, workers.pool.map(examine, paths), strict=True))
     for split, (source, target) in files.items():
         (lines, digest), (others, other_digest) = checked[source], checked[target]
         for path in (source, target):

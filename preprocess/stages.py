@@ -39,12 +39,11 @@ def stage(
     `make` fills a directory aside, which takes its place when it is done; a run that was killed
     in between finds nothing, and makes the stage from its beginning.
     """
-    key = hashlib.sha256(json.dumps([name, made_of], sort_keys=True).encode()).hexdigest()
-    folder, part = work / name, work / f"{name}.part"
-    found = load(folder)
-    if found and found.key == key:
+    found, key = done(work, name, made_of)
+    if found:
         say(f"{name}: done before")
         return found
+    folder, part = work / name, work / f"{name}.part"
     shutil.rmtree(part, ignore_errors=True)
     part.mkdir(parents=True)
     result = make(part) or {}
@@ -55,13 +54,15 @@ def stage(
     return Stage(folder, key, result)
 
 
-def load(folder: Path) -> Stage | None:
-    """Return the finished stage in a directory, None if there is none."""
+def done(work: Path, name: str, made_of: Any) -> tuple[Stage | None, str]:
+    """Return the stage if it is there, made of the same, and the key that it has or would have."""
+    key = hashlib.sha256(json.dumps([name, made_of], sort_keys=True).encode()).hexdigest()
     try:
-        record = json.loads((folder / RECORD).read_bytes())
-        return Stage(folder, record["key"], record["result"])
+        record = json.loads((work / name / RECORD).read_bytes())
+        found = Stage(work / name, record["key"], record["result"])
     except (OSError, ValueError, KeyError, TypeError):
-        return None
+        return None, key
+    return (found if found.key == key else None), key
 
 
 @contextlib.contextmanager

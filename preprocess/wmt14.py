@@ -1,0 +1,305 @@
+#!/usr/bin/env python3
+"""Make the paper's data (section 5.1) out of the public files of WMT 2014.
+
+    python preprocess/wmt14.py en-de --dest runs/wmt14_en_de
+    python preprocess/wmt14.py en-fr --dest runs/wmt14_en_fr
+
+fetches the corpora that wmt14.yaml lists, takes the text out of them, tokenises, cleans, learns
+and applies subwords, and has fairseq-preprocess make DEST/data. Interrupted at any moment, the
+same command goes on, and ends in the same bytes. DEST/download and DEST/work can be deleted then.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import os
+import shutil
+import signal
+import sys
+from collections.abc import Iterator
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import yaml
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from archive import extract  # noqa: E402
+from download import Download, Unavailable, fetch, recorded_sha256  # noqa: E402
+from parallel import Workers, say, start_workers  # noqa: E402
+from pipeline import Cleaning, Text, build, examine, versions  # noqa: E402
+from stages import Stage, done, locked, stage  # noqa: E402
+
+from aiayn_plugin.lines import TextError  # noqa: E402
+from aiayn_plugin.text import SETTINGS_FILE, SUBWORDS, TextSettings  # noqa: E402
+
+TABLE = Path(__file__).with_name("wmt14.yaml")
+LOCK = "wmt14.lock"  # marks a directory as ours, locked as long as it is in use
+#: Of training pairs, after subwords; the ratio is what WMT 2014's users have in common.
+CLEANING = Cleaning(min_tokens=1, max_tokens=250, max_ratio=1.5, subwords=True)
+
+
+class Corpus(NamedTuple):
+    """A parallel text: members of an archive, or without one files on disk, source first."""
+
+    name: str
+    archive: Download | None
+    files: tuple[str, str]
+
+
+class Pair(NamedTuple):
+    """The corpora of a language pair, by split, and its subwords where none are asked for."""
+
+    langs: tuple[str, str]
+    splits: dict[str, list[Corpus]]
+    subword: str
+    vocabulary: int
+
+
+# ---- The table and the command line
+
+
+def load_pair(table: Path, name: str) -> Pair:
+    """Return one language pair of a table.
+
+    Raises:
+        TextError: the table is not understood, or has no such pair.
+        OSError: the table cannot be read.
+    """
+    try:
+        content = yaml.safe_load(table.read_bytes())
+        pairs, archives = content["pairs"], content["archives"]
+    except (yaml.YAMLError, TypeError, KeyError) as error:
+        problem = " ".join(str(error).split())
+        raise TextError(f"{table}: not a table of corpora: {problem}") from None
+    if name not in pairs:
+        raise TextError(f"{table} has no pair {name!r}, only {', '.join(pairs)}")
+    source, _, target = name.partition("-")
+    try:
+        downloads = {
+            file: Download(_plain(file), tuple(known["addresses"]), known.get("size"),
+                           known.get("sha256"), known.get("md5"))
+            for file, known in archives.items()
+        }  # fmt: skip
+        splits = {
+            split: [
+                Corpus(_plain(corpus["name"]),
+                       downloads[corpus["archive"]] if "archive" in corpus else None,
+                       (str(corpus[source]), str(corpus[target])))
+                for corpus in pairs[name][split]
+            ]
+            for split in ("train", "valid", "test")
+        }  # fmt: skip
+        pair = Pair((source, target), splits, pairs[name]["subword"], pairs[name]["vocabulary"])
+    except (KeyError, TypeError, AttributeError) as error:
+        raise TextError(f"{table}: {name} or its archives lack {error}") from None
+    return pair
+
+
+def _plain(name: str) -> str:
+    if Path(name).name != name or name.startswith("."):
+        raise TextError(f"{name!r} is no plain name of a file")
+    return name
+
+
+def parse_args(argv: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="wmt14.py", description="Make the paper's data out of the public files of WMT 2014."
+    )
+    add = parser.add_argument
+    add("pair", help="en-de or en-fr, or another pair of the table")
+    add("--dest", metavar="DIR", type=Path, required=True,
+        help="directory for everything; the data will be in DIR/data")  # fmt: skip
+    add("--subword", choices=list(SUBWORDS), help="default: the paper's, bpe for en-de, wordpiece "
+        "for en-fr")  # fmt: skip
+    add("--vocabulary", metavar="N", type=int, help="pieces to learn, the characters among them "
+        "(default: the paper's, 37,000 for en-de, 32,000 for en-fr)")  # fmt: skip
+    add("--table", metavar="FILE", type=Path, default=TABLE,
+        help="the corpora (default: wmt14.yaml beside this program, which says how it is read)")
+    cores = len(os.sched_getaffinity(0))
+    add("--workers", type=int, default=cores, help="processes to use (default: all cores)")
+    args = parser.parse_args(argv)
+    if args.workers < 1 or (args.vocabulary is not None and args.vocabulary < 1):
+        parser.error("--workers and --vocabulary must be 1 or more")
+    return args
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Prepare the data as the command line says; return the exit status."""
+    args = parse_args(argv)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    status = 1
+    try:
+        prepare(args)
+        return 0
+    except (TextError, OSError) as error:
+        message = str(error)
+    except BrokenProcessPool:
+        message = "a worker process was killed, perhaps for want of memory; try fewer --workers"
+    except KeyboardInterrupt:
+        message, status = "interrupted; the same command goes on", 130
+    print(f"wmt14.py: error: {message}", file=sys.stderr)
+    return status
+
+
+# ---- From the table to the data
+
+
+def prepare(args: argparse.Namespace) -> None:
+    """Make DEST/data, from wherever an earlier run got to."""
+    pair = load_pair(args.table, args.pair)
+    settings = TextSettings(
+        source_lang=pair.langs[0],
+        target_lang=pair.langs[1],
+        merges=0,
+        vocabulary=args.vocabulary or pair.vocabulary,
+        normalize_punctuation=True,
+        subword=args.subword or pair.subword,
+        codes=SUBWORDS[args.subword or pair.subword][1],
+        cleaning=CLEANING._asdict(),
+    )
+    settings = replace(settings, versions=versions(settings.subword))
+    dest = args.dest.resolve()
+    if dest.is_dir() and any(dest.iterdir()) and not (dest / LOCK).exists():
+        raise TextError(f"{dest} is there, but not made by wmt14.py; choose another --dest")
+    dest.mkdir(parents=True, exist_ok=True)
+    with locked(dest / LOCK, f"another wmt14.py is at work in {dest}"):
+        with start_workers(args.workers) as workers:
+            texts = read(pair, dest, args.table.parent, workers)
+            finish(texts, dest, settings, workers)
+    train = f"fairseq-train {args.dest}/data --user-dir aiayn_plugin --arch aiayn_base"
+    print(f"data is in {args.dest}/data; next: {train}")
+
+
+def finish(
+    texts: dict[str, list[Text]], dest: Path, settings: TextSettings, workers: Workers
+) -> None:
+    """Make dest/data of the texts, unless it is there; raise if it is of other ones."""
+    inputs = {f"{split}.{text.name}": text.key[0] for split in texts for text in texts[split]}
+    settings = replace(settings, inputs=inputs)
+    made_of = asdict(replace(settings, versions={}))  # newer libraries do not undo finished data
+    data = dest / "data"
+    if data.exists() and not done(dest, "data", made_of)[0]:
+        there = asdict(TextSettings.load(data / SETTINGS_FILE))
+        names = made_of.keys() - {"versions", "codes_sha256"}
+        differ = ", ".join(sorted(name for name in names if made_of[name] != there[name]))
+        advice = "choose another --dest or delete it"
+        raise TextError(f"{data} belongs to other settings ({differ}); {advice}")
+    make = functools.partial(_make_data, dest / "work", texts, settings, workers)
+    summary = stage(dest, "data", made_of, make).result["summary"]
+    say(summary)
+
+
+def _make_data(
+    work: Path,
+    texts: dict[str, list[Text]],
+    settings: TextSettings,
+    workers: Workers,
+    part: Path,
+) -> dict[str, Any]:
+    return {"summary": build(work, part, texts, settings, workers)}
+
+
+def read(pair: Pair, dest: Path, beside: Path, workers: Workers) -> dict[str, list[Text]]:
+    """Return the text of each split, fetched and taken out of its archive unless it was before.
+
+    Raises:
+        TextError: some of it cannot be had; the message says all that is missing.
+    """
+    ensure_room(pair, dest)
+    missing = []
+    for corpus in corpora(pair):
+        if corpus.archive and not unpacked(corpus, dest, pair.langs):
+            try:
+                fetch(corpus.archive, dest / "download")
+            except Unavailable as error:
+                missing.append(str(error))
+    if missing:
+        raise TextError("\n".join(missing))
+    strict = {split: split != "train" for split in pair.splits}
+    return {
+        split: [
+            unpack(corpus, dest, pair.langs, strict[split])
+            if corpus.archive
+            else on_disk(corpus, beside, strict[split], workers)
+            for corpus in split_corpora
+        ]
+        for split, split_corpora in pair.splits.items()
+    }
+
+
+def corpora(pair: Pair) -> Iterator[Corpus]:
+    for split_corpora in pair.splits.values():
+        yield from split_corpora
+
+
+def ensure_room(pair: Pair, dest: Path) -> None:
+    """Raise if the disk cannot even hold what is still to be fetched."""
+    missing = {
+        corpus.archive
+        for corpus in corpora(pair)
+        if corpus.archive
+        and not unpacked(corpus, dest, pair.langs)
+        and not (dest / "download" / corpus.archive.name).exists()
+    }
+    parts = [dest / "download" / f"{archive.name}.part" for archive in missing]
+    there = sum(part.stat().st_size for part in parts if part.exists())
+    needed = sum(archive.size or 0 for archive in missing) - there
+    free = shutil.disk_usage(dest).free
+    if needed > free:
+        raise TextError(f"{dest}: {needed / 1e9:.1f} GB to fetch, {free / 1e9:.1f} GB free")
+
+
+def _made_of(corpus: Corpus, dest: Path, langs: tuple[str, str]) -> list[Any] | None:
+    """What an unpacked corpus depends on; None if its archive was never seen."""
+    assert corpus.archive
+    digest = corpus.archive.sha256 or recorded_sha256(dest / "download", corpus.archive.name)
+    return [digest, corpus.files, langs] if digest else None
+
+
+def unpacked(corpus: Corpus, dest: Path, langs: tuple[str, str]) -> Stage | None:
+    """Return the corpus taken out of its archive, if it was before."""
+    made_of = _made_of(corpus, dest, langs)
+    return done(dest / "work", f"raw.{corpus.name}", made_of)[0] if made_of else None
+
+
+def unpack(corpus: Corpus, dest: Path, langs: tuple[str, str], strict: bool) -> Text:
+    """Return the text of a corpus that is in its archive."""
+    assert corpus.archive
+    archive = dest / "download" / corpus.archive.name
+
+    def make(part: Path) -> dict[str, Any]:
+        say(f"{corpus.name}: taking it out of {archive.name}")
+        paths = [part / lang for lang in langs]
+        extract(archive, dict(zip(corpus.files, paths, strict=True)))
+        lines = [examine(path, strict)[0] for path in paths]
+        check_lines(corpus, lines)
+        return {"lines": lines[0]}
+
+    made = stage(dest / "work", f"raw.{corpus.name}", _made_of(corpus, dest, langs), make)
+    files = made.folder / langs[0], made.folder / langs[1]
+    return Text(corpus.name, files, made.result["lines"], (made.key, made.key))
+
+
+def on_disk(corpus: Corpus, beside: Path, strict: bool, workers: Workers) -> Text:
+    """Return the text of a corpus of the user's own."""
+    source, target = (beside / Path(file).expanduser() for file in corpus.files)
+    examined = workers.pool.map(functools.partial(examine, strict=strict), (source, target))
+    lines, digests = zip(*examined, strict=True)
+    check_lines(corpus, lines)
+    return Text(corpus.name, (source, target), lines[0], (digests[0] + digests[1],) * 2)
+
+
+def check_lines(corpus: Corpus, lines: list[int] | tuple[int, ...]) -> None:
+    if lines[0] != lines[1]:
+        raise TextError(
+            f"{corpus.name}: {corpus.files[0]} has {lines[0]:,} lines, but {corpus.files[1]} has "
+            f"{lines[1]:,}: each line of one must be the translation of that line of the other"
+        )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

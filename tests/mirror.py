@@ -1,0 +1,142 @@
+"""A miniature of the public files of WMT 2014 on a server of this machine, which can fail."""
+
+import contextlib
+import gzip
+import hashlib
+import io
+import random
+import tarfile
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import yaml
+
+TABLE = Path(__file__).resolve().parents[1] / "preprocess" / "wmt14.yaml"
+ODD = ["a\u2028b c", "a\x85b c", "a\fb c", "a\rb c\r", "", "x" * 5 + " y" * 300, "one two"]
+
+
+def sentences(name: str, lang: str, number: int) -> bytes:
+    """Lines of made-up words, which differ in length, with odd ones at the end."""
+    rng = random.Random(name)
+    words = ["".join(rng.choices("abcdeilmnorstu", k=rng.randint(1, 9))) for _ in range(400)]
+    lines = [" ".join(rng.choices(words, k=rng.randint(3, 12))) + "." for _ in range(number)]
+    lines += [f"{odd} {lang}" if odd else odd for odd in ODD]
+    lines[-1] = "a" if lang == "en" else "a b c d e f"  # another ratio
+    broken = b"not \xff UTF-8" if lang == "en" else b"gut"
+    return b"".join(line.encode() + b"\n" for line in lines) + broken + b"\n"
+
+
+def sgml(name: str, lang: str, number: int) -> bytes:
+    lines = sentences(name, lang, number).splitlines()[:number]
+    body = b"".join(b'<seg id="%d"> %s </seg>\n' % pair for pair in enumerate(lines, start=1))
+    return b'<refset>\n<doc docid="x">\n<hl>\n' + body + b"</hl>\n</doc>\n</refset>\n"
+
+
+def content(member: str, pairs: int) -> bytes:
+    lang = member.removesuffix(".gz").removesuffix(".sgm")[-2:]
+    if member.endswith(".sgm"):
+        return sgml("newstest", lang, 20)
+    text = sentences(member.removesuffix(".gz")[:-3], lang, pairs)
+    return gzip.compress(text, mtime=0) if member.endswith(".gz") else text
+
+
+def pack(members: dict[str, bytes], compressed: bool) -> bytes:
+    file = io.BytesIO()
+    with tarfile.open(fileobj=file, mode="w:gz" if compressed else "w") as tar:
+        for name, text in members.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(text)
+            tar.addfile(member, io.BytesIO(text))
+    return file.getvalue()
+
+
+def archives(table: dict, pairs: int) -> dict[str, bytes]:
+    """Return each archive of the table, with all members that the table knows of, by its path."""
+    found = {}
+    for file, known in table["archives"].items():
+        names = [
+            corpus[lang]
+            for pair, splits in table["pairs"].items()
+            for split in ("train", "valid", "test")
+            for corpus in splits[split]
+            if corpus["archive"] == file
+            for lang in pair.split("-")
+        ]
+        members = {name: content(name, pairs) for name in sorted(set(names))}
+        path = known["addresses"][0].partition("//")[2].partition("/")[2]
+        found[path] = pack({"README": b"unwanted", **members}, compressed=not path.endswith("tar"))
+    return found
+
+
+class Mirror:
+    """The server: `files` by path, `requests` as (path, range) in order, and by path `faults`:
+    missing, wrong, cut (three times, half of the rest), no ranges (and cut once)."""
+
+    def __init__(self, address: str, files: dict[str, bytes]) -> None:
+        self.address, self.files = address, files
+        self.faults: dict[str, str] = {}
+        self.requests: list[tuple[str, str | None]] = []
+
+    def table(self, path: Path, change: object = None) -> Path:
+        """Write the shipped table with the addresses and checksums of this mirror."""
+        table = yaml.safe_load(TABLE.read_bytes())
+        for known in table["archives"].values():
+            paths = [address.partition("//")[2].partition("/")[2] for address in known["addresses"]]
+            known["addresses"] = [f"{self.address}/{paths[0]}", f"{self.address}/second/{paths[0]}"]
+            known["size"] = len(self.files[paths[0]])
+            known.pop("md5", None)
+            known["sha256"] = hashlib.sha256(self.files[paths[0]]).hexdigest()
+        if callable(change):
+            change(table)
+        path.write_text(yaml.safe_dump(table))
+        return path
+
+
+@contextlib.contextmanager
+def serve(pairs: int) -> Iterator[Mirror]:
+    """Run a mirror with so many sentence pairs in each corpus."""
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.0"
+
+        def do_GET(self) -> None:
+            path = self.path.lstrip("/")
+            wanted = self.headers.get("Range")
+            mirror.requests.append((path, wanted))
+            fault = mirror.faults.get(path)
+            body = mirror.files.get(path.removeprefix("second/"))
+            if body is None or fault == "missing":
+                return self.send_error(404)
+            start = 0
+            if wanted and fault != "no ranges":
+                start = int(wanted.removeprefix("bytes=").removesuffix("-"))
+                if start >= len(body):
+                    return self.send_error(416)
+            self.send_response(206 if wanted and fault != "no ranges" else 200)
+            self.send_header("Content-Length", str(len(body) - start))
+            if wanted and fault != "no ranges":
+                self.send_header("Content-Range", f"bytes {start}-{len(body) - 1}/{len(body)}")
+            self.end_headers()
+            body = body[start:]
+            if fault == "wrong":
+                body = bytes(len(body))
+            tries = sum(seen == path for seen, _ in mirror.requests)
+            if fault == "cut" and tries < 4 or fault == "no ranges" and tries < 2:
+                body = body[: len(body) // 2]  # and the connection ends
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    files = archives(yaml.safe_load(TABLE.read_bytes()), pairs)
+    mirror = Mirror(f"http://127.0.0.1:{server.server_port}", files)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield mirror
+    finally:
+        server.shutdown()
+        server.server_close()

@@ -1,0 +1,446 @@
+"""`preprocess/wmt14.py` against a miniature of the public files, whole and broken in every way."""
+
+import io
+import os
+import random
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import tarfile
+import time
+from pathlib import Path
+
+import download
+import pytest
+import wmt14
+from archive import extract, segments
+from fairseq.data import Dictionary, data_utils
+from mirror import ODD, serve
+from stages import stage
+
+from aiayn_plugin.lines import TextError, clean_line
+from aiayn_plugin.text import TextPipeline
+
+ROOT = Path(__file__).resolve().parents[1]
+TABLE = ROOT / "preprocess" / "wmt14.yaml"
+EUROPARL = "wmt13/training-parallel-europarl-v7.tgz"
+
+
+@pytest.fixture(scope="module")
+def server():
+    with serve(pairs=60) as mirror:
+        yield mirror
+
+
+@pytest.fixture
+def mirror(server):
+    """The server without faults, and with the files it began with."""
+    server.faults.clear()
+    server.requests.clear()
+    before = dict(server.files)
+    yield server
+    server.files = before
+
+
+@pytest.fixture(autouse=True)
+def no_pauses(monkeypatch):
+    monkeypatch.setattr(download, "PAUSES", (0.0, 0.0))
+
+
+def arguments(pair, dest, table, *more):
+    return [pair, "--dest", str(dest), "--table", str(table), "--vocabulary=400", *more]
+
+
+def command(*args):
+    return [sys.executable, str(ROOT / "preprocess" / "wmt14.py"), *args]
+
+
+@pytest.fixture(scope="module")
+def whole(server, tmp_path_factory):
+    """For each pair, one undisturbed run of the command: its directory and what it said."""
+    server.faults.clear()
+    folder = tmp_path_factory.mktemp("whole")
+    table = server.table(folder / "table.yaml")
+    runs = {}
+    for pair in ("en-de", "en-fr"):
+        args = command(*arguments(pair, folder / pair, table))
+        done = subprocess.run(args, capture_output=True, text=True, cwd=folder)
+        assert done.returncode == 0, done.stderr
+        runs[pair] = folder / pair, done
+    assert {path.name for path in folder.iterdir()} == {"table.yaml", *runs}
+    return runs
+
+
+def content(folder):
+    """Return the bytes of every file under a directory."""
+    files = (path for path in folder.rglob("*") if path.is_file())
+    return {path.relative_to(folder): path.read_bytes() for path in files}
+
+
+def raw(folder):
+    """Return the bytes of the text taken out of the archives, and what each was made of."""
+    return {path: text for path, text in content(folder / "work").items()
+            if path.parts[0].startswith("raw.")}  # fmt: skip
+
+
+def error(capsys, *args):
+    """Run the command, which must fail with a message, and return that."""
+    capsys.readouterr()
+    assert wmt14.main(list(args)) == 1
+    stderr = capsys.readouterr().err
+    assert stderr.count("wmt14.py: error: ") == 1 and "Traceback" not in stderr
+    return stderr.partition("wmt14.py: error: ")[2].strip()
+
+
+def read(pair, dest, table):
+    """Do what the command does up to the text of the corpora."""
+    dest.mkdir(exist_ok=True)
+    with wmt14.start_workers(1) as workers:
+        return wmt14.read(wmt14.load_pair(table, pair), dest, table.parent, workers)
+
+
+# ---- A whole run
+
+
+@pytest.mark.parametrize("pair", ["en-de", "en-fr"])
+def test_data_holds_the_pieces_of_each_pair_that_was_kept(whole, pair):
+    folder, done = whole[pair]
+    data = folder / "data"
+    langs = pair.split("-")
+    pipeline = TextPipeline.load(data)
+    texts = read(pair, folder, folder.parent / "table.yaml")
+    kept = []
+    for text in texts["train"]:
+        sides = [file.read_bytes().split(b"\n")[:-1] for file in text.files]
+        for lines in zip(*sides, strict=True):
+            with_pieces = [
+                pipeline.encode(line.decode("utf-8", "replace"), lang)
+                for line, lang in zip(lines, langs, strict=True)
+            ]
+            sizes = sorted(len(pieces.split()) for pieces in with_pieces)
+            if b"\xff" not in lines[0] and sizes[0] and sizes[1] <= min(250, 1.5 * sizes[0]):
+                kept.append(with_pieces)
+    corpora = len(texts["train"])
+    assert len(kept) > 55 * corpora
+    unknown = Dictionary.load(str(data / "dict.en.txt")).unk_string()
+    for side, lang in enumerate(langs):
+        dictionary = Dictionary.load(str(data / f"dict.{lang}.txt"))
+        dataset = data_utils.load_indexed_dataset(str(data / f"train.{pair}.{lang}"), dictionary)
+        pieces = [[piece if piece in dictionary else unknown for piece in line[side].split()]
+                  for line in kept]  # fmt: skip
+        wanted = [" ".join(line) for line in pieces]
+        assert [dictionary.string(sentence) for sentence in dataset] == wanted
+        assert abs(len(dictionary) - 400) < 60 if pair == "en-de" else len(dictionary) <= 403
+    total = (60 + len(ODD) + 1) * corpora
+    assert f"training pairs: {len(kept)} of {total} kept; dropped: " in done.stderr
+    for reason in ("not UTF-8", "empty", "too long", "ratio"):
+        assert f"{corpora} {reason}" in done.stderr
+
+
+def test_test_sets_are_whole_and_their_references_raw(whole):
+    folder, done = whole["en-de"]
+    for split, corpus in (("valid", "newstest2013"), ("test", "newstest2014")):
+        for lang in ("en", "de"):
+            lines = (folder / "work" / f"raw.{corpus}" / lang).read_text("utf-8").split("\n")[:-1]
+            kept = (folder / "data" / f"{split}.raw.{lang}").read_text("utf-8").splitlines()
+            assert len(lines) == 20 and kept == [clean_line(line) for line in lines]
+    assert done.stderr.count("verified by its published sha256") == 5
+    assert f"data is in {folder}/data; next: fairseq-train {folder}/data" in done.stdout
+
+
+def test_a_second_run_changes_nothing_and_asks_nobody(whole, mirror):
+    folder, _ = whole["en-de"]
+    before = {path: path.stat().st_mtime_ns for path in folder.rglob("*") if path.is_file()}
+    table = mirror.table(folder.parent / "table.yaml")
+    shutil.rmtree(folder / "download")  # as one may who is short of disk
+    assert wmt14.main(arguments("en-de", folder, table)) == 0
+    assert not mirror.requests
+    shutil.rmtree(folder / "download", ignore_errors=True)
+    after = {path: path.stat().st_mtime_ns for path in folder.rglob("*") if path.is_file()}
+    del before[folder / wmt14.LOCK], after[folder / wmt14.LOCK]
+    assert after == {path: time for path, time in before.items() if "download" not in path.parts}
+
+
+def test_other_settings_use_the_stages_that_stay_and_spare_finished_data(
+    whole, mirror, tmp_path, capsys
+):
+    folder = shutil.copytree(whole["en-de"][0], tmp_path / "dest", symlinks=True)
+    table = mirror.table(tmp_path / "table.yaml")
+    before = content(folder / "data")
+    args = ["en-de", "--dest", str(folder), "--table", str(table)]
+    line = error(capsys, *args, "--vocabulary=300")
+    assert "belongs to other settings (vocabulary)" in line and "--dest" in line
+    assert content(folder / "data") == before
+    shutil.rmtree(folder / "data")
+    assert wmt14.main([*args, "--vocabulary=300"]) == 0
+    stderr = capsys.readouterr().err
+    assert "tokenised.commoncrawl: done before" in stderr and "learning 300" in stderr
+    assert not mirror.requests
+
+
+def test_a_corpus_of_ones_own_can_be_named_in_the_table(mirror, tmp_path):
+    for lang in ("en", "de"):
+        (tmp_path / f"mine.{lang}").write_text(f"hello {lang}\n" * 30)
+
+    def add(table):
+        table["pairs"]["en-de"]["train"] = [{"name": "mine", "en": "mine.en", "de": "mine.de"}]
+
+    texts = read("en-de", tmp_path / "dest", mirror.table(tmp_path / "table.yaml", add))
+    assert [text.name for text in texts["train"]] == ["mine"]
+    assert texts["train"][0].files == (tmp_path / "mine.en", tmp_path / "mine.de")
+    assert texts["train"][0].lines == 30
+
+
+# ---- Downloads
+
+
+@pytest.mark.parametrize("fault", ["cut", "no ranges", "missing", "wrong"])
+def test_text_is_the_same_after_a_fault_of_the_server(whole, mirror, tmp_path, fault):
+    mirror.faults[EUROPARL] = fault
+    read("en-de", tmp_path / "dest", mirror.table(tmp_path / "table.yaml"))
+    assert raw(tmp_path / "dest") == raw(whole["en-de"][0])
+    ranges = [wanted for path, wanted in mirror.requests if path == EUROPARL]
+    size = len(mirror.files[EUROPARL])
+    if fault == "cut":
+        rest, asked = size, [None]
+        for _ in range(3):
+            rest -= rest // 2
+            asked.append(f"bytes={size - rest}-")
+        assert ranges == asked
+    if fault == "no ranges":
+        assert ranges == [None, f"bytes={size // 2}-"]
+    second = [path for path, _ in mirror.requests if path.startswith("second/")]
+    assert second == ([f"second/{EUROPARL}"] if fault in ("missing", "wrong") else [])
+    assert {path.name for path in tmp_path.iterdir()} == {"dest", "table.yaml"}
+
+
+def test_what_cannot_be_had_is_listed_and_can_be_given_by_hand(mirror, tmp_path, capsys):
+    table = mirror.table(tmp_path / "table.yaml")
+    crawl = "wmt13/training-parallel-commoncrawl.tgz"
+    mirror.faults |= {path: "missing" for path in (EUROPARL, f"second/{EUROPARL}", crawl)}
+    mirror.faults[f"second/{crawl}"] = "wrong"
+    message = error(capsys, *arguments("en-de", tmp_path / "dest", table))
+    first, second = message.split("\n")
+    path = tmp_path / "dest" / "download" / "training-parallel-europarl-v7.tgz"
+    assert first.startswith("cannot get training-parallel-europarl-v7.tgz: ")
+    assert first.count("HTTP 404") == 2 and f"put the file at {path} by hand" in first
+    assert second.count("HTTP 404") == 1 and "has the sha256" in second
+    path.write_bytes(b"another")
+    assert "has 7 bytes" in error(capsys, *arguments("en-de", tmp_path / "dest", table))
+    path.write_bytes(mirror.files[EUROPARL])
+    del mirror.faults[crawl]
+    assert len(read("en-de", tmp_path / "dest", table)["train"]) == 3
+
+
+def test_checksum_nobody_published_is_recorded_and_enforced(mirror, tmp_path, capsys):
+    def forget(table):
+        for known in table["archives"].values():
+            del known["sha256"], known["size"]
+
+    table = mirror.table(tmp_path / "table.yaml", forget)
+    texts = read("en-de", tmp_path / "dest", table)
+    assert "no checksum is published" in capsys.readouterr().err
+    shutil.rmtree(tmp_path / "dest" / "work")
+    shutil.copytree(tmp_path / "dest" / "download", tmp_path / "kept")
+    (tmp_path / "dest" / "download" / "training-parallel-europarl-v7.tgz").unlink()
+    assert read("en-de", tmp_path / "dest", table) == texts
+    assert "recorded when it was first fetched" in capsys.readouterr().err
+    shutil.rmtree(tmp_path / "dest" / "work")
+    (tmp_path / "dest" / "download" / "training-parallel-europarl-v7.tgz").unlink()
+    mirror.files[EUROPARL] = mirror.files[EUROPARL][:-1] + b"?"
+    with pytest.raises(TextError, match="cannot get training-parallel-europarl-v7.tgz.*sha256"):
+        read("en-de", tmp_path / "dest", table)
+
+
+def test_nothing_is_fetched_that_the_disk_cannot_hold(mirror, tmp_path, capsys):
+    def huge(table):
+        table["archives"]["training-parallel-europarl-v7.tgz"]["size"] = 10**18
+
+    table = mirror.table(tmp_path / "table.yaml", huge)
+    line = error(capsys, *arguments("en-de", tmp_path / "dest", table))
+    assert "1000000000.0 GB to fetch" in line and not mirror.requests
+
+
+def test_server_that_is_not_there_is_one_problem_of_many(tmp_path, mirror):
+    wanted = download.Download("x.tgz", ("http://127.0.0.1:9/x", f"{mirror.address}/{EUROPARL}"))
+    download.fetch(wanted, tmp_path)
+    assert (tmp_path / "x.tgz").read_bytes() == mirror.files[EUROPARL]
+
+
+# ---- Archives
+
+
+def tar(path, *members):
+    """Write an archive of (name, content) and, for links, (name, type, target)."""
+    with tarfile.open(path, "w:gz") as file:
+        for name, *what in members:
+            member = tarfile.TarInfo(name)
+            if len(what) == 1:
+                member.size = len(what[0])
+                file.addfile(member, io.BytesIO(what[0]))
+            else:
+                member.type, member.linkname = what
+                file.addfile(member)
+    return path
+
+
+def test_members_cannot_leave_the_directory(tmp_path):
+    archive = tar(tmp_path / "a.tgz", ("../evil", b"x"), (str(tmp_path / "evil"), b"x"),
+                  ("link", tarfile.SYMTYPE, ".."), ("link/evil", b"x"), ("good", b"text\n"))
+    (tmp_path / "out").mkdir()
+    extract(archive, {"good": tmp_path / "out" / "en"})
+    assert content(tmp_path) == {Path("a.tgz"): archive.read_bytes(), Path("out/en"): b"text\n"}
+
+
+@pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.DIRTYPE])
+def test_wanted_member_must_be_a_file(tmp_path, kind):
+    archive = tar(tmp_path / "a.tgz", ("good", kind, "/etc/passwd"))
+    with pytest.raises(TextError, match="good is a link or the like"):
+        extract(archive, {"good": tmp_path / "en"})
+    assert not (tmp_path / "en").exists()
+
+
+def test_unfit_archives_are_reported(tmp_path):
+    archive = tar(tmp_path / "a.tgz", ("good", random.Random(0).randbytes(100_000)))
+    with pytest.raises(TextError, match=rf"{archive}: holds no other"):
+        extract(archive, {"other": tmp_path / "en"})
+    for size in (0, 5, 50_000):
+        short = tmp_path / "b.tgz"
+        short.write_bytes(archive.read_bytes()[:size])
+        with pytest.raises(TextError, match="broken or cut short.*delete it"):
+            extract(short, {"good": tmp_path / "en"})
+
+
+def test_segments_are_the_text_and_nothing_else():
+    lines = [b'<refset x="<seg">\n', b'<SEG id="1"> a  &amp; b </seg>\n', b'<seg id="2"></seg>\n']
+    assert list(segments(lines[1:])) == [b"a &amp; b", b""]
+    with pytest.raises(TextError, match="line 2"):
+        list(segments([b"<doc>\n", b'<seg id="1">a\n', b"</seg>\n"]))
+
+
+def test_archive_cut_short_can_be_had_again(whole, mirror, tmp_path, capsys):
+    def forget(table):
+        for known in table["archives"].values():
+            del known["sha256"], known["size"]
+
+    table = mirror.table(tmp_path / "table.yaml", forget)
+    sound = mirror.files[EUROPARL]
+    mirror.files[EUROPARL] = sound[: len(sound) // 2]
+    line = error(capsys, *arguments("en-de", tmp_path / "dest", table))
+    assert "training-parallel-europarl-v7.tgz: broken or cut short" in line and "delete" in line
+    mirror.files[EUROPARL] = sound
+    shutil.rmtree(tmp_path / "dest" / "download")
+    read("en-de", tmp_path / "dest", table)
+    assert raw(tmp_path / "dest") == raw(whole["en-de"][0])
+
+
+def test_unequal_numbers_of_lines_are_reported(mirror, tmp_path, capsys):
+    names = [f"training/europarl-v7.de-en.{lang}" for lang in ("en", "de")]
+    tar(tmp_path / "a.tgz", (names[0], b"a\nb\x0c\xe2\x80\xa8\n"), (names[1], b"a\nb\nc\n"))
+    mirror.files[EUROPARL] = (tmp_path / "a.tgz").read_bytes()
+    table = mirror.table(tmp_path / "table.yaml")
+    line = error(capsys, *arguments("en-de", tmp_path / "dest", table))
+    assert f"europarl-v7: {names[0]} has 2 lines, but {names[1]} has 3" in line
+    assert not (tmp_path / "dest" / "work" / "raw.europarl-v7").exists()
+
+
+# ---- Stops
+
+
+def test_stage_is_made_again_only_for_another_reason(tmp_path):
+    made = []
+
+    def make(part):
+        made.append(part)
+        (part / "file").write_text(str(len(made)))
+        return {"made": len(made)}
+
+    assert stage(tmp_path, "x", [1], make).result == {"made": 1}
+    assert stage(tmp_path, "x", [1], make).result == {"made": 1}
+    assert stage(tmp_path, "x", [2], make).result == {"made": 2}
+    assert content(tmp_path).keys() == {Path("x/file"), Path("x/stage.json")}
+
+    def fail(part):
+        (part / "file").write_text("half")
+        raise OSError("no room")
+
+    with pytest.raises(OSError):
+        stage(tmp_path, "x", [3], fail)
+    assert (tmp_path / "x" / "file").read_text() == "2"
+    (tmp_path / "x" / "stage.json").write_text("{")
+    assert stage(tmp_path, "x", [2], make).result == {"made": 3}
+
+
+def test_full_disk_is_one_line_and_the_rerun_is_the_same(whole, mirror, tmp_path):
+    table = mirror.table(tmp_path / "table.yaml")
+    args = command(*arguments("en-de", tmp_path / "dest", table))
+    limits = (1000, 4000, 12_000)  # in a download, in an archive's text, in fairseq-preprocess
+    for limit in limits:
+        stopped = subprocess.run(
+            args,
+            capture_output=True,
+            text=True,
+            preexec_fn=lambda size=limit: resource.setrlimit(resource.RLIMIT_FSIZE, (size, size)),
+        )
+        assert stopped.returncode == 1 and "Traceback" not in stopped.stderr, stopped.stderr
+        assert "too large" in stopped.stderr or "fairseq-preprocess failed" in stopped.stderr
+    assert subprocess.run(args, capture_output=True).returncode == 0
+    assert content(tmp_path / "dest" / "data") == content(whole["en-de"][0] / "data")
+    assert {path.name for path in tmp_path.iterdir()} == {"dest", "table.yaml"}
+
+
+def test_directory_of_someone_else_is_left_alone(mirror, tmp_path, capsys):
+    (tmp_path / "precious").write_text("x")
+    args = arguments("en-de", tmp_path, TABLE)
+    assert "not made by wmt14.py" in error(capsys, *args)
+    assert content(tmp_path) == {Path("precious"): b"x"}
+
+
+
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a: [", "not a table of corpora"),
+        ("a: 1", "not a table of corpora: 'pairs'"),
+        ("pairs: {}\narchives: {}", "has no pair 'en-de'"),
+        ("pairs: {en-de: {train: []}}\narchives: {}", "en-de or its archives lack 'valid'"),
+        ("pairs: {}\narchives: {../x: {addresses: []}}", "has no pair"),
+        ("pairs: {en-de: {}}\narchives: {../x: {addresses: []}}", "'../x' is no plain name"),
+    ],
+)
+def test_unfit_tables_are_reported(tmp_path, capsys, text, message):
+    (tmp_path / "table.yaml").write_text(text)
+    assert message in error(capsys, *arguments("en-de", tmp_path / "dest", tmp_path / "table.yaml"))
+    assert not (tmp_path / "dest").exists()
+
+
+@pytest.mark.long
+def test_killed_at_any_moment_it_goes_on_to_the_same_bytes(whole, mirror, tmp_path):
+    rng = random.Random(0)
+    table = mirror.table(tmp_path / "table.yaml")
+    reference = content(whole["en-de"][0] / "data"), content(whole["en-de"][0] / "work")
+    seconds = 14.0  # about what a run takes: 20 moments, in runs from the start and in later ones
+    kills = 0
+    for run in range(5):
+        dest = tmp_path / f"dest{run}"
+        args = command(*arguments("en-de", dest, table))
+        for _ in range(4):
+            process = subprocess.Popen(
+                args, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+            )
+            time.sleep(rng.uniform(0.5, seconds))
+            kills += process.poll() is None
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+        done = subprocess.run(args, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        assert (content(dest / "data"), content(dest / "work")) == reference
+        assert {path.name for path in dest.iterdir()} == {"data", "work", "download", wmt14.LOCK}
+    assert kills >= 10
+    assert len(list(tmp_path.iterdir())) == 6
+    assert not [path for path in Path("/proc").glob("[0-9]*/cmdline")
+                if os.fsencode(tmp_path) in path.read_bytes()]  # fmt: skip
