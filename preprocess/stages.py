@@ -46,11 +46,13 @@ def stage(
     folder, part = work / name, work / f"{name}.part"
     shutil.rmtree(part, ignore_errors=True)
     part.mkdir(parents=True)
+    began = time.monotonic()
     result = make(part) or {}
     (part / RECORD).write_text(json.dumps({"key": key, "result": result}, indent=2) + "\n")
     os.sync()  # else a power cut could leave the name without the bytes
     shutil.rmtree(folder, ignore_errors=True)
     part.rename(folder)
+    say(f"{name}: made in {time.monotonic() - began:,.1f} s")
     return Stage(folder, key, result)
 
 

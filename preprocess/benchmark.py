@@ -1,0 +1,211 @@
+#!/usr/bin/env python3
+"""Time preprocess/wmt14.py beside the commands of sacremoses and subword-nmt, on made-up text.
+
+    python preprocess/benchmark.py --pairs 250000 1000000 --work DIR
+
+makes pairs of WMT-like length with word frequencies like Zipf's, runs the pipeline on each number
+of pairs, and on the largest the same steps by the commands, each with its fastest number of
+workers, which a part of the text tells. Both apply the merges that the pipeline learnt.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import json
+import os
+import random
+import re
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import yaml
+
+LANGS = ("en", "de")
+TYPES = 400_000  # words of each language; the rarest need not come up
+SAMPLE = 20_000  # pairs on which the commands' numbers of workers are tried
+VOCABULARY = 37_000
+ENDS = ["."] * 80 + ["?", "!", ":", '."', " –"] * 4
+
+
+# ---- Made-up text
+
+
+def words(lang: str) -> np.ndarray:
+    """Different words, the frequent ones short; some with a hyphen, an apostrophe or a digit."""
+    rng = random.Random(lang)
+    parts = [c + v for c in "bdfghklmnprstvwz" for v in ("aeiouyäöü" if lang == "de" else "aeiouy")]
+    found: dict[str, None] = {}
+    while len(found) < TYPES:
+        word = "".join(rng.choices(parts, k=1 + int(len(found) > 60) + rng.randint(0, 3)))
+        word += rng.choice(["", "", "n", "s", "t"])
+        kind = rng.random()
+        if kind < 0.03:
+            word = f"{word}-{rng.choice(parts)}{rng.choice(parts)}"
+        elif kind < 0.04:
+            word += "'s"
+        elif kind < 0.07:
+            word = str(rng.randint(1, 9999))
+            word += f",{rng.randint(100, 999)}" if kind < 0.05 else ""
+        elif kind < 0.3:
+            word = word.capitalize()
+        found[word] = None
+    return np.array(list(found), dtype=object)
+
+
+def write_corpus(folder: Path, pairs: int) -> None:
+    """Write so many sentence pairs; a line of one side is as long as the other's, about."""
+    folder.mkdir(parents=True)
+    rng = np.random.default_rng(0)
+    lengths = np.clip(rng.lognormal(np.log(25) - 0.18, 0.6, pairs), 1, 240)
+    chances = 1 / (np.arange(TYPES) + 2.7) ** 1.05
+    chances = np.cumsum(chances) / chances.sum()
+    for lang in LANGS:
+        vocabulary = words(lang)
+        seen = np.zeros(TYPES, dtype=bool)
+        sizes = np.clip(lengths * rng.normal(1, 0.12, pairs), 1, 240).astype(int)
+        with open(folder / f"train.{lang}", "w", encoding="utf-8") as file:
+            for start in range(0, pairs, 10_000):
+                block = sizes[start : start + 10_000]
+                drawn = np.searchsorted(chances, rng.random(block.sum()))
+                seen[drawn] = True
+                tokens = vocabulary[drawn]
+                tokens[rng.random(len(tokens)) < 0.06] += ","
+                ends = rng.choice(len(ENDS), len(block))
+                marked = rng.random(len(tokens)) < 0.006
+                tokens[marked] = [f'("{token}")' for token in tokens[marked]]
+                for line, end in zip(np.split(tokens, np.cumsum(block)[:-1]), ends, strict=True):
+                    text = " ".join(line)
+                    file.write(f"{text[0].upper()}{text[1:].rstrip(',')}{ENDS[end]}\n")
+        print(f"{pairs:,} pairs, {lang}: {sizes.sum():,} words of {seen.sum():,} types", flush=True)
+    for split in ("valid", "test"):
+        for lang in LANGS:
+            with open(folder / f"train.{lang}") as file:
+                (folder / f"{split}.{lang}").write_text("".join(next(file) for _ in range(1000)))
+
+
+# ---- Both sides
+
+
+def timed(command: list[str] | str) -> float:
+    """Run a command, which must succeed; return the seconds that it took."""
+    began = time.monotonic()
+    subprocess.run(command, shell=isinstance(command, str), check=True, stderr=subprocess.DEVNULL)
+    return time.monotonic() - began
+
+
+def plugin(corpus: Path, dest: Path, workers: int) -> tuple[dict[str, float], float]:
+    """Run wmt14.py; return the seconds of each stage and the GB of its largest process."""
+    splits = {split: [{"name": split, **{lang: str(corpus / f"{split}.{lang}") for lang in LANGS}}]
+              for split in ("train", "valid", "test")}  # fmt: skip
+    pair = {"subword": "bpe", "vocabulary": VOCABULARY, **splits}
+    table = corpus / "table.yaml"
+    table.write_text(yaml.safe_dump({"archives": {}, "pairs": {"-".join(LANGS): pair}}))
+    command = [sys.executable, str(Path(__file__).with_name("wmt14.py")), "-".join(LANGS)]
+    command += ["--dest", str(dest), "--table", str(table), "--workers", str(workers)]
+    reader = "import resource, subprocess, sys; subprocess.run(sys.argv[1:], check=True); " \
+             "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss, file=sys.stderr)"
+    done = subprocess.run(
+        [sys.executable, "-c", reader, *command], check=True, stderr=subprocess.PIPE, text=True
+    )
+    print(done.stderr, flush=True)
+    seconds = {name: float(value.replace(",", "")) for name, value in
+               re.findall(r"^(\S+): made in ([\d.,]+) s$", done.stderr, re.MULTILINE)}  # fmt: skip
+    return seconds, int(done.stderr.split()[-1]) * 1024 / 1e9
+
+
+def commands(corpus: Path, codes: Path, out: Path, workers: int) -> dict[str, tuple[float, int]]:
+    """Do the same by the commands; return for each step the seconds and the workers it used."""
+    out.mkdir()
+    for lang in LANGS:
+        with open(corpus / f"train.{lang}") as file:
+            sample = "".join(line for line, _ in zip(file, range(SAMPLE), strict=False))
+        (out / f"sample.{lang}").write_text(sample)
+
+    def tokenise(text: Path, to: str, jobs: int) -> float:
+        return sum(
+            timed(f"sacremoses -q -l {lang} -j {jobs} normalize -q -d tokenize -x "
+                  f"< {text}.{lang} > {out}/{to}.tok.{lang}") for lang in LANGS
+        )  # fmt: skip
+
+    def split(text: str, jobs: int) -> float:
+        return sum(
+            timed(["subword-nmt", "apply-bpe", "-c", str(codes), "--num-workers", str(jobs),
+                   "-i", f"{out}/{text}.tok.{lang}", "-o", f"{out}/{text}.bpe.{lang}"])
+            for lang in LANGS
+        )  # fmt: skip
+
+    choices = sorted({1, workers})
+    jobs = min(choices, key=functools.partial(tokenise, out / "sample", "sample"))
+    steps = {"tokenise": (tokenise(corpus / "train", "train", jobs), jobs)}
+    jobs = min(choices, key=functools.partial(split, "sample"))
+    steps["split"] = split("train", jobs), jobs
+    return steps
+
+
+def agreement(dest: Path, out: Path) -> float:
+    """The part of the lines on which both sides have the same tokens."""
+    same = total = 0
+    for lang in LANGS:
+        with open(dest / "work" / "tokenised.train" / f"text.{lang}") as ours:
+            with open(out / f"train.tok.{lang}") as theirs:
+                for a, b in zip(ours, theirs, strict=True):
+                    same, total = same + (a == b), total + 1
+    return same / total
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="benchmark.py", description=__doc__.partition("\n")[0])
+    add = parser.add_argument
+    add("--pairs", type=int, nargs="+", default=[250_000, 1_000_000])
+    add("--work", type=Path, required=True, metavar="DIR", help="scratch directory, made anew")
+    add("--output", type=Path, metavar="FILE", help="write the figures there, as JSON")
+    cores = len(os.sched_getaffinity(0))
+    add("--workers", type=int, default=cores, help="processes (default: all cores)")
+    args = parser.parse_args()
+    os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    if args.work.exists():
+        parser.error(f"{args.work} is there already")
+    found: dict = {"workers": args.workers, "runs": {}}
+    for pairs in sorted(args.pairs):
+        corpus, dest = args.work / f"{pairs}.raw", args.work / f"{pairs}"
+        write_corpus(corpus, pairs)
+        seconds, memory = plugin(corpus, dest, args.workers)
+        bytes_on_disk = sum(path.stat().st_size for path in dest.rglob("*") if path.is_file())
+        found["runs"][pairs] = {"seconds": seconds, "gigabytes": memory, "disk": bytes_on_disk,
+                                "raw": sum((corpus / f"train.{x}").stat().st_size for x in LANGS)}
+    steps = commands(corpus, dest / "data" / "codes.bpe", args.work / "commands", args.workers)
+    found["commands"] = steps
+    found["same_tokens"] = agreement(dest, args.work / "commands")
+    report(found, pairs, seconds)
+    if args.output:
+        args.output.write_text(json.dumps(found, indent=2) + "\n")
+    shutil.rmtree(args.work)
+
+
+def report(found: dict, pairs: int, seconds: dict[str, float]) -> None:
+    """Print the figures as a table."""
+    ours = {"tokenise": seconds["tokenised.train"], "split": seconds["split.train"],
+            "learn": seconds["subwords"]}  # fmt: skip
+    (tokenise, jobs), (split, more_jobs) = (found["commands"][x] for x in ("tokenise", "split"))
+    rows = [(f"normalise, tokenise (-j {jobs})", ours["tokenise"], tokenise),
+            (f"apply BPE (-j {more_jobs})", ours["split"], split),
+            ("together", ours["tokenise"] + ours["split"], tokenise + split)]  # fmt: skip
+    print(f"{pairs:,} pairs, {found['workers']} workers; pairs/s")
+    print(f"{'':28} {'plugin':>9} {'commands':>9}  ratio")
+    for name, own, other in rows:
+        print(f"{name:28} {pairs / own:9,.0f} {pairs / other:9,.0f} {other / own:6.2f}")
+    print(f"learning {VOCABULARY:,} pieces, by subword-nmt on both sides: {ours['learn']:,.0f} s")
+    print(f"fairseq-preprocess and the rest: {seconds['data'] - sum(ours.values()):,.0f} s")
+    for number, run in found["runs"].items():
+        print(f"{number:,} pairs: largest process {run['gigabytes']:.2f} GB, "
+              f"{run['disk'] / 1e9:.2f} GB on disk for {run['raw'] / 1e9:.2f} GB of text")
+    print(f"the same tokens as the commands: {found['same_tokens']:.2%} of the lines")
+
+
+if __name__ == "__main__":
+    main()
