@@ -109,7 +109,7 @@ def unknown_words(text: Iterable[str]) -> int:
 def describe(system: list[str], references: list[str], target_lang: str) -> str:
     """paper BLEU for `fairseq-generate --scoring`, which sees dictionary-decoded references."""
     value = paper_bleu(system, references, target_lang)
-    subwords = any("@@" in line for line in references)
+    subwords = any("@@" in line or "▁" in line for line in references)
     return (
         f"paper BLEU = {value:.2f} ({target_lang}; against references as the dictionary decodes "
         f"them, {unknown_words(references)} words of them <unk>"

@@ -47,10 +47,10 @@ fetch() {
 }
 
 step "get the text"
-fetch
+[ -n "${DRY_RUN:-}" ] || fetch
 
 step "prepare"
-python preprocess/prepare.py -s en -t de --trainpref "$RUN/raw/train" --validpref "$RUN/raw/valid" \
+run python preprocess/prepare.py -s en -t de --trainpref "$RUN/raw/train" --validpref "$RUN/raw/valid" \
   --testpref "$RUN/raw/test" --destdir "$RUN/data" --merges 4000
 
 step "train (about 50 minutes on two cores)"

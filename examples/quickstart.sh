@@ -10,10 +10,10 @@ RUN=${RUN:-runs/quickstart}
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 step "make the corpus"
-python preprocess/cldr.py --dest "$RUN/raw"
+run python preprocess/cldr.py --dest "$RUN/raw"
 
 step "prepare"
-python preprocess/prepare.py -s en -t de --trainpref "$RUN/raw/train" --validpref "$RUN/raw/valid" \
+run python preprocess/prepare.py -s en -t de --trainpref "$RUN/raw/train" --validpref "$RUN/raw/valid" \
   --testpref "$RUN/raw/test" --destdir "$RUN/data" --merges 2000
 
 step "train (about 5 minutes on two cores)"

@@ -3,13 +3,14 @@
 import json
 import random
 import sys
+from collections import Counter
 
 import pytest
 from fairseq.tokenizer import tokenize_line
 from sacremoses import MosesPunctNormalizer, MosesTokenizer
 
 from aiayn_plugin.lines import TextError, clean_line, file_sha256, read_lines
-from aiayn_plugin.subword import Bpe
+from aiayn_plugin.subword import Bpe, WordPieces
 from aiayn_plugin.text import TextPipeline, TextSettings
 from aiayn_plugin.tokenizer import PROTECTED, Tokenizer
 
@@ -183,3 +184,29 @@ def test_what_moses_would_tear_apart_comes_back(line):
 def test_a_line_with_more_protected_tokens_than_sacremoses_takes():
     tokens = Tokenizer("en").tokenize(" ".join(["1:2"] * 1500))
     assert "".join(tokens) == "1:2" * 1500
+
+
+def wordpieces(path, words, size):
+    from pipeline import learn_wordpieces
+
+    learn_wordpieces(Counter(words), size, path)
+    return path / "wordpieces.model"
+
+
+def test_word_pieces_split_and_join(tmp_path):
+    words = {"hello": 5, "world": 4, "help": 3, "höher": 2, "漢字": 1, '"': 3, "x-y": 2}
+    model = wordpieces(tmp_path, words, 60)
+    pieces = WordPieces(model)
+    for tokens in (["hello", '"', "höher", "help", "x-y"], ["world"], [], ["unseen", "字漢", "."]):
+        assert pieces.decode(pieces.encode(tokens)) == tokens
+    assert pieces.encode(["hello", "hello"]) == "▁hello ▁hello"
+    assert pieces.decode("▁he l") == ["hel"]  # a sentence cut short
+    assert pieces.decode("hello world") == ["hello", "world"]  # joined before
+    dictionary = (tmp_path / "dict.txt").read_text("utf-8").splitlines()
+    assert "▁hello 1" in dictionary and not any(line.startswith("<") for line in dictionary)
+    assert wordpieces(tmp_path, words, 60).read_bytes() == model.read_bytes()
+    with pytest.raises(TextError, match="no 10 word-pieces"):
+        wordpieces(tmp_path, words, 10)
+    model.write_bytes(b"x")
+    with pytest.raises(TextError, match="not a model of sentencepiece"):
+        WordPieces(model)

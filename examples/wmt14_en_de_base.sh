@@ -1,0 +1,18 @@
+#!/usr/bin/env bash
+# The paper's base model on WMT 2014 en-de, from the public files to BLEU (Table 2: 27.3).
+#   bash examples/wmt14_en_de_base.sh
+#   bash examples/wmt14_en_de_base.sh ARGUMENTS     more for fairseq-train, which win
+#   DRY_RUN=1 bash examples/wmt14_en_de_base.sh     prints every command and runs none
+# Stopped and started again, it goes on. All GPUs that fairseq-train sees are used.
+#   RUN         results (default: runs/wmt14_en_de_base)
+#   DATA        downloads, stages and data, which base and big share (default: runs/wmt14_en_de)
+#   MAX_TOKENS  what one device holds (default 4096); more is faster where there is room
+#   TABLE       other corpora or addresses than preprocess/wmt14.yaml
+#   PRECISION   --bf16, --fp16 or nothing (default: --bf16 on GPUs)
+# @TIME@
+set -euo pipefail
+RUN=${RUN:-runs/wmt14_en_de_base}
+# shellcheck source=examples/lib.sh
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
+wmt14 en-de aiayn_base 5 27.3 "$@"
