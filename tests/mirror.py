@@ -14,7 +14,7 @@ from pathlib import Path
 import yaml
 
 TABLE = Path(__file__).resolve().parents[1] / "preprocess" / "wmt14.yaml"
-ODD = ["a\u2028b c", "a\x85b c", "a\fb c", "a\rb c\r", "", "x" * 5 + " y" * 300, "one two"]
+ODD = ["a\u2028b c", "a\x85b c", "a\fb c", "a\rb c\r", "", "x" * 5 + " y" * 300, "", ""]
 
 
 def sentences(name: str, lang: str, number: int) -> bytes:
@@ -24,12 +24,15 @@ def sentences(name: str, lang: str, number: int) -> bytes:
     lines = [" ".join(rng.choices(words, k=rng.randint(3, 12))) + "." for _ in range(number)]
     lines += [f"{odd} {lang}" if odd else odd for odd in ODD]
     lines[-1] = "a" if lang == "en" else "a b c d e f"  # another ratio
+    # of the words, not of the pieces, as there are no others of these letters
+    lines[-2] = "qwvzqjwkvy" if lang == "en" else "qw vz qj wk"
     broken = b"not \xff UTF-8" if lang == "en" else b"gut"
     return b"".join(line.encode() + b"\n" for line in lines) + broken + b"\n"
 
 
 def sgml(name: str, lang: str, number: int) -> bytes:
     lines = sentences(name, lang, number).splitlines()[:number]
+    lines[3] = b"yes" if lang == "en" else b"a b c d e f g h"  # no test sentence is cleaned away
     body = b"".join(b'<seg id="%d"> %s </seg>\n' % pair for pair in enumerate(lines, start=1))
     return b'<refset>\n<doc docid="x">\n<hl>\n' + body + b"</hl>\n</doc>\n</refset>\n"
 
