@@ -16,6 +16,10 @@ from aiayn_plugin.lines import TextError
 _SEGMENT = re.compile(rb"<seg\b[^>]*>(.*?)</seg>", re.IGNORECASE)
 
 
+class Broken(TextError):
+    """An archive that ends too early, or is none."""
+
+
 def extract(archive: Path, members: dict[str, Path]) -> None:
     """Write each wanted member, by its name in the archive, to the path given for it.
 
@@ -23,7 +27,8 @@ def extract(archive: Path, members: dict[str, Path]) -> None:
     one in .sgm (before that) only the text of the segments is written, one a line.
 
     Raises:
-        TextError: a member is missing, or no plain file, or the archive is broken.
+        Broken: the archive is broken.
+        TextError: a member is missing, or no plain file.
         OSError: a file cannot be read or written.
     """
     try:
@@ -46,8 +51,7 @@ def extract(archive: Path, members: dict[str, Path]) -> None:
                 if not wanted:
                     return
     except (tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile) as error:
-        advice = "delete it to have it fetched again"
-        raise TextError(f"{archive}: broken or cut short ({error}); {advice}") from None
+        raise Broken(f"{archive}: broken or cut short ({error})") from None
     raise TextError(f"{archive}: holds no {', '.join(wanted)}")
 
 

@@ -20,7 +20,6 @@ from tqdm import tqdm
 
 from aiayn_plugin.lines import TextError
 
-RECORDED = "checksums.json"
 CHUNK = 1 << 20
 TIMEOUT = 60.0  # seconds without a byte
 #: Seconds to wait before an address is tried again, each time that it gave nothing new.
@@ -46,8 +45,8 @@ class Unavailable(TextError):
     """A file that no address gave."""
 
 
-def fetch(download: Download, folder: Path) -> str:
-    """Get the file, unless it is there, into folder; return its SHA-256.
+def fetch(download: Download, folder: Path, record: Path) -> None:
+    """Get the file, unless it is there, into folder, and keep its SHA-256 in `record`.
 
     A file that is there is believed if it was verified before and has not been touched since.
 
@@ -58,12 +57,12 @@ def fetch(download: Download, folder: Path) -> str:
     """
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / download.name
-    recorded = _recorded(folder)
+    recorded = _recorded(record)
     entry = recorded.get(download.name, {})
     if path.is_file():
         stat = path.stat()
         if entry.get("stat") == [stat.st_size, stat.st_mtime_ns]:
-            return str(entry["sha256"])
+            return
         problem, digest = _verify(path, download, entry.get("sha256"))
         if problem:
             raise TextError(f"{path} {problem}; delete it to have it fetched")
@@ -71,16 +70,24 @@ def fetch(download: Download, folder: Path) -> str:
         digest = _get(download, path, entry.get("sha256"))
     stat = path.stat()
     recorded[download.name] = {"sha256": digest, "stat": [stat.st_size, stat.st_mtime_ns]}
-    aside = folder / f"{RECORDED}.part"
-    aside.write_text(json.dumps(recorded, indent=2) + "\n")
-    aside.rename(folder / RECORDED)
+    _write(recorded, record)
     say(f"{download.name}: {_how(download, entry)}")
-    return digest
 
 
-def recorded_sha256(folder: Path, name: str) -> str | None:
-    """Return the SHA-256 of a file that was fetched into the folder before, None for none."""
-    return _recorded(folder).get(name, {}).get("sha256")
+def checksum(download: Download, record: Path) -> str | None:
+    """Return a published checksum of the file, or the one recorded; None before its first fetch."""
+    published = next(iter(download.checksums().values()), None)
+    return published or _recorded(record).get(download.name, {}).get("sha256")
+
+
+def reject(download: Download, folder: Path, record: Path) -> str:
+    """Set aside a file that is broken, and forget its checksum; return what was done, in words."""
+    path = folder / download.name
+    aside = path.rename(path.with_name(f"{path.name}.broken"))
+    recorded = _recorded(record)
+    recorded.pop(download.name, None)
+    _write(recorded, record)
+    return f"it is {aside.name} now: start again to fetch it anew"
 
 
 def _how(download: Download, entry: dict[str, str]) -> str:
@@ -91,10 +98,16 @@ def _how(download: Download, entry: dict[str, str]) -> str:
     return "no checksum is published: its sha256 is recorded and holds from now on"
 
 
-def _recorded(folder: Path) -> dict[str, dict]:
+def _recorded(record: Path) -> dict[str, dict]:
     with contextlib.suppress(OSError, ValueError):
-        return dict(json.loads((folder / RECORDED).read_bytes()))
+        return dict(json.loads(record.read_bytes()))
     return {}
+
+
+def _write(recorded: dict[str, dict], record: Path) -> None:
+    aside = record.with_name(f"{record.name}.part")
+    aside.write_text(json.dumps(recorded, indent=2) + "\n")
+    aside.rename(record)
 
 
 def _digests(path: Path) -> dict[str, str]:

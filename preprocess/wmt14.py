@@ -27,8 +27,8 @@ import yaml
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from archive import extract  # noqa: E402
-from download import Download, Unavailable, fetch, recorded_sha256  # noqa: E402
+from archive import Broken, extract  # noqa: E402
+from download import Download, Unavailable, checksum, fetch, reject  # noqa: E402
 from parallel import Workers, say, start_workers  # noqa: E402
 from pipeline import Cleaning, Text, build, examine, versions  # noqa: E402
 from stages import Stage, done, locked, stage  # noqa: E402
@@ -37,6 +37,7 @@ from aiayn_plugin.lines import TextError  # noqa: E402
 from aiayn_plugin.text import SETTINGS_FILE, SUBWORDS, TextSettings  # noqa: E402
 
 TABLE = Path(__file__).with_name("wmt14.yaml")
+RECORD = "checksums.json"  # of what was fetched
 LOCK = "wmt14.lock"  # marks a directory as ours, locked as long as it is in use
 #: Of training pairs, after subwords; the ratio is what WMT 2014's users have in common.
 CLEANING = Cleaning(min_tokens=1, max_tokens=250, max_ratio=1.5, subwords=True)
@@ -168,29 +169,58 @@ def prepare(args: argparse.Namespace) -> None:
     dest.mkdir(parents=True, exist_ok=True)
     with locked(dest / LOCK, f"another wmt14.py is at work in {dest}"):
         with start_workers(args.workers) as workers:
-            texts = read(pair, dest, args.table.parent, workers)
-            finish(texts, dest, settings, workers)
+            beside = args.table.parent
+            data = finished(pair, dest, beside, settings, workers)
+            if data:
+                print(f"{args.dest}/data is up to date")
+            else:
+                texts = read(pair, dest, beside, workers)
+                data = finish(texts, dest, settings, workers)
+            say(data.result["summary"])
     train = f"fairseq-train {args.dest}/data --user-dir aiayn_plugin --arch aiayn_base"
     print(f"data is in {args.dest}/data; next: {train}")
 
 
+def finished(
+    pair: Pair, dest: Path, beside: Path, settings: TextSettings, workers: Workers
+) -> Stage | None:
+    """Return dest/data if it is there and of the corpora that the table names; archives and stages
+    may be gone."""
+    if not (dest / "data").exists():
+        return None
+    inputs = {}
+    for split, split_corpora in pair.splits.items():
+        for corpus in split_corpora:
+            if corpus.archive is None:
+                key = on_disk(corpus, beside, split != "train", workers).key[0]
+            elif made_of := _made_of(corpus, dest, pair.langs):
+                key = done(dest / "work", f"raw.{corpus.name}", made_of)[1]
+            else:
+                return None
+            inputs[f"{split}.{corpus.name}"] = key
+    return done(dest, "data", _data_made_of(replace(settings, inputs=inputs)))[0]
+
+
+def _data_made_of(settings: TextSettings) -> dict[str, Any]:
+    return asdict(replace(settings, versions={}))  # newer libraries do not undo finished data
+
+
 def finish(
     texts: dict[str, list[Text]], dest: Path, settings: TextSettings, workers: Workers
-) -> None:
-    """Make dest/data of the texts, unless it is there; raise if it is of other ones."""
+) -> Stage:
+    """Make dest/data of the texts; raise if it is there, of other ones."""
     inputs = {f"{split}.{text.name}": text.key[0] for split in texts for text in texts[split]}
     settings = replace(settings, inputs=inputs)
-    made_of = asdict(replace(settings, versions={}))  # newer libraries do not undo finished data
+    made_of = _data_made_of(settings)
     data = dest / "data"
-    if data.exists() and not done(dest, "data", made_of)[0]:
+    if data.exists():
         there = asdict(TextSettings.load(data / SETTINGS_FILE))
         names = made_of.keys() - {"versions", "codes_sha256"}
         differ = ", ".join(sorted(name for name in names if made_of[name] != there[name]))
         advice = "choose another --dest or delete it"
         raise TextError(f"{data} belongs to other settings ({differ}); {advice}")
     make = functools.partial(_make_data, dest / "work", texts, settings, workers)
-    summary = stage(dest, "data", made_of, make).result["summary"]
-    say(summary)
+    return stage(dest, "data", made_of, make)
 
 
 def _make_data(
@@ -214,7 +244,7 @@ def read(pair: Pair, dest: Path, beside: Path, workers: Workers) -> dict[str, li
     for corpus in corpora(pair):
         if corpus.archive and not unpacked(corpus, dest, pair.langs):
             try:
-                fetch(corpus.archive, dest / "download")
+                fetch(corpus.archive, dest / "download", dest / RECORD)
             except Unavailable as error:
                 missing.append(str(error))
     if missing:
@@ -256,7 +286,7 @@ def ensure_room(pair: Pair, dest: Path) -> None:
 def _made_of(corpus: Corpus, dest: Path, langs: tuple[str, str]) -> list[Any] | None:
     """What an unpacked corpus depends on; None if its archive was never seen."""
     assert corpus.archive
-    digest = corpus.archive.sha256 or recorded_sha256(dest / "download", corpus.archive.name)
+    digest = checksum(corpus.archive, dest / RECORD)
     return [digest, corpus.files, langs] if digest else None
 
 
@@ -274,7 +304,12 @@ def unpack(corpus: Corpus, dest: Path, langs: tuple[str, str], strict: bool) -> 
     def make(part: Path) -> dict[str, Any]:
         say(f"{corpus.name}: taking it out of {archive.name}")
         paths = [part / lang for lang in langs]
-        extract(archive, dict(zip(corpus.files, paths, strict=True)))
+        try:
+            extract(archive, dict(zip(corpus.files, paths, strict=True)))
+        except Broken as error:
+            assert corpus.archive
+            advice = reject(corpus.archive, dest / "download", dest / RECORD)
+            raise TextError(f"{error}; {advice}") from None
         lines = [examine(path, strict)[0] for path in paths]
         check_lines(corpus, lines)
         return {"lines": lines[0]}
