@@ -19,12 +19,13 @@ PROTECTED = (
     *(r"\d+(?::\d+)+", r"\w+(?:/\w+)+", r"\w+[²³]", r"[A-Z]+[$¥]", r"°[CF]"),
     r"[\w:]+\.?–[\w:]+",
 )
+_PATTERNS = [re.compile(pattern, re.IGNORECASE) for pattern in PROTECTED]
 _PROTECTED = re.compile("|".join(PROTECTED), re.IGNORECASE)
 _MAY_BE_PROTECTED = re.compile("[:/²³$¥°–]")  # far cheaper to look for
 
 # Two apostrophes with a space between them are all that Moses does across more than the words
-# that touch: its rules for the first one use up the space.
-_ACROSS_WORDS = re.compile(r"'\s+'")
+# that touch: its rules for the first one use up the space. And MULTI is in its own marks.
+_ACROSS_WORDS = re.compile(r"'\s+'|MULTI")
 
 # A line without a match is one that no rule of the normaliser changes, but for the spaces around.
 _NORMALISED_DIFFERENTLY = re.compile(r"[^\w .,!?/&'-]|''|  ")
@@ -33,14 +34,16 @@ _NORMALISED_DIFFERENTLY = re.compile(r"[^\w .,!?/&'-]|''|  ")
 class _Moses(MosesTokenizer):
     """sacremoses' tokeniser, without making the set of all letters for every word it looks at."""
 
-    _LOWER = frozenset(MosesTokenizer.IsLower)
-    _ALPHA = frozenset(MosesTokenizer.IsAlpha)
+    def __init__(self, lang: str) -> None:
+        super().__init__(lang)
+        self._lower = frozenset(self.IsLower)
+        self._alpha = frozenset(self.IsAlpha)
 
     def islower(self, text: str) -> bool:
-        return self._LOWER.issuperset(text)
+        return self._lower.issuperset(text)
 
     def isanyalpha(self, text: str) -> bool:
-        return not self._ALPHA.isdisjoint(text)
+        return not self._alpha.isdisjoint(text)
 
 
 class Tokenizer:
@@ -69,8 +72,9 @@ class Tokenizer:
         protected = -1
         words = text.split()
         if _MAY_BE_PROTECTED.search(text):
-            found = [i for i, word in enumerate(words) if _PROTECTED.search(word)]
-            if len(found) > 1:  # sacremoses looks for what it protects in the whole line
+            found = [i for i, word in enumerate(words)
+                     for pattern in _PATTERNS for _ in pattern.finditer(word)]  # fmt: skip
+            if len(found) > 1:  # the longest comes first in the whole line
                 return self._whole(text)
             protected = found[0] if found else -1
         if _ACROSS_WORDS.search(text):

@@ -23,8 +23,8 @@ class Broken(TextError):
 def extract(archive: Path, members: dict[str, Path]) -> None:
     """Write each wanted member, by its name in the archive, to the path given for it.
 
-    What is no tar by its name holds one member, itself. A member that ends in .gz is unpacked; of
-    one in .sgm (before that) only the text of the segments is written, one a line.
+    An archive is a tar, packed or not. A member that ends in .gz is unpacked; of one in .sgm
+    (before that) only the text of the segments is written, one a line.
 
     Raises:
         Broken: the archive is broken.
@@ -32,25 +32,23 @@ def extract(archive: Path, members: dict[str, Path]) -> None:
         OSError: a file cannot be read or written.
     """
     try:
-        if not re.search(r"\.(tar|tgz|tar\.\w+)$", archive.name):
-            for name, path in members.items():
-                with open(archive, "rb") as file:
-                    _write(file, name, path)
-            return
         wanted = dict(members)
         with tarfile.open(archive, "r|*") as tar:
             for member in tar:
                 name = member.name.removeprefix("./")
                 if name not in wanted:
                     continue
-                if not member.isreg():
+                if not member.isreg() or member.issparse():
                     raise TextError(f"{archive}: {name} is a link or the like, not a file")
                 content = tar.extractfile(member)
                 assert content is not None
                 _write(content, name, wanted.pop(name))
                 if not wanted:
                     return
-    except (tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile) as error:
+    except TextError:
+        raise
+    except (tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile, ValueError, TypeError,
+            IndexError, OverflowError) as error:  # fmt: skip  # the last from senseless headers
         raise Broken(f"{archive}: broken or cut short ({error})") from None
     raise TextError(f"{archive}: holds no {', '.join(wanted)}")
 

@@ -7,6 +7,7 @@ import hashlib
 import http.client
 import json
 import os
+import shutil
 import sys
 import time
 import urllib.error
@@ -41,6 +42,14 @@ class Download(NamedTuple):
         return {name: value for name, value in known.items() if value}
 
 
+class _Broken(Exception):
+    """What one try failed with."""
+
+
+class _Hopeless(_Broken):
+    """What another try at the same address would fail with as well."""
+
+
 class Unavailable(TextError):
     """A file that no address gave."""
 
@@ -61,15 +70,21 @@ def fetch(download: Download, folder: Path, record: Path) -> None:
     entry = recorded.get(download.name, {})
     if path.is_file():
         stat = path.stat()
-        if entry.get("stat") == [stat.st_size, stat.st_mtime_ns]:
+        seen = {"stat": [stat.st_size, stat.st_mtime_ns], "published": download.checksums()}
+        if seen.items() <= entry.items():
             return
         problem, digest = _verify(path, download, entry.get("sha256"))
         if problem:
-            raise TextError(f"{path} {problem}; delete it to have it fetched")
+            known = "" if download.checksums() else f", or its entry in {record} to accept it"
+            raise TextError(f"{path} {problem}; delete it to have it fetched{known}")
     else:
         digest = _get(download, path, entry.get("sha256"))
     stat = path.stat()
-    recorded[download.name] = {"sha256": digest, "stat": [stat.st_size, stat.st_mtime_ns]}
+    recorded[download.name] = {
+        "sha256": digest,
+        "stat": [stat.st_size, stat.st_mtime_ns],
+        "published": download.checksums(),
+    }
     _write(recorded, record)
     say(f"{download.name}: {_how(download, entry)}")
 
@@ -81,7 +96,10 @@ def checksum(download: Download, record: Path) -> str | None:
 
 
 def reject(download: Download, folder: Path, record: Path) -> str:
-    """Set aside a file that is broken, and forget its checksum; return what was done, in words."""
+    """Set aside a file that is broken, unless its published checksum is right, and forget what was
+    recorded of it; return what was done, in words."""
+    if download.checksums():
+        return "although its checksum is the published one"
     path = folder / download.name
     aside = path.rename(path.with_name(f"{path.name}.broken"))
     recorded = _recorded(record)
@@ -136,13 +154,18 @@ def _get(download: Download, path: Path, recorded: str | None) -> str:
     part = path.with_name(path.name + ".part")
     problems = []
     for address in download.addresses:
-        problem = _try(address, part, download.size)
-        if not problem:
+        while True:
+            continued = part.exists()
+            problem = _try(address, part, download.size)
+            if problem:
+                break
             problem, digest = _verify(part, download, recorded)
             if not problem:
                 part.rename(path)
                 return digest
             part.unlink()  # nothing of it can be trusted
+            if not continued:  # else its beginning, from elsewhere, may be what is wrong
+                break
         say(f"{address}: {problem}")
         problems.append(f"{address} ({problem})")
     raise Unavailable(
@@ -163,9 +186,10 @@ def _try(address: str, part: Path, size: int | None) -> str | None:
             if error.code < 500 and error.code not in (408, 429):
                 return f"HTTP {error.code} {error.reason}"
             problem = f"HTTP {error.code} {error.reason}"
-        except (urllib.error.URLError, http.client.HTTPException, TimeoutError,
-                ConnectionError) as error:  # fmt: skip
-            problem = str(getattr(error, "reason", error)) or type(error).__name__
+        except (_Hopeless, ValueError) as error:
+            return str(error)
+        except (_Broken, http.client.HTTPException) as error:
+            problem = str(error) or type(error).__name__
         failures = 0 if part.exists() and part.stat().st_size > before else failures + 1
         if failures > len(PAUSES):
             return problem
@@ -183,9 +207,10 @@ def _continue(address: str, part: Path, size: int | None) -> None:
     if there:
         request.add_header("Range", f"bytes={there}-")
     try:
-        response = urllib.request.urlopen(request, timeout=TIMEOUT)
+        with _network():
+            response = urllib.request.urlopen(request, timeout=TIMEOUT)
     except urllib.error.HTTPError as error:
-        if error.code != 416:
+        if error.code != 416 or not there:
             raise
         part.unlink()  # longer than the file, or just as long as one of unknown size
         return _continue(address, part, size)
@@ -193,17 +218,39 @@ def _continue(address: str, part: Path, size: int | None) -> None:
         resumed = response.status == 206
         start = there if resumed else 0
         if resumed and not response.headers.get("Content-Range", "").startswith(f"bytes {there}-"):
-            raise http.client.HTTPException("the server sent another range than was asked for")
+            raise _Broken("the server sent another range than was asked for")
         length = response.headers.get("Content-Length")
         total = start + int(length) if length else size
+        if size is not None and total != size:
+            raise _Hopeless(f"the server has a file of {total:,} bytes, not {size:,}")
+        if total is not None and total - start > shutil.disk_usage(part.parent).free:
+            raise OSError(f"{part}: no room for {(total - start) / 1e9:,.1f} GB")
         with open(part, "ab" if resumed else "wb") as file, _bar(part, start, total) as show:
-            while chunk := response.read(CHUNK):
+            while chunk := _read(response):
                 file.write(chunk)
                 show(len(chunk))
+                if total is not None and file.tell() > total:
+                    raise _Hopeless(f"the server sends more than {total:,} bytes")
             os.fsync(file.fileno())
             written = file.tell()
     if total is not None and written < total:
-        raise http.client.HTTPException(f"connection broken at {written:,} of {total:,} bytes")
+        raise _Broken(f"connection broken at {written:,} of {total:,} bytes")
+
+
+def _read(response: http.client.HTTPResponse) -> bytes:
+    with _network():
+        return response.read(CHUNK)
+
+
+@contextlib.contextmanager
+def _network() -> Iterator[None]:
+    """Raise what the network fails with as _Broken, unlike what the disk fails with."""
+    try:
+        yield
+    except urllib.error.HTTPError:
+        raise
+    except OSError as error:
+        raise _Broken(getattr(error, "reason", error)) from None
 
 
 @contextlib.contextmanager

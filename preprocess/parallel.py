@@ -9,15 +9,15 @@ import signal
 import sys
 import threading
 from collections import Counter, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
-from itertools import islice
+from itertools import islice, zip_longest
 from pathlib import Path
 from typing import NamedTuple
 
 from tqdm import tqdm
 
-from aiayn_plugin.lines import without_ends
+from aiayn_plugin.lines import TextError, without_ends
 
 BATCH_LINES = 2000
 BATCHES_AHEAD = 4  # for each worker, so that the text in memory stays bounded
@@ -78,17 +78,25 @@ def transform_files(
     `sources` has a file for each language, once or several times; what they give is joined.
 
     Raises:
-        ValueError: files of the two languages have unequal numbers of lines.
+        TextError: files of the two languages have unequal numbers of lines.
     """
     with contextlib.ExitStack() as stack:
         opened = [[stack.enter_context(open(file, "rb")) for file in files] for files in sources]
-        pairs = (pair for files in opened for pair in zip(*map(without_ends, files), strict=True))
+        pairs = (pair for files in opened for pair in _in_step(files))
         batches = iter(lambda: list(islice(pairs, BATCH_LINES)), [])
         outputs = [stack.enter_context(open(dest, "wb")) for dest in dests]
         for batch in in_order(workers, step, batches):
             for output, side in zip(outputs, batch.sides, strict=True):
                 output.write(side)
             yield batch
+
+
+def _in_step(files: Sequence[Iterable[bytes]]) -> Iterator[tuple[bytes, bytes]]:
+    sides = zip_longest(*map(without_ends, files))
+    for number, (source, target) in enumerate(sides, start=1):
+        if source is None or target is None:
+            raise TextError(f"one of two parallel files ends before line {number}: was it changed?")
+        yield source, target
 
 
 def in_order(

@@ -11,6 +11,7 @@ import contextlib
 import functools
 import hashlib
 import importlib.metadata
+import importlib.util
 import io
 import subprocess
 import sys
@@ -124,8 +125,14 @@ def build(
 
 
 def versions(subword: str) -> dict[str, str]:
-    """Return the versions of the libraries on which the data depends."""
+    """Return the versions of the libraries on which the data depends.
+
+    Raises:
+        TextError: the library of the subwords is not installed.
+    """
     more = ("sentencepiece",) if subword == "wordpiece" else ()
+    if more and not importlib.util.find_spec("sentencepiece"):
+        raise TextError("word-pieces need sentencepiece: pip install sentencepiece")
     return {name: importlib.metadata.version(name) for name in (*LIBRARIES, *more)}
 
 
@@ -172,8 +179,8 @@ def tokenize_batch(
         try:
             lines = [line.decode() for line in pair]
         except UnicodeDecodeError:
-            if not cleaning:
-                raise  # a line less would be one less in the score
+            if not cleaning:  # a line less would be one less in the score
+                raise TextError(f"a line is not UTF-8: {pair!r:.200}") from None
             dropped["not UTF-8"] += 1
             continue
         source, target = (side.tokenize(line) for side, line in zip(sides, lines, strict=True))

@@ -47,7 +47,11 @@ def stage(
     shutil.rmtree(part, ignore_errors=True)
     part.mkdir(parents=True)
     began = time.monotonic()
-    result = make(part) or {}
+    try:
+        result = make(part) or {}
+    except BaseException:
+        shutil.rmtree(part, ignore_errors=True)  # it may be what fills the disk
+        raise
     (part / RECORD).write_text(json.dumps({"key": key, "result": result}, indent=2) + "\n")
     os.sync()  # else a power cut could leave the name without the bytes
     shutil.rmtree(folder, ignore_errors=True)

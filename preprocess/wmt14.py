@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import functools
 import os
+import re
 import shutil
 import signal
 import sys
@@ -76,8 +77,8 @@ def load_pair(table: Path, name: str) -> Pair:
     except (yaml.YAMLError, TypeError, KeyError) as error:
         problem = " ".join(str(error).split())
         raise TextError(f"{table}: not a table of corpora: {problem}") from None
-    if name not in pairs:
-        raise TextError(f"{table} has no pair {name!r}, only {', '.join(pairs)}")
+    if name not in (pairs or ()):
+        raise TextError(f"{table} has no pair {name!r}, only {', '.join(pairs or ('none',))}")
     source, _, target = name.partition("-")
     try:
         downloads = {
@@ -95,9 +96,29 @@ def load_pair(table: Path, name: str) -> Pair:
             for split in ("train", "valid", "test")
         }  # fmt: skip
         pair = Pair((source, target), splits, pairs[name]["subword"], pairs[name]["vocabulary"])
-    except (KeyError, TypeError, AttributeError) as error:
+    except KeyError as error:
         raise TextError(f"{table}: {name} or its archives lack {error}") from None
+    except (TypeError, AttributeError) as error:
+        raise TextError(f"{table}: {name} or its archives: {error}") from None
+    for problem in flaws(pair):
+        raise TextError(f"{table}: {name}: {problem}")
     return pair
+
+
+def flaws(pair: Pair) -> Iterator[str]:
+    """Yield what cannot be in a pair."""
+    names = [corpus.name for corpus in corpora(pair)]
+    if twice := {name for name in names if names.count(name) > 1}:
+        yield f"two corpora are called {', '.join(sorted(twice))}"
+    if pair.subword not in SUBWORDS:
+        yield f"subword is {pair.subword!r}, not one of {', '.join(SUBWORDS)}"
+    if not isinstance(pair.vocabulary, int) or pair.vocabulary < 1:
+        yield f"vocabulary is {pair.vocabulary!r}, not a number of pieces"
+    for archive in filter(None, (corpus.archive for corpus in corpora(pair))):
+        if not all(re.match(r"(https?|ftp|file)://", address) for address in archive.addresses):
+            yield f"addresses of {archive.name} is not a list of addresses"
+        if not isinstance(archive.size, int | None):
+            yield f"size of {archive.name} is {archive.size!r}, not a number of bytes"
 
 
 def _plain(name: str) -> str:
@@ -191,14 +212,25 @@ def finished(
     inputs = {}
     for split, split_corpora in pair.splits.items():
         for corpus in split_corpora:
+            strict = split != "train"
             if corpus.archive is None:
-                key = on_disk(corpus, beside, split != "train", workers).key[0]
-            elif made_of := _made_of(corpus, dest, pair.langs):
+                key = on_disk(corpus, beside, strict, workers).key[0]
+            elif made_of := _made_of(corpus, dest, pair.langs, strict):
                 key = done(dest / "work", f"raw.{corpus.name}", made_of)[1]
             else:
                 return None
             inputs[f"{split}.{corpus.name}"] = key
-    return done(dest, "data", _data_made_of(replace(settings, inputs=inputs)))[0]
+    data = done(dest, "data", _data_made_of(replace(settings, inputs=inputs)))[0]
+    missing = [
+        name
+        for split in pair.splits
+        for lang in pair.langs
+        for name in (f"{split}.{'-'.join(pair.langs)}.{lang}.{end}" for end in ("bin", "idx"))
+        if not (dest / "data" / name).is_file()
+    ]
+    if data and missing:
+        raise TextError(f"{dest}/data lacks {', '.join(missing)}; delete it to have it made again")
+    return data
 
 
 def _data_made_of(settings: TextSettings) -> dict[str, Any]:
@@ -213,7 +245,9 @@ def finish(
     settings = replace(settings, inputs=inputs)
     made_of = _data_made_of(settings)
     data = dest / "data"
-    if data.exists():
+    if data.exists() and not done(dest, "data", made_of)[0]:
+        if not (data / SETTINGS_FILE).exists():
+            raise TextError(f"{data} is there, but not made by wmt14.py; choose another --dest")
         there = asdict(TextSettings.load(data / SETTINGS_FILE))
         names = made_of.keys() - {"versions", "codes_sha256"}
         differ = ", ".join(sorted(name for name in names if made_of[name] != there[name]))
@@ -239,17 +273,22 @@ def read(pair: Pair, dest: Path, beside: Path, workers: Workers) -> dict[str, li
     Raises:
         TextError: some of it cannot be had; the message says all that is missing.
     """
-    ensure_room(pair, dest)
+    strict = {split: split != "train" for split in pair.splits}
+    wanted = {
+        corpus.archive: None
+        for split, split_corpora in pair.splits.items()
+        for corpus in split_corpora
+        if corpus.archive and not unpacked(corpus, dest, pair.langs, strict[split])
+    }
+    ensure_room(list(wanted), dest / "download")
     missing = []
-    for corpus in corpora(pair):
-        if corpus.archive and not unpacked(corpus, dest, pair.langs):
-            try:
-                fetch(corpus.archive, dest / "download", dest / RECORD)
-            except Unavailable as error:
-                missing.append(str(error))
+    for archive in wanted:
+        try:
+            fetch(archive, dest / "download", dest / RECORD)
+        except Unavailable as error:
+            missing.append(str(error))
     if missing:
         raise TextError("\n".join(missing))
-    strict = {split: split != "train" for split in pair.splits}
     return {
         split: [
             unpack(corpus, dest, pair.langs, strict[split])
@@ -266,33 +305,31 @@ def corpora(pair: Pair) -> Iterator[Corpus]:
         yield from split_corpora
 
 
-def ensure_room(pair: Pair, dest: Path) -> None:
+def ensure_room(archives: list[Download], folder: Path) -> None:
     """Raise if the disk cannot even hold what is still to be fetched."""
-    missing = {
-        corpus.archive
-        for corpus in corpora(pair)
-        if corpus.archive
-        and not unpacked(corpus, dest, pair.langs)
-        and not (dest / "download" / corpus.archive.name).exists()
-    }
-    parts = [dest / "download" / f"{archive.name}.part" for archive in missing]
-    there = sum(part.stat().st_size for part in parts if part.exists())
-    needed = sum(archive.size or 0 for archive in missing) - there
-    free = shutil.disk_usage(dest).free
+    folder.mkdir(exist_ok=True)
+    needed = 0
+    for archive in archives:
+        part = folder / f"{archive.name}.part"
+        if not (folder / archive.name).exists():
+            needed += (archive.size or 0) - (part.stat().st_size if part.exists() else 0)
+    free = shutil.disk_usage(folder).free
     if needed > free:
-        raise TextError(f"{dest}: {needed / 1e9:.1f} GB to fetch, {free / 1e9:.1f} GB free")
+        raise TextError(f"{folder}: {needed / 1e9:.1f} GB to fetch, {free / 1e9:.1f} GB free")
 
 
-def _made_of(corpus: Corpus, dest: Path, langs: tuple[str, str]) -> list[Any] | None:
+def _made_of(
+    corpus: Corpus, dest: Path, langs: tuple[str, str], strict: bool
+) -> list[Any] | None:
     """What an unpacked corpus depends on; None if its archive was never seen."""
     assert corpus.archive
     digest = checksum(corpus.archive, dest / RECORD)
-    return [digest, corpus.files, langs] if digest else None
+    return [digest, corpus.files, langs, strict] if digest else None
 
 
-def unpacked(corpus: Corpus, dest: Path, langs: tuple[str, str]) -> Stage | None:
+def unpacked(corpus: Corpus, dest: Path, langs: tuple[str, str], strict: bool) -> Stage | None:
     """Return the corpus taken out of its archive, if it was before."""
-    made_of = _made_of(corpus, dest, langs)
+    made_of = _made_of(corpus, dest, langs, strict)
     return done(dest / "work", f"raw.{corpus.name}", made_of)[0] if made_of else None
 
 
@@ -314,7 +351,8 @@ def unpack(corpus: Corpus, dest: Path, langs: tuple[str, str], strict: bool) -> 
         check_lines(corpus, lines)
         return {"lines": lines[0]}
 
-    made = stage(dest / "work", f"raw.{corpus.name}", _made_of(corpus, dest, langs), make)
+    made_of = _made_of(corpus, dest, langs, strict)
+    made = stage(dest / "work", f"raw.{corpus.name}", made_of, make)
     files = made.folder / langs[0], made.folder / langs[1]
     return Text(corpus.name, files, made.result["lines"], (made.key, made.key))
 

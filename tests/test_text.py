@@ -45,7 +45,7 @@ def test_tokens_survive_the_way_fairseq_reads_them(lang):
 
 
 WORDS = """Mr Nr No pp Art z.B e.g U.S don't l'homme a A 5 1,000 3.5 's km/h 15:05 v .. ... . , ' --
-a$ °C 1939–1945 – aé- wort ''a a''b""".split()
+a$ °C 1939–1945 – aé- wort ''a a''b 1:22/333 a/bb–cc DOTMULTI""".split()
 ENDS = ["", "", "", ".", ",", "'", ".'", ")", "...", ":", '"', "., "]
 CHARACTERS = "abzéßAÉ059.,'-`\"()/:;!?&$²°–%  \xa0…„“’«»漢ªºⅫ\u0301"
 

@@ -1,6 +1,7 @@
 """`preprocess/wmt14.py` against a miniature of the public files, whole and broken in every way."""
 
 import contextlib
+import hashlib
 import io
 import os
 import random
@@ -16,6 +17,7 @@ from pathlib import Path
 import download
 import pytest
 import wmt14
+import yaml
 from archive import extract, segments
 from fairseq.data import Dictionary, data_utils
 from mirror import ODD, serve
@@ -183,6 +185,9 @@ def test_other_settings_use_the_stages_that_stay_and_spare_finished_data(
     table = mirror.table(tmp_path / "table.yaml")
     before = content(folder / "data")
     args = ["en-de", "--dest", str(folder), "--table", str(table)]
+    (folder / "data" / "train.en-de.en.bin").rename(tmp_path / "bin")
+    assert "lacks train.en-de.en.bin" in error(capsys, *args, "--vocabulary=400")
+    (tmp_path / "bin").rename(folder / "data" / "train.en-de.en.bin")
     line = error(capsys, *args, "--vocabulary=300")
     assert "belongs to other settings (vocabulary)" in line and "--dest" in line
     assert content(folder / "data") == before
@@ -276,6 +281,23 @@ def test_nothing_is_fetched_that_the_disk_cannot_hold(mirror, tmp_path, capsys):
     assert "1000000000.0 GB to fetch" in line and not mirror.requests
 
 
+def test_beginning_from_elsewhere_does_not_spoil_a_sound_address(tmp_path, mirror):
+    (tmp_path / "x.tgz.part").write_bytes(b"<html>log in first</html>")
+    sound = mirror.files[EUROPARL]
+    digest = hashlib.sha256(sound).hexdigest()
+    wanted = download.Download("x.tgz", (f"{mirror.address}/{EUROPARL}",), None, digest)
+    download.fetch(wanted, tmp_path, tmp_path / "checksums.json")
+    assert (tmp_path / "x.tgz").read_bytes() == sound
+    assert [wanted for _, wanted in mirror.requests] == ["bytes=25-", None]
+
+
+def test_file_of_another_size_is_not_even_read(tmp_path, mirror):
+    wanted = download.Download("x.tgz", (f"{mirror.address}/{EUROPARL}",), 100)
+    with pytest.raises(download.Unavailable, match="has a file of .* bytes, not 100"):
+        download.fetch(wanted, tmp_path, tmp_path / "checksums.json")
+    assert len(mirror.requests) == 1 and not list(tmp_path.iterdir())
+
+
 def test_server_that_is_not_there_is_one_problem_of_many(tmp_path, mirror):
     wanted = download.Download("x.tgz", ("http://127.0.0.1:9/x", f"{mirror.address}/{EUROPARL}"))
     download.fetch(wanted, tmp_path, tmp_path / "checksums.json")
@@ -319,7 +341,7 @@ def test_unfit_archives_are_reported(tmp_path):
     archive = tar(tmp_path / "a.tgz", ("good", random.Random(0).randbytes(100_000)))
     with pytest.raises(TextError, match=rf"{archive}: holds no other"):
         extract(archive, {"other": tmp_path / "en"})
-    for size in (0, 5, 50_000):
+    for size in (0, 3, 5, 50_000):
         short = tmp_path / "b.tgz"
         short.write_bytes(archive.read_bytes()[:size])
         with pytest.raises(TextError, match="broken or cut short"):
@@ -414,9 +436,25 @@ def test_directory_of_someone_else_is_left_alone(mirror, tmp_path, capsys):
 
 
 
+def table_of(change):
+    """The text of a table with one corpus and one archive, after a change."""
+    archive = {"addresses": ["http://x/a.tgz"], "size": 3}
+    corpora = {split: [{"name": split, "archive": "a.tgz", "en": "e", "de": "d"}]
+               for split in ("train", "valid", "test")}  # fmt: skip
+    pair = {"subword": "bpe", "vocabulary": 9, **corpora}
+    change(archive, pair)
+    return yaml.safe_dump({"archives": {"a.tgz": archive}, "pairs": {"en-de": pair}})
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
+        (table_of(lambda _, pair: pair["valid"][0].update(name="train")), "two corpora are called"),
+        (table_of(lambda _, pair: pair.update(subword="x")), "subword is 'x'"),
+        (table_of(lambda _, pair: pair.update(vocabulary="9")), "vocabulary is '9'"),
+        (table_of(lambda archive, _: archive.update(addresses="http://x")), "not a list of addr"),
+        (table_of(lambda archive, _: archive.update(size="9")), "size of a.tgz is '9'"),
+        ("pairs:\narchives:", "has no pair"),
         ("a: [", "not a table of corpora"),
         ("a: 1", "not a table of corpora: 'pairs'"),
         ("pairs: {}\narchives: {}", "has no pair 'en-de'"),
