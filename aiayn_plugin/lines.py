@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import codecs
 import hashlib
+import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 # Control characters and the two Unicode separators hold every character that some reader takes
 # for a line end (str.splitlines, text-mode files), and NUL.
-_TO_SPACE = dict.fromkeys([*range(0x20), *range(0x7F, 0xA0), 0x2028, 0x2029], " ")
+_TO_SPACE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
 class TextError(ValueError):
@@ -18,7 +19,7 @@ class TextError(ValueError):
 
 def clean_line(text: str) -> str:
     """Return `text` with every line-break or control character made a space."""
-    return text.translate(_TO_SPACE)
+    return _TO_SPACE.sub(" ", text)
 
 
 def without_ends(lines: Iterable[bytes]) -> Iterator[bytes]:

@@ -11,7 +11,10 @@ from typing import Protocol
 from subword_nmt.apply_bpe import BPE
 
 from .lines import TextError, read_lines
-from .tokenizer import CACHED_WORDS
+
+#: Words whose pieces a process remembers, about 0.25 GB: to find them takes long, and with fewer
+#: the rare words of a large corpus push each other out.
+CACHED_WORDS = 1_000_000
 
 
 class Subword(Protocol):

@@ -58,7 +58,8 @@ class Tokenizer:
     def __init__(self, lang: str, normalize_punctuation: bool = False) -> None:
         self._moses = _Moses(lang)
         self._detokenizer = MosesDetokenizer(lang)
-        self._normalizer = MosesPunctNormalizer(lang) if normalize_punctuation else None
+        rules = MosesPunctNormalizer(lang).substitutions if normalize_punctuation else []
+        self._normalize = [(re.compile(pattern).sub, by) for pattern, by in rules]
         self._prefixes = {*self._moses.NONBREAKING_PREFIXES, *self._moses.NUMERIC_ONLY_PREFIXES}
         self._plain = functools.lru_cache(CACHED_WORDS)(self._split_plain)
         self._in_context = functools.lru_cache(CACHED_WORDS)(self._split_in_context)
@@ -66,9 +67,9 @@ class Tokenizer:
     def tokenize(self, text: str) -> list[str]:
         """Return the tokens of one raw line; none of them holds white space."""
         text = clean_line(text)
-        if self._normalizer:
-            changed = _NORMALISED_DIFFERENTLY.search(text)
-            text = self._normalizer.normalize(text) if changed else text.strip()
+        if self._normalize and _NORMALISED_DIFFERENTLY.search(text):
+            for substitute, by in self._normalize:
+                text = substitute(by, text)
         protected = -1
         words = text.split()
         if _MAY_BE_PROTECTED.search(text):

@@ -364,7 +364,9 @@ def binarise(
     say("fairseq-preprocess: making the dictionary and the binary files")
     command = [sys.executable, str(Path(__file__).with_name("follow.py")), "preprocess"]
     command += ["--joined-dictionary", "--source-lang", langs[0], "--target-lang", langs[1]]
-    command += ["--workers", str(workers.processes), "--destdir", str(destdir)]
+    # fairseq makes the first of so many parts by itself when all others are done: small parts.
+    parts = 4 * workers.processes if workers.processes > 1 else 1
+    command += ["--workers", str(parts), "--destdir", str(destdir)]
     command += ["--srcdict", str(dictionary)] if dictionary else []
     command += [f"--{split}pref={prefix}" for split, prefix in encoded.items()]
     with tempfile.TemporaryFile("w+", errors="replace") as log:
