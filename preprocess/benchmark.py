@@ -128,7 +128,7 @@ def commands(corpus: Path, codes: Path, out: Path, workers: int) -> dict[str, tu
 
     def tokenise(text: Path, to: str, jobs: int) -> float:
         return sum(
-            timed(f"sacremoses -q -l {lang} -j {jobs} normalize -q -d tokenize -x "
+            timed(f"sacremoses -q -l {lang} -j {jobs} normalize -q -d tokenize "
                   f"< {text}.{lang} > {out}/{to}.tok.{lang}") for lang in LANGS
         )  # fmt: skip
 
