@@ -1,4 +1,5 @@
-"""Running a step over parallel files: on all cores, in order, and in bounded memory."""
+"""Running a command, and its steps over parallel files: on all cores, in order, and in bounded
+memory."""
 
 from __future__ import annotations
 
@@ -11,6 +12,7 @@ import threading
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from itertools import islice, zip_longest
 from pathlib import Path
 from typing import NamedTuple
@@ -123,3 +125,20 @@ def track(batches: Iterator[Batch], total: int, what: str) -> Iterator[Batch]:
             bar.update(batch.read)
             if plain and done * 10 // total > before * 10 // total:
                 say(f"{what}: {done:,} of {total:,} lines")
+
+
+def run_command(name: str, work: Callable[[], None], interrupted: str) -> int:
+    """Do the work of a command; return its exit status, after one line about what went wrong."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that a kill cleans up too
+    status = 1
+    try:
+        work()
+        return 0
+    except (TextError, OSError) as error:
+        message = str(error)
+    except BrokenProcessPool:
+        message = "a worker process was killed, perhaps for want of memory; try fewer --workers"
+    except KeyboardInterrupt:
+        message, status = f"interrupted; {interrupted}", 130
+    say(f"{name}: error: {message}")
+    return status

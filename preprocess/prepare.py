@@ -18,16 +18,14 @@ import functools
 import glob
 import os
 import shutil
-import signal
 import sys
 from collections.abc import Iterator
-from concurrent.futures.process import BrokenProcessPool
 from dataclasses import asdict
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from parallel import Workers, say, start_workers  # noqa: E402
+from parallel import Workers, run_command, say, start_workers  # noqa: E402
 from pipeline import Cleaning, Text, build, examine, versions  # noqa: E402
 from stages import locked  # noqa: E402
 
@@ -84,19 +82,7 @@ def check_arguments(args: argparse.Namespace) -> None:
 def main(argv: list[str] | None = None) -> int:
     """Prepare the data as the command line says; return the exit status."""
     args = parse_args(argv)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that a kill cleans up too
-    status = 1
-    try:
-        prepare(args)
-        return 0
-    except (TextError, OSError) as error:
-        message = str(error)
-    except BrokenProcessPool:
-        message = "a worker process was killed, perhaps for want of memory; try fewer --workers"
-    except KeyboardInterrupt:
-        message, status = "interrupted; nothing was made", 130
-    print(f"prepare.py: error: {message}", file=sys.stderr)
-    return status
+    return run_command("prepare.py", lambda: prepare(args), "nothing was made")
 
 
 def prepare(args: argparse.Namespace) -> None:

@@ -16,10 +16,8 @@ import functools
 import os
 import re
 import shutil
-import signal
 import sys
 from collections.abc import Iterator
-from concurrent.futures.process import BrokenProcessPool
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -30,7 +28,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from archive import Broken, extract  # noqa: E402
 from download import Download, Unavailable, checksum, fetch, reject  # noqa: E402
-from parallel import Workers, say, start_workers  # noqa: E402
+from parallel import Workers, run_command, say, start_workers  # noqa: E402
 from pipeline import Cleaning, Text, build, examine, versions  # noqa: E402
 from stages import Stage, done, locked, stage  # noqa: E402
 
@@ -152,19 +150,7 @@ def parse_args(argv: list[str] | None) -> argparse.Namespace:
 def main(argv: list[str] | None = None) -> int:
     """Prepare the data as the command line says; return the exit status."""
     args = parse_args(argv)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    status = 1
-    try:
-        prepare(args)
-        return 0
-    except (TextError, OSError) as error:
-        message = str(error)
-    except BrokenProcessPool:
-        message = "a worker process was killed, perhaps for want of memory; try fewer --workers"
-    except KeyboardInterrupt:
-        message, status = "interrupted; the same command goes on", 130
-    print(f"wmt14.py: error: {message}", file=sys.stderr)
-    return status
+    return run_command("wmt14.py", lambda: prepare(args), "the same command goes on")
 
 
 # ---- From the table to the data
