@@ -60,13 +60,13 @@ class Cleaning(NamedTuple):
 
 
 class Text(NamedTuple):
-    """A parallel text on disk: a file for each language, so many lines each, and two numbers that
-    change with what is in them."""
+    """A parallel text on disk: a file for each language, so many lines each, and what
+    changes with what is in them."""
 
     name: str
     files: tuple[Path, Path]
     lines: int
-    key: tuple[str, str]
+    key: tuple[str, ...]
 
 
 def examine(path: Path, strict: bool = True) -> tuple[int, str]:

@@ -43,11 +43,13 @@ CLEANING = Cleaning(min_tokens=1, max_tokens=250, max_ratio=1.5, subwords=True)
 
 
 class Corpus(NamedTuple):
-    """A parallel text: members of an archive, or without one files on disk, source first."""
+    """A parallel text: members of an archive, or without one files on disk, source first. Where it
+    is strict, for a score, a line that is not UTF-8 is an error, not one to drop."""
 
     name: str
     archive: Download | None
     files: tuple[str, str]
+    strict: bool
 
 
 class Pair(NamedTuple):
@@ -88,7 +90,7 @@ def load_pair(table: Path, name: str) -> Pair:
             split: [
                 Corpus(_plain(corpus["name"]),
                        downloads[corpus["archive"]] if "archive" in corpus else None,
-                       (str(corpus[source]), str(corpus[target])))
+                       (str(corpus[source]), str(corpus[target])), split != "train")
                 for corpus in pairs[name][split]
             ]
             for split in ("train", "valid", "test")
@@ -198,10 +200,9 @@ def finished(
     inputs = {}
     for split, split_corpora in pair.splits.items():
         for corpus in split_corpora:
-            strict = split != "train"
             if corpus.archive is None:
-                key = on_disk(corpus, beside, strict, workers).key[0]
-            elif made_of := _made_of(corpus, dest, pair.langs, strict):
+                key = "".join(on_disk(corpus, beside, workers).key)
+            elif made_of := _made_of(corpus, dest, pair.langs):
                 key = done(dest / "work", f"raw.{corpus.name}", made_of)[1]
             else:
                 return None
@@ -227,7 +228,9 @@ def finish(
     texts: dict[str, list[Text]], dest: Path, settings: TextSettings, workers: Workers
 ) -> Stage:
     """Make dest/data of the texts; raise if it is there, of other ones."""
-    inputs = {f"{split}.{text.name}": text.key[0] for split in texts for text in texts[split]}
+    inputs = {
+        f"{split}.{text.name}": "".join(text.key) for split in texts for text in texts[split]
+    }
     settings = replace(settings, inputs=inputs)
     made_of = _data_made_of(settings)
     data = dest / "data"
@@ -259,12 +262,10 @@ def read(pair: Pair, dest: Path, beside: Path, workers: Workers) -> dict[str, li
     Raises:
         TextError: some of it cannot be had; the message says all that is missing.
     """
-    strict = {split: split != "train" for split in pair.splits}
     wanted = {
         corpus.archive: None
-        for split, split_corpora in pair.splits.items()
-        for corpus in split_corpora
-        if corpus.archive and not unpacked(corpus, dest, pair.langs, strict[split])
+        for corpus in corpora(pair)
+        if corpus.archive and not unpacked(corpus, dest, pair.langs)
     }
     ensure_room(list(wanted), dest / "download")
     missing = []
@@ -277,9 +278,9 @@ def read(pair: Pair, dest: Path, beside: Path, workers: Workers) -> dict[str, li
         raise TextError("\n".join(missing))
     return {
         split: [
-            unpack(corpus, dest, pair.langs, strict[split])
+            unpack(corpus, dest, pair.langs)
             if corpus.archive
-            else on_disk(corpus, beside, strict[split], workers)
+            else on_disk(corpus, beside, workers)
             for corpus in split_corpora
         ]
         for split, split_corpora in pair.splits.items()
@@ -304,22 +305,20 @@ def ensure_room(archives: list[Download], folder: Path) -> None:
         raise TextError(f"{folder}: {needed / 1e9:.1f} GB to fetch, {free / 1e9:.1f} GB free")
 
 
-def _made_of(
-    corpus: Corpus, dest: Path, langs: tuple[str, str], strict: bool
-) -> list[Any] | None:
+def _made_of(corpus: Corpus, dest: Path, langs: tuple[str, str]) -> list[Any] | None:
     """What an unpacked corpus depends on; None if its archive was never seen."""
     assert corpus.archive
     digest = checksum(corpus.archive, dest / RECORD)
-    return [digest, corpus.files, langs, strict] if digest else None
+    return [digest, corpus.files, langs, corpus.strict] if digest else None
 
 
-def unpacked(corpus: Corpus, dest: Path, langs: tuple[str, str], strict: bool) -> Stage | None:
+def unpacked(corpus: Corpus, dest: Path, langs: tuple[str, str]) -> Stage | None:
     """Return the corpus taken out of its archive, if it was before."""
-    made_of = _made_of(corpus, dest, langs, strict)
+    made_of = _made_of(corpus, dest, langs)
     return done(dest / "work", f"raw.{corpus.name}", made_of)[0] if made_of else None
 
 
-def unpack(corpus: Corpus, dest: Path, langs: tuple[str, str], strict: bool) -> Text:
+def unpack(corpus: Corpus, dest: Path, langs: tuple[str, str]) -> Text:
     """Return the text of a corpus that is in its archive."""
     assert corpus.archive
     archive = dest / "download" / corpus.archive.name
@@ -333,23 +332,23 @@ def unpack(corpus: Corpus, dest: Path, langs: tuple[str, str], strict: bool) -> 
             assert corpus.archive
             advice = reject(corpus.archive, dest / "download", dest / RECORD)
             raise TextError(f"{error}; {advice}") from None
-        lines = [examine(path, strict)[0] for path in paths]
+        lines = [examine(path, corpus.strict)[0] for path in paths]
         check_lines(corpus, lines)
         return {"lines": lines[0]}
 
-    made_of = _made_of(corpus, dest, langs, strict)
+    made_of = _made_of(corpus, dest, langs)
     made = stage(dest / "work", f"raw.{corpus.name}", made_of, make)
     files = made.folder / langs[0], made.folder / langs[1]
-    return Text(corpus.name, files, made.result["lines"], (made.key, made.key))
+    return Text(corpus.name, files, made.result["lines"], (made.key,))
 
 
-def on_disk(corpus: Corpus, beside: Path, strict: bool, workers: Workers) -> Text:
+def on_disk(corpus: Corpus, beside: Path, workers: Workers) -> Text:
     """Return the text of a corpus of the user's own."""
     source, target = (beside / Path(file).expanduser() for file in corpus.files)
-    examined = workers.pool.map(functools.partial(examine, strict=strict), (source, target))
+    examined = workers.pool.map(functools.partial(examine, strict=corpus.strict), (source, target))
     lines, digests = zip(*examined, strict=True)
     check_lines(corpus, lines)
-    return Text(corpus.name, (source, target), lines[0], (digests[0] + digests[1],) * 2)
+    return Text(corpus.name, (source, target), lines[0], digests)
 
 
 def check_lines(corpus: Corpus, lines: list[int] | tuple[int, ...]) -> None:
