@@ -37,7 +37,7 @@ def sgml(name: str, lang: str, number: int) -> bytes:
     return b'<refset>\n<doc docid="x">\n<hl>\n' + body + b"</hl>\n</doc>\n</refset>\n"
 
 
-def content(member: str, pairs: int) -> bytes:
+def member_content(member: str, pairs: int) -> bytes:
     lang = member.removesuffix(".gz").removesuffix(".sgm")[-2:]
     if member.endswith(".sgm"):
         return sgml("newstest", lang, 20)
@@ -67,7 +67,7 @@ def archives(table: dict, pairs: int) -> dict[str, bytes]:
             if corpus["archive"] == file
             for lang in pair.split("-")
         ]
-        members = {name: content(name, pairs) for name in sorted(set(names))}
+        members = {name: member_content(name, pairs) for name in sorted(set(names))}
         path = known["addresses"][0].partition("//")[2].partition("/")[2]
         found[path] = pack({"README": b"unwanted", **members}, compressed=not path.endswith("tar"))
     return found
@@ -143,3 +143,9 @@ def serve(pairs: int) -> Iterator[Mirror]:
     finally:
         server.shutdown()
         server.server_close()
+
+
+def content(folder: Path) -> dict[Path, bytes]:
+    """Return the bytes of every file under a directory."""
+    files = (path for path in folder.rglob("*") if path.is_file())
+    return {path.relative_to(folder): path.read_bytes() for path in files}

@@ -1,16 +1,12 @@
 """`preprocess/wmt14.py` against a miniature of the public files, whole and broken in every way."""
 
 import contextlib
-import hashlib
-import io
 import os
 import random
 import resource
 import shutil
-import signal
 import subprocess
 import sys
-import tarfile
 import time
 from pathlib import Path
 
@@ -18,10 +14,8 @@ import download
 import pytest
 import wmt14
 import yaml
-from archive import extract, segments
 from fairseq.data import Dictionary, data_utils
-from mirror import ODD, serve
-from stages import stage
+from mirror import ODD, content, pack, serve
 
 from aiayn_plugin.lines import TextError, clean_line
 from aiayn_plugin.text import TextPipeline
@@ -74,12 +68,6 @@ def whole(server, tmp_path_factory):
         runs[pair] = folder / pair, done
     assert {path.name for path in folder.iterdir()} == {"table.yaml", *runs}
     return runs
-
-
-def content(folder):
-    """Return the bytes of every file under a directory."""
-    files = (path for path in folder.rglob("*") if path.is_file())
-    return {path.relative_to(folder): path.read_bytes() for path in files}
 
 
 def raw(folder):
@@ -281,78 +269,7 @@ def test_nothing_is_fetched_that_the_disk_cannot_hold(mirror, tmp_path, capsys):
     assert "1000000000.0 GB to fetch" in line and not mirror.requests
 
 
-def test_beginning_from_elsewhere_does_not_spoil_a_sound_address(tmp_path, mirror):
-    (tmp_path / "x.tgz.part").write_bytes(b"<html>log in first</html>")
-    sound = mirror.files[EUROPARL]
-    digest = hashlib.sha256(sound).hexdigest()
-    wanted = download.Download("x.tgz", (f"{mirror.address}/{EUROPARL}",), None, digest)
-    download.fetch(wanted, tmp_path, tmp_path / "checksums.json")
-    assert (tmp_path / "x.tgz").read_bytes() == sound
-    assert [wanted for _, wanted in mirror.requests] == ["bytes=25-", None]
-
-
-def test_file_of_another_size_is_not_even_read(tmp_path, mirror):
-    wanted = download.Download("x.tgz", (f"{mirror.address}/{EUROPARL}",), 100)
-    with pytest.raises(download.Unavailable, match="has a file of .* bytes, not 100"):
-        download.fetch(wanted, tmp_path, tmp_path / "checksums.json")
-    assert len(mirror.requests) == 1 and not list(tmp_path.iterdir())
-
-
-def test_server_that_is_not_there_is_one_problem_of_many(tmp_path, mirror):
-    wanted = download.Download("x.tgz", ("http://127.0.0.1:9/x", f"{mirror.address}/{EUROPARL}"))
-    download.fetch(wanted, tmp_path, tmp_path / "checksums.json")
-    assert (tmp_path / "x.tgz").read_bytes() == mirror.files[EUROPARL]
-
-
-# ---- Archives
-
-
-def tar(path, *members):
-    """Write an archive of (name, content) and, for links, (name, type, target)."""
-    with tarfile.open(path, "w:gz") as file:
-        for name, *what in members:
-            member = tarfile.TarInfo(name)
-            if len(what) == 1:
-                member.size = len(what[0])
-                file.addfile(member, io.BytesIO(what[0]))
-            else:
-                member.type, member.linkname = what
-                file.addfile(member)
-    return path
-
-
-def test_members_cannot_leave_the_directory(tmp_path):
-    archive = tar(tmp_path / "a.tgz", ("../evil", b"x"), (str(tmp_path / "evil"), b"x"),
-                  ("link", tarfile.SYMTYPE, ".."), ("link/evil", b"x"), ("good", b"text\n"))
-    (tmp_path / "out").mkdir()
-    extract(archive, {"good": tmp_path / "out" / "en"})
-    assert content(tmp_path) == {Path("a.tgz"): archive.read_bytes(), Path("out/en"): b"text\n"}
-
-
-@pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.DIRTYPE])
-def test_wanted_member_must_be_a_file(tmp_path, kind):
-    archive = tar(tmp_path / "a.tgz", ("good", kind, "/etc/passwd"))
-    with pytest.raises(TextError, match="good is a link or the like"):
-        extract(archive, {"good": tmp_path / "en"})
-    assert not (tmp_path / "en").exists()
-
-
-def test_unfit_archives_are_reported(tmp_path):
-    archive = tar(tmp_path / "a.tgz", ("good", random.Random(0).randbytes(100_000)))
-    with pytest.raises(TextError, match=rf"{archive}: holds no other"):
-        extract(archive, {"other": tmp_path / "en"})
-    for size in (0, 3, 5, 50_000):
-        short = tmp_path / "b.tgz"
-        short.write_bytes(archive.read_bytes()[:size])
-        with pytest.raises(TextError, match="broken or cut short"):
-            extract(short, {"good": tmp_path / "en"})
-
-
-def test_segments_are_the_text_and_nothing_else():
-    lines = [b'<refset x="<seg">\n', b'<SEG id="1"> a  &amp; b </seg>\n', b'<seg id="2"></seg>\n']
-    assert list(segments(lines[1:])) == [b"a &amp; b", b""]
-    with pytest.raises(TextError, match="line 2"):
-        list(segments([b"<doc>\n", b'<seg id="1">a\n', b"</seg>\n"]))
+# ---- Broken archives
 
 
 def test_archive_cut_short_can_be_had_again(whole, mirror, tmp_path, capsys):
@@ -373,8 +290,8 @@ def test_archive_cut_short_can_be_had_again(whole, mirror, tmp_path, capsys):
 
 def test_unequal_numbers_of_lines_are_reported(mirror, tmp_path, capsys):
     names = [f"training/europarl-v7.de-en.{lang}" for lang in ("en", "de")]
-    tar(tmp_path / "a.tgz", (names[0], b"a\nb\x0c\xe2\x80\xa8\n"), (names[1], b"a\nb\nc\n"))
-    mirror.files[EUROPARL] = (tmp_path / "a.tgz").read_bytes()
+    texts = b"a\nb\x0c\xe2\x80\xa8\n", b"a\nb\nc\n"
+    mirror.files[EUROPARL] = pack(dict(zip(names, texts, strict=True)), compressed=True)
     table = mirror.table(tmp_path / "table.yaml")
     line = error(capsys, *arguments("en-de", tmp_path / "dest", table))
     assert f"europarl-v7: {names[0]} has 2 lines, but {names[1]} has 3" in line
@@ -382,30 +299,6 @@ def test_unequal_numbers_of_lines_are_reported(mirror, tmp_path, capsys):
 
 
 # ---- Stops
-
-
-def test_stage_is_made_again_only_for_another_reason(tmp_path):
-    made = []
-
-    def make(part):
-        made.append(part)
-        (part / "file").write_text(str(len(made)))
-        return {"made": len(made)}
-
-    assert stage(tmp_path, "x", [1], make).result == {"made": 1}
-    assert stage(tmp_path, "x", [1], make).result == {"made": 1}
-    assert stage(tmp_path, "x", [2], make).result == {"made": 2}
-    assert content(tmp_path).keys() == {Path("x/file"), Path("x/stage.json")}
-
-    def fail(part):
-        (part / "file").write_text("half")
-        raise OSError("no room")
-
-    with pytest.raises(OSError):
-        stage(tmp_path, "x", [3], fail)
-    assert (tmp_path / "x" / "file").read_text() == "2"
-    (tmp_path / "x" / "stage.json").write_text("{")
-    assert stage(tmp_path, "x", [2], make).result == {"made": 3}
 
 
 def test_full_disk_is_one_line_and_the_rerun_is_the_same(whole, mirror, tmp_path):
@@ -499,24 +392,27 @@ def test_killed_at_any_moment_it_goes_on_to_the_same_bytes(whole, mirror, tmp_pa
     rng = random.Random(0)
     table = mirror.table(tmp_path / "table.yaml")
     reference = content(whole["en-de"][0] / "data"), content(whole["en-de"][0] / "work")
-    seconds = 14.0  # about what a run takes: 20 moments, in runs from the start and in later ones
+    seconds = 14.0  # about what a run takes
     kills = 0
-    for run in range(5):
-        dest = tmp_path / f"dest{run}"
+    while kills < 20:
+        dest = tmp_path / f"dest{kills // 4}"  # four in each, at its start and in later runs
         args = command(*arguments("en-de", dest, table))
-        for _ in range(4):
-            process = subprocess.Popen(
-                args, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
-            )
-            time.sleep(rng.uniform(0.5, seconds))
-            kills += process.poll() is None
-            process.send_signal(signal.SIGKILL)
-            process.wait()
-        done = subprocess.run(args, capture_output=True, text=True)
+        process = subprocess.Popen(args, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(rng.uniform(0.5, seconds))
+            assert process.returncode == 0
+            shutil.rmtree(dest / "data")  # it was done before the kill: its last part once more
+            continue
+        process.kill()
+        process.wait()
+        kills += 1
+    for dest in tmp_path.glob("dest?"):
+        done = subprocess.run(
+            command(*arguments("en-de", dest, table)), capture_output=True, text=True
+        )
         assert done.returncode == 0, done.stderr
         assert (content(dest / "data"), content(dest / "work")) == reference
         files = {"data", "work", "download", wmt14.LOCK, wmt14.RECORD}
         assert {path.name for path in dest.iterdir()} == files
-    assert kills >= 10
     assert len(list(tmp_path.iterdir())) == 6
     assert not running(tmp_path)
