@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import codecs
-import hashlib
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from .errors import TextError
+
 # Control characters and the two Unicode separators hold every character that some reader takes
 # for a line end (str.splitlines, text-mode files), and NUL.
 _TO_SPACE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
-
-
-class TextError(ValueError):
-    """Text, codes or settings that cannot be used; the message is one line for the user."""
 
 
 def clean_line(text: str) -> str:
@@ -63,8 +60,3 @@ def decode_line(line: bytes, number: int, path: str | Path) -> str:
             f"{path}, line {number}: not valid UTF-8 (byte 0x{line[error.start]:02x} at "
             f"position {error.start + 1}); convert the file to UTF-8, for example with iconv"
         ) from None
-
-
-def file_sha256(path: str | Path) -> str:
-    """Return the SHA-256 of a small file, in hexadecimal."""
-    return hashlib.sha256(Path(path).read_bytes()).hexdigest()

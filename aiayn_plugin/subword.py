@@ -10,7 +10,8 @@ from typing import Protocol
 
 from subword_nmt.apply_bpe import BPE
 
-from .lines import TextError, read_lines
+from .errors import TextError
+from .lines import read_lines
 
 #: Words whose pieces a process remembers, about 0.25 GB: to find them takes long, and with fewer
 #: the rare words of a large corpus push each other out.

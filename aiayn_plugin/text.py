@@ -7,6 +7,7 @@ from the `text.json` that stands beside the prepared data.
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
 import re
 from collections.abc import Callable
@@ -14,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from .lines import TextError, file_sha256
+from .errors import TextError
 from .subword import Bpe, Subword, WordPieces
 from .tokenizer import Tokenizer
 
@@ -27,6 +28,11 @@ SUBWORDS: dict[str, tuple[Callable[[Path], Subword], str]] = {
     "bpe": (Bpe, "codes.bpe"),
     "wordpiece": (WordPieces, "wordpieces.model"),
 }
+
+
+def file_sha256(path: str | Path) -> str:
+    """Return the SHA-256 of a small file, in hexadecimal."""
+    return hashlib.sha256(Path(path).read_bytes()).hexdigest()
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from typing import NamedTuple
 from parallel import say
 from tqdm import tqdm
 
-from aiayn_plugin.lines import TextError
+from aiayn_plugin.errors import TextError
 
 CHUNK = 1 << 20
 TIMEOUT = 60.0  # seconds without a byte

@@ -19,7 +19,8 @@ from typing import NamedTuple
 
 from tqdm import tqdm
 
-from aiayn_plugin.lines import TextError, without_ends
+from aiayn_plugin.errors import TextError
+from aiayn_plugin.lines import without_ends
 
 BATCH_LINES = 2000
 BATCHES_AHEAD = 4  # for each worker, so that the text in memory stays bounded

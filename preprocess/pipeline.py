@@ -25,9 +25,10 @@ from parallel import Batch, Langs, Pairs, Workers, say, track, transform_files
 from stages import Stage, stage
 from subword_nmt.learn_bpe import learn_bpe
 
-from aiayn_plugin.lines import TextError, clean_line, decode_line, file_sha256, read_lines
+from aiayn_plugin.errors import TextError
+from aiayn_plugin.lines import clean_line, decode_line, read_lines
 from aiayn_plugin.subword import Subword
-from aiayn_plugin.text import SETTINGS_FILE, SUBWORDS, TextSettings
+from aiayn_plugin.text import SETTINGS_FILE, SUBWORDS, TextSettings, file_sha256
 from aiayn_plugin.tokenizer import Tokenizer
 
 LIBRARIES = (

@@ -29,7 +29,7 @@ from parallel import Workers, run_command, say, start_workers  # noqa: E402
 from pipeline import Cleaning, Text, build, examine, versions  # noqa: E402
 from stages import locked  # noqa: E402
 
-from aiayn_plugin.lines import TextError  # noqa: E402
+from aiayn_plugin.errors import TextError  # noqa: E402
 from aiayn_plugin.text import SETTINGS_FILE, TextSettings  # noqa: E402
 
 LOCK = "prepare.lock"  # marks an unfinished directory as ours, locked as long as it is in use

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from parallel import say
 
-from aiayn_plugin.lines import TextError
+from aiayn_plugin.errors import TextError
 
 RECORD = "stage.json"
 #: How long a child of a killed run may take to end before it counts as another run.

@@ -32,7 +32,7 @@ from parallel import Workers, run_command, say, start_workers  # noqa: E402
 from pipeline import Cleaning, Text, build, examine, versions  # noqa: E402
 from stages import Stage, done, locked, stage  # noqa: E402
 
-from aiayn_plugin.lines import TextError  # noqa: E402
+from aiayn_plugin.errors import TextError  # noqa: E402
 from aiayn_plugin.text import SETTINGS_FILE, SUBWORDS, TextSettings  # noqa: E402
 
 TABLE = Path(__file__).with_name("wmt14.yaml")

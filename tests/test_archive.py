@@ -9,7 +9,7 @@ import pytest
 from archive import extract, segments
 from mirror import content
 
-from aiayn_plugin.lines import TextError
+from aiayn_plugin.errors import TextError
 
 
 def tar(path, *members):

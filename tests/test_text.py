@@ -9,9 +9,10 @@ import pytest
 from fairseq.tokenizer import tokenize_line
 from sacremoses import MosesPunctNormalizer, MosesTokenizer
 
-from aiayn_plugin.lines import TextError, clean_line, file_sha256, read_lines
+from aiayn_plugin.errors import TextError
+from aiayn_plugin.lines import clean_line, read_lines
 from aiayn_plugin.subword import Bpe, WordPieces
-from aiayn_plugin.text import TextPipeline, TextSettings
+from aiayn_plugin.text import TextPipeline, TextSettings, file_sha256
 from aiayn_plugin.tokenizer import PROTECTED, Tokenizer
 
 CODES = "#version: 0.2\nh e\nhe l</w>\nl o</w>\n"

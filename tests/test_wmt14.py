@@ -17,7 +17,8 @@ import yaml
 from fairseq.data import Dictionary, data_utils
 from mirror import ODD, content, pack, serve
 
-from aiayn_plugin.lines import TextError, clean_line
+from aiayn_plugin.errors import TextError
+from aiayn_plugin.lines import clean_line
 from aiayn_plugin.text import TextPipeline
 
 ROOT = Path(__file__).resolve().parents[1]
