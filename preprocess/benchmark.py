@@ -11,6 +11,7 @@ workers, which a part of the text tells. Both apply the merges that the pipeline
 from __future__ import annotations
 
 import argparse
+import contextlib
 import functools
 import html
 import json
@@ -20,6 +21,7 @@ import re
 import shutil
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -30,6 +32,9 @@ LANGS = ("en", "de")
 TYPES = 400_000  # words of each language; the rarest need not come up
 SAMPLE = 20_000  # pairs on which the commands' numbers of workers are tried
 VOCABULARY = 37_000
+#: What is timed, and which stage of the pipeline does it; the last holds all others.
+STAGES = {"tokenise": "tokenised.train", "learn": "subwords", "split": "split.train",
+          "fairseq-preprocess": "data"}  # fmt: skip
 ENDS = ["."] * 80 + ["?", "!", ":", '."', " –"] * 4
 
 
@@ -99,7 +104,7 @@ def timed(command: list[str] | str) -> float:
     return time.monotonic() - began
 
 
-def plugin(corpus: Path, dest: Path, workers: int) -> tuple[dict[str, float], float]:
+def plugin(corpus: Path, dest: Path, workers: int) -> dict[str, tuple[float, float]]:
     """Run wmt14.py; return the seconds of each stage and the GB of its largest process."""
     splits = {split: [{"name": split, **{lang: str(corpus / f"{split}.{lang}") for lang in LANGS}}]
               for split in ("train", "valid", "test")}  # fmt: skip
@@ -108,15 +113,32 @@ def plugin(corpus: Path, dest: Path, workers: int) -> tuple[dict[str, float], fl
     table.write_text(yaml.safe_dump({"archives": {}, "pairs": {"-".join(LANGS): pair}}))
     command = [sys.executable, str(Path(__file__).with_name("wmt14.py")), "-".join(LANGS)]
     command += ["--dest", str(dest), "--table", str(table), "--workers", str(workers)]
-    reader = "import resource, subprocess, sys; subprocess.run(sys.argv[1:], check=True); " \
-             "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss, file=sys.stderr)"
-    done = subprocess.run(
-        [sys.executable, "-c", reader, *command], check=True, stderr=subprocess.PIPE, text=True
-    )
-    print(done.stderr, flush=True)
-    seconds = {name: float(value.replace(",", "")) for name, value in
-               re.findall(r"^(\S+): made in ([\d.,]+) s$", done.stderr, re.MULTILINE)}  # fmt: skip
-    return seconds, int(done.stderr.split()[-1]) * 1024 / 1e9
+    stages: dict[str, tuple[float, float]] = {}
+    peak = [0.0]
+    with subprocess.Popen(
+        command, stderr=subprocess.PIPE, text=True, start_new_session=True
+    ) as process:
+        threading.Thread(target=watch, args=(process, peak), daemon=True).start()
+        for line in process.stderr or ():
+            print(line, end="", flush=True)
+            if made := re.fullmatch(r"(\S+): made in ([\d.,]+) s\n", line):
+                stages[made[1]] = float(made[2].replace(",", "")), peak[0]
+                peak[0] = 0.0
+    if process.returncode:
+        sys.exit(f"wmt14.py ended with status {process.returncode}")
+    return stages
+
+
+def watch(process: subprocess.Popen, peak: list[float]) -> None:
+    """Keep in peak[0] the GB of the largest process of a session, looking four times a second."""
+    while process.poll() is None:
+        for stat in Path("/proc").glob("[0-9]*/stat"):
+            with contextlib.suppress(OSError):  # it ended meanwhile
+                fields = stat.read_text().rpartition(")")[2].split()
+                if int(fields[3]) == process.pid:
+                    pages = int(fields[21])
+                    peak[0] = max(peak[0], pages * os.sysconf("SC_PAGESIZE") / 1e9)
+        time.sleep(0.25)
 
 
 def commands(corpus: Path, codes: Path, out: Path, workers: int) -> dict[str, tuple[float, int]]:
@@ -176,23 +198,26 @@ def main() -> None:
     for pairs in sorted(args.pairs):
         corpus, dest = args.work / f"{pairs}.raw", args.work / f"{pairs}"
         write_corpus(corpus, pairs)
-        seconds, memory = plugin(corpus, dest, args.workers)
+        stages = plugin(corpus, dest, args.workers)
         bytes_on_disk = sum(path.stat().st_size for path in dest.rglob("*") if path.is_file())
-        found["runs"][pairs] = {"seconds": seconds, "gigabytes": memory, "disk": bytes_on_disk,
+        found["runs"][pairs] = {"seconds": {name: value for name, (value, _) in stages.items()},
+                                "gigabytes": {name: value for name, (_, value) in stages.items()},
+                                "disk": bytes_on_disk,
                                 "raw": sum((corpus / f"train.{x}").stat().st_size for x in LANGS)}
     steps = commands(corpus, dest / "data" / "codes.bpe", args.work / "commands", args.workers)
     found["commands"] = steps
     found["same_tokens"] = agreement(dest, args.work / "commands")
-    report(found, pairs, seconds)
+    report(found, pairs)
     if args.output:
         args.output.write_text(json.dumps(found, indent=2) + "\n")
     shutil.rmtree(args.work)
 
 
-def report(found: dict, pairs: int, seconds: dict[str, float]) -> None:
+def report(found: dict, pairs: int) -> None:
     """Print the figures as a table."""
-    ours = {"tokenise": seconds["tokenised.train"], "split": seconds["split.train"],
-            "learn": seconds["subwords"]}  # fmt: skip
+    seconds = found["runs"][pairs]["seconds"]
+    ours = {name: seconds[stage] for name, stage in STAGES.items()}
+    rest = ours.pop("fairseq-preprocess") - sum(ours.values())
     (tokenise, jobs), (split, more_jobs) = (found["commands"][x] for x in ("tokenise", "split"))
     rows = [(f"normalise, tokenise (-j {jobs})", ours["tokenise"], tokenise),
             (f"apply BPE (-j {more_jobs})", ours["split"], split),
@@ -202,9 +227,10 @@ def report(found: dict, pairs: int, seconds: dict[str, float]) -> None:
     for name, own, other in rows:
         print(f"{name:28} {pairs / own:9,.0f} {pairs / other:9,.0f} {other / own:6.2f}")
     print(f"learning {VOCABULARY:,} pieces, by subword-nmt on both sides: {ours['learn']:,.0f} s")
-    print(f"fairseq-preprocess and the rest: {seconds['data'] - sum(ours.values()):,.0f} s")
+    print(f"fairseq-preprocess and the rest: {rest:,.0f} s")
     for number, run in found["runs"].items():
-        print(f"{number:,} pairs: largest process {run['gigabytes']:.2f} GB, "
+        memory = ", ".join(f"{x} {run['gigabytes'][stage]:.2f}" for x, stage in STAGES.items())
+        print(f"{number:,} pairs: GB of the largest process: {memory}; "
               f"{run['disk'] / 1e9:.2f} GB on disk for {run['raw'] / 1e9:.2f} GB of text")
     print(f"the same tokens as the commands: {found['same_tokens']:.2%} of the lines")
 
