@@ -5,6 +5,7 @@ import math
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from .errors import SettingError
 from .neighbourhood import Reach, causal_reach, centred_reach, restricted_attention, visible
@@ -53,7 +54,8 @@ class MultiHeadAttention(nn.Module):
 
     `dropout` acts on the attention weights (0 in the paper's translation models). `neighbourhood`
     is r of Table 1's restricted self-attention: each position sees r positions around it, or, where
-    it is `causal`, the last r up to itself.
+    it is `causal`, the last r up to itself. With `recompute`, training keeps nothing for the
+    backward pass but the inputs, and computes the rest there again.
     """
 
     def __init__(
@@ -66,6 +68,7 @@ class MultiHeadAttention(nn.Module):
         bias: bool = False,
         causal: bool = False,
         neighbourhood: int | None = None,
+        recompute: bool = False,
     ) -> None:
         super().__init__()
         if neighbourhood is not None and neighbourhood < 1:
@@ -73,7 +76,7 @@ class MultiHeadAttention(nn.Module):
                 f"neighbourhood {neighbourhood} must be at least 1: a position sees itself"
             )
         self.h, self.d_k, self.d_v, self.dropout = h, d_k, d_v, dropout
-        self.causal, self.neighbourhood = causal, neighbourhood
+        self.causal, self.neighbourhood, self.recompute = causal, neighbourhood, recompute
         # W^Q, W^K and W^V as the one matrix that they would make side by side: post-norm layers
         # learn faster from the smaller weights.
         self.W_Q = Projection(d_model, h * d_k, stacked=3, bias=bias)
@@ -97,6 +100,21 @@ class MultiHeadAttention(nn.Module):
         Returns (batch, n, d_model) and, if asked for, the weights (batch, h, n, m), for which
         restricted attention too takes time and memory of n².
         """
+        if self.recompute and torch.is_grad_enabled() and cache is None:
+            return checkpoint(
+                self._attend, x, memory, padding, None, need_weights,
+                use_reentrant=False, preserve_rng_state=self.dropout > 0,
+            )  # fmt: skip
+        return self._attend(x, memory, padding, cache, need_weights)
+
+    def _attend(
+        self,
+        x: Tensor,
+        memory: Tensor | None,
+        padding: Tensor | None,
+        cache: Cache | None,
+        need_weights: bool,
+    ) -> tuple[Tensor, Tensor | None]:
         q = self._heads(self.W_Q(x))
         k, v = self._keys_values(x, memory, cache)
         n, dropout = q.size(2), self.dropout if self.training else 0.0

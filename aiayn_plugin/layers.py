@@ -1,5 +1,6 @@
 """§3.1 and §3.3: the position-wise feed-forward network and the layers of the two stacks."""
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -23,7 +24,8 @@ class FeedForward(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """(batch, n, d_model) to (batch, n, d_model)."""
-        return self.W_2(F.relu(self.W_1(x), inplace=True))
+        # in place only where no gradient follows: there it would copy one of the inner width
+        return self.W_2(F.relu(self.W_1(x), inplace=not torch.is_grad_enabled()))
 
 
 class AddNorm(nn.Module):

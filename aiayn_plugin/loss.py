@@ -63,8 +63,10 @@ class _ProjectedLoss(torch.autograd.Function):
     @staticmethod
     def backward(ctx, grad_loss: Tensor, _):
         grad_x, grad_weight = ctx.saved_tensors
-        grad_weight = (grad_weight * grad_loss).to(grad_x.dtype)
-        return grad_x * grad_loss, grad_weight, None, None, None
+        # On a GPU a look at the number would wait for it; elsewhere it saves a copy as large as W.
+        if grad_loss.device.type != "cpu" or grad_loss != 1:
+            grad_x, grad_weight = grad_x * grad_loss, grad_weight * grad_loss
+        return grad_x, grad_weight.to(grad_x.dtype), None, None, None
 
 
 def projected_loss(

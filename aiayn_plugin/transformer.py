@@ -68,6 +68,11 @@ class TransformerConfig(FairseqDataclass):
     feed_forward_gain: float = _paper(
         "feed_forward_gain", "factor on the Glorot initialisation of the feed-forward network"
     )
+    checkpoint_activations: bool = field(
+        default=False,
+        metadata={"help": "keep only attention's inputs for the backward pass, and compute the "
+                  "rest again there: less memory, slower"},
+    )
     # Without a help, fairseq takes these from the task: learned positions are as many.
     max_source_positions: int = II("task.max_source_positions")
     max_target_positions: int = II("task.max_target_positions")
@@ -232,6 +237,7 @@ def _attention(cfg: TransformerConfig) -> dict:
         dropout=cfg.attention_dropout,
         bias=cfg.attention_bias,
         neighbourhood=cfg.neighbourhood,
+        recompute=cfg.checkpoint_activations,
     )
 
 

@@ -26,6 +26,14 @@ def test_gradient_is_the_mask():
     torch.testing.assert_close(x.grad * x.detach(), y.detach())
 
 
+def test_keeps_one_byte_an_element_for_the_backward_pass():
+    kept = []
+    x = torch.randn(1000, requires_grad=True)
+    with torch.autograd.graph.saved_tensors_hooks(kept.append, lambda saved: saved):
+        dropout(x, 0.4)
+    assert sum(saved.nbytes for saved in kept if saved is not None) <= 1000 + 8
+
+
 def test_boundaries():
     x = torch.randn(5, 3)
     assert torch.equal(dropout(x, 0.0), x)

@@ -52,6 +52,16 @@ def test_gradients_in_pieces(monkeypatch, piece):
     )
 
 
+def test_gradients_grow_with_the_loss():
+    slopes = []
+    for factor in (1.0, 3.0):
+        x, weight, target = example()
+        (factor * projected_loss(x, weight, target, 0.1, PAD)[0]).backward()
+        slopes.append((x.grad, weight.grad))
+    for once, thrice in zip(*slopes, strict=True):
+        torch.testing.assert_close(3 * once, thrice, rtol=1e-12, atol=0)
+
+
 def test_float16_keeps_gradients_that_are_scaled_up():
     """fairseq scales the loss up: a gradient below float16's smallest number must survive."""
     x, weight, target = example()

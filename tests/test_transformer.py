@@ -8,6 +8,7 @@ from models import PAD, build, dictionary, pad_left, pad_right, sentences
 from omegaconf import OmegaConf
 
 from aiayn_plugin.architectures import ARCHITECTURES, parameters, settings
+from aiayn_plugin.cli.measure import peak_memory
 from aiayn_plugin.errors import SettingError
 from aiayn_plugin.layers import AddNorm, DecoderLayer, EncoderLayer, FeedForward
 from aiayn_plugin.task import AiaynTranslation, AiaynTranslationConfig
@@ -96,6 +97,24 @@ def test_one_position_at_a_time_equals_all_at_once(options):
         attention.append(step_extra["attn"][0])
     torch.testing.assert_close(torch.cat(steps, dim=1), expected, rtol=0, atol=1e-12)
     torch.testing.assert_close(torch.cat(attention, dim=1), extra["attn"][0], rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("options", [*VARIANTS, {"attention_dropout": 0.5}])
+def test_attention_computed_again_changes_only_the_memory(options):
+    source, target = sentences(40, 40, batch=8)
+    slopes, memory = [], []
+    for again in (False, True):
+        model = build(checkpoint_activations=again, **options)
+
+        def once(model=model):
+            torch.manual_seed(5)  # of the dropout
+            model(pad_left(source, 3), None, target)[0].pow(2).sum().backward()
+
+        memory.append(peak_memory(once, source.device))
+        slopes.append([parameter.grad for parameter in model.parameters()])
+    for kept, again in zip(*slopes, strict=True):
+        assert torch.equal(kept, again)
+    assert memory[1] < 0.9 * memory[0]
 
 
 def test_reordering_moves_sentences_with_their_state():

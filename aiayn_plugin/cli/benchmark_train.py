@@ -60,6 +60,8 @@ def add_parser(kinds: Any) -> None:
     parser.add_argument("--memory-tokens", type=int, default=2500, metavar="N",
                         help="tokens of the batch whose forward and backward pass is measured for "
                         "memory (default: 2500 source and 2500 target tokens)")
+    parser.add_argument("--checkpoint-activations", action="store_true",
+                        help="in the plugin: less memory, slower")
     parser.add_argument("--runs", type=int, default=5, help="medians of so many (default: 5)")
     parser.add_argument("--updates", type=int, default=2, help="of each run (default: 2)")
     parser.add_argument("--cpu", action="store_true")
@@ -132,6 +134,8 @@ class Side:
             str(data), "--arch", arch, "--max-tokens", str(max_tokens), "--num-workers", "0",
             "--required-batch-size-multiple", "1", "--disable-validation", "--no-save",
             *(FAIRSEQ if way == "fairseq" else ["--tokens-per-update", "0"]),
+            *(["--checkpoint-activations"]
+              if way == "plugin" and args.checkpoint_activations else []),
             *(["--cpu"] if args.cpu else []),
             *([f"--{precision}"] if precision != "float32" else []),
         ]  # fmt: skip
