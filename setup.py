@@ -20,7 +20,7 @@ setup(
         # is fairseq's last main, mended for these, under the same import name and commands.
         'fairseq==0.12.2; python_version < "3.11"',
         'fairseq-fixed==0.12.3.1; python_version >= "3.11"',
-        "torch>=2.1",
+        "torch>=2.4",
         "sacremoses>=0.2",
         "subword-nmt",
         "sacrebleu>=2.0",

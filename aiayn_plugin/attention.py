@@ -9,6 +9,7 @@ from torch.utils.checkpoint import checkpoint
 
 from .errors import SettingError
 from .neighbourhood import Reach, causal_reach, centred_reach, restricted_attention, visible
+from .precision import for_products
 
 #: Keys and values of the positions already seen, each (batch, h, length, d_k or d_v).
 Cache = dict[str, Tensor]
@@ -115,6 +116,7 @@ class MultiHeadAttention(nn.Module):
         cache: Cache | None,
         need_weights: bool,
     ) -> tuple[Tensor, Tensor | None]:
+        x = for_products(x)
         q = self._heads(self.W_Q(x))
         k, v = self._keys_values(x, memory, cache)
         n, dropout = q.size(2), self.dropout if self.training else 0.0

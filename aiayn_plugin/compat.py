@@ -39,7 +39,7 @@ HELP = f"""architectures of aiayn_plugin (parameters with a vocabulary of 37,000
 
 their options: --N --d-model --d-ff --h --d-k --d-v --dropout --attention-dropout --attention-bias
 --positions sinusoids|learned|fairseq --neighbourhood R --tie-embeddings all|target|none
---feed-forward-gain"""
+--feed-forward-gain --checkpoint-activations"""
 
 
 def mend() -> None:
@@ -70,18 +70,17 @@ def load_only_weights() -> None:
     version = tuple(map(int, torch.__version__.split(".")[:2]))
     if version < (2, 6):  # has another default
         os.environ.setdefault("TORCH_FORCE_WEIGHTS_ONLY_LOAD", "1")
-    if hasattr(torch.serialization, "add_safe_globals"):  # torch ≥ 2.4
-        numbers = [type(np.dtype(kind)) for kind in (np.int64, np.float64, np.float32)]
-        core = getattr(np, "_core", None) or np.core
-        rebuild = [core.multiarray._reconstruct, core.multiarray.scalar]
-        torch.serialization.add_safe_globals(
-            [argparse.Namespace, np.ndarray, np.dtype, *rebuild, *numbers, *_BROADCAST]
-        )
-        if version >= (2, 7):  # which takes names: as numpy below 2 and as numpy from 2 on
-            torch.serialization.add_safe_globals([
-                (function, f"numpy.{package}.multiarray.{function.__name__}")
-                for function in rebuild for package in ("core", "_core")
-            ])
+    numbers = [type(np.dtype(kind)) for kind in (np.int64, np.float64, np.float32)]
+    core = getattr(np, "_core", None) or np.core
+    rebuild = [core.multiarray._reconstruct, core.multiarray.scalar]
+    torch.serialization.add_safe_globals(
+        [argparse.Namespace, np.ndarray, np.dtype, *rebuild, *numbers, *_BROADCAST]
+    )
+    if version >= (2, 7):  # which takes names: as numpy below 2 and as numpy from 2 on
+        torch.serialization.add_safe_globals([
+            (function, f"numpy.{package}.multiarray.{function.__name__}")
+            for function in rebuild for package in ("core", "_core")
+        ])
 
 
 def with_paper_defaults(parse: Callable) -> Callable:

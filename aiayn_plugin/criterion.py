@@ -32,9 +32,10 @@ class AiaynLabelSmoothedCrossEntropy(LabelSmoothedCrossEntropyCriterion):
         if whole or not hasattr(model, "projection"):
             return super().forward(model, sample, reduce)
         features, _ = model(**sample["net_input"], features_only=True)
-        loss, nll = projected_loss(
-            features, model.projection, sample["target"], self.eps, self.padding_idx
-        )
+        with model.products():
+            loss, nll = projected_loss(
+                features, model.projection, sample["target"], self.eps, self.padding_idx
+            )
         sample_size = sample["target"].size(0) if self.sentence_avg else sample["ntokens"]
         log = {
             "loss": loss.data,

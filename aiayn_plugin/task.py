@@ -73,10 +73,19 @@ class AiaynTranslation(TranslationTask):
                 self.run = self.cfg._get_root()
                 if cfg._name in ARCHITECTURES:
                     logger.info("the paper's settings and this run's:\n%s", recipe.block(self.run))
+                    self._take_bfloat16(model)
                 self._check_disk(sum(p.numel() for p in model.parameters()))
         except SettingError as error:
             fail(str(error))
         return model
+
+    def _take_bfloat16(self, model) -> None:
+        """--bf16 as torch's autocast: fairseq would make all of the model bfloat16, its residual
+        sums and what checkpoints hold too."""
+        common = self.run.common
+        if common.bf16 and not common.memory_efficient_bf16:
+            common.bf16, model.product_dtype = False, torch.bfloat16
+            logger.info("matrix products in bfloat16, weights and optimizer in float32")
 
     def _check_disk(self, parameters: int) -> None:
         directory = self.run.checkpoint.save_dir

@@ -1,5 +1,6 @@
 """§3 Model architecture: the two stacks and the model, at fairseq's boundary."""
 
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, Optional
 
@@ -24,6 +25,7 @@ from .embedding import ScaledEmbedding
 from .errors import SettingError, fail
 from .layers import DecoderLayer, EncoderLayer
 from .positions import Positions, build_positions, positions_of
+from .precision import for_products
 from .recipe import SEARCH
 
 POSITIONS = ("sinusoids", "learned", "fairseq")
@@ -184,7 +186,8 @@ class Decoder(Stack, FairseqIncrementalDecoder):
         "attn" in the dictionary holds the last layer's encoder-decoder attention (batch, n, m),
         the mean over the heads, where the model is not training.
         """
-        memory, masks = encoder_out["encoder_out"][0], encoder_out["encoder_padding_mask"]
+        memory = for_products(encoder_out["encoder_out"][0])
+        masks = encoder_out["encoder_padding_mask"]
         decoding = incremental_state is not None
         padding = None
         if self.left_pad and not decoding:
@@ -275,6 +278,9 @@ def _compare(there: dict[str, Tensor], here: dict[str, Tensor]) -> None:
 class Transformer(FairseqEncoderDecoderModel):
     """The Transformer of the paper, with one matrix for both embeddings and the projection."""
 
+    #: Of the matrix products, where it is another than the weights': --bf16 in training.
+    product_dtype: torch.dtype | None = None
+
     @classmethod
     def add_args(cls, parser) -> None:
         """The options of TransformerConfig, and fairseq's names for them."""
@@ -331,8 +337,15 @@ class Transformer(FairseqEncoderDecoderModel):
         **unused,
     ) -> tuple[Tensor, dict]:
         """As Decoder.forward, for a batch of source and shifted target tokens."""
-        memory = self.encoder(src_tokens, src_lengths)
-        return self.decoder(prev_output_tokens, memory, features_only=features_only)
+        with self.products():
+            memory = self.encoder(src_tokens, src_lengths)
+            return self.decoder(prev_output_tokens, memory, features_only=features_only)
+
+    def products(self) -> AbstractContextManager:
+        """What the products of a forward pass run under: torch's autocast to product_dtype."""
+        if self.product_dtype is None:
+            return nullcontext()
+        return torch.autocast(self.projection.device.type, self.product_dtype)
 
 
 for _name in ARCHITECTURES:

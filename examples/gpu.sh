@@ -55,6 +55,9 @@ for size in "${sizes[@]}"; do
   part "train_$size" train --size "$size" "${half[@]}"
 done
 
+part "train_${sizes[-1]}_checkpointed" train --size "${sizes[-1]}" --checkpoint-activations \
+  "${half[@]}"
+
 [ -d "$DATA" ] || {
   echo "gpu.sh: error: no data in $DATA: give a prepared directory to translate" >&2
   exit 1

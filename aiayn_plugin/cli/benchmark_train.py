@@ -188,7 +188,10 @@ def serve(argv: list[str]) -> None:
     cfg = convert_namespace_to_omegaconf(
         options.parse_args_and_arch(options.get_training_parser(), argv)
     )
-    utils.set_torch_seed(cfg.common.seed)
+    common = cfg.common
+    half = torch.float16 if common.fp16 or common.amp else torch.float32
+    products = torch.bfloat16 if common.bf16 else half  # before the task has taken it over
+    utils.set_torch_seed(common.seed)
     task = tasks.setup_task(cfg.task)
     model, criterion = task.build_model(cfg.model), task.build_criterion(cfg.criterion)
     task.load_dataset("train")
@@ -200,7 +203,7 @@ def serve(argv: list[str]) -> None:
     for line in sys.stdin:
         what, count = json.loads(line)
         if what == "product":
-            answer: dict[str, Any] = {"flops": _matrix_rate(device, cfg)}
+            answer: dict[str, Any] = {"flops": _matrix_rate(device, products)}
         else:
             if len(samples) < count + 1:
                 samples = list(islice(epoch.next_epoch_itr(shuffle=True), count + 1))
@@ -241,10 +244,8 @@ def _sizes(samples: list[dict], arch: str, vocabulary: int) -> dict[str, float]:
             "padding": 1 - real / padded}
 
 
-def _matrix_rate(device: torch.device, cfg: Any) -> float:
+def _matrix_rate(device: torch.device, kind: torch.dtype) -> float:
     """Operations per second of a large product of matrices in the precision of the training."""
-    kind = torch.bfloat16 if cfg.common.bf16 else (
-        torch.float16 if cfg.common.fp16 or cfg.common.amp else torch.float32)
     n = 8192 if device.type == "cuda" else 2048
     a, b = (torch.randn(n, n, device=device, dtype=kind) for _ in range(2))
     torch.mm(a, b)

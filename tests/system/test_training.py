@@ -108,6 +108,24 @@ def test_the_fused_loss_is_the_one_of_fairseqs_criterion(corpus, tmp_path, preci
     torch.testing.assert_close(slopes[0], slopes[1], **loose)
 
 
+def test_bfloat16_trains_as_float32_does(corpus, tmp_path, quiet):
+    """From the same weights, on the same batches; and nothing that lasts is rounded."""
+    losses = []
+    for flags in ([], ["--bf16"]):
+        made, epoch = trainer(corpus, tmp_path, "--dropout", "0", "--warmup-updates", "50", *flags)
+        batches = 20 * list(epoch.next_epoch_itr(shuffle=True))
+        losses.append([made.train_step([batch])["loss"] for batch in batches[:20]])
+    assert losses[1] == pytest.approx(losses[0], abs=0.01) and losses[1] != losses[0]
+    assert losses[1][-1] < losses[1][0] - 0.5
+    kept = [*made.get_model().parameters(), *(
+        tensor for moments in made.optimizer.optimizer.state.values() for tensor in moments.values()
+    )]  # fmt: skip
+    assert {tensor.dtype for tensor in kept} == {torch.float32}
+    sample, _ = made._prepare_sample(batches[0])
+    features, _ = made.get_model()(**sample["net_input"], features_only=True)
+    assert features.dtype == torch.float32  # the residual sums
+
+
 def weights(path):
     return torch.load(path, weights_only=True)["model"]
 
