@@ -172,7 +172,8 @@ def commands(corpus: Path, codes: Path, out: Path, workers: int) -> dict[str, tu
 
 def agreement(dest: Path, out: Path) -> float:
     """The part of the lines on which both sides have the same tokens, XML escapes aside, which the
-    command always makes."""
+    command always makes. It also takes the newline for a character, and so turns a German line's
+    last ." around."""
     same = total = 0
     for lang in LANGS:
         with open(dest / "work" / "tokenised.train" / f"text.{lang}") as ours:
