@@ -42,11 +42,13 @@ part() {
 sizes=(base big)
 half=(--precisions bf16 --stock-precisions fp16 amp memory-efficient-fp16 --updates 5
   --max-tokens 12500 25000 --memory-tokens 25000)
+less=(--stock-precisions fp16 --max-tokens 25000)
 model=(--arch aiayn_big --max-update 400 --warmup-updates 200 --bf16)
 search=(--precision bf16 --stock-precision fp16 --batch-sizes 256)
 if [ -n "$trial" ]; then
   sizes=(base)
   half=(--updates 1 --runs 1 --max-tokens 200 --memory-tokens 200 --cpu)
+  less=()
   model=(--arch aiayn_tiny --dropout 0 --max-update 300 --warmup-updates 100 --cpu)
   search=(--batch-sizes 64 --runs 1 --cpu)
 fi
@@ -56,7 +58,7 @@ for size in "${sizes[@]}"; do
 done
 
 part "train_${sizes[-1]}_checkpointed" train --size "${sizes[-1]}" --checkpoint-activations \
-  "${half[@]}"
+  "${half[@]}" "${less[@]}"
 
 [ -d "$DATA" ] || {
   echo "gpu.sh: error: no data in $DATA: give a prepared directory to translate" >&2
