@@ -10,6 +10,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 RUN=${RUN:-runs/gpu}
 export PATH=$PWD/.venv/bin:$PATH PYTHONPATH=$PWD${PYTHONPATH:+:$PYTHONPATH} PYTHONUNBUFFERED=1
 export PYTHONWARNINGS=${PYTHONWARNINGS:-ignore}
+export OMP_WAIT_POLICY=${OMP_WAIT_POLICY:-PASSIVE} # as the recipes: threads that wait asleep
 mkdir -p "$RUN"
 
 trial=
