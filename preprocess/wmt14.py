@@ -14,19 +14,16 @@ from __future__ import annotations
 import argparse
 import functools
 import os
-import re
 import shutil
 import sys
-from collections.abc import Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any, NamedTuple
-
-import yaml
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from archive import Broken, extract  # noqa: E402
+from corpora import Corpus, Pair, load_pair  # noqa: E402
 from download import Download, Unavailable, checksum, fetch, reject  # noqa: E402
 from parallel import Workers, run_command, say, start_workers  # noqa: E402
 from pipeline import Cleaning, Text, build, examine, versions  # noqa: E402
@@ -40,91 +37,6 @@ RECORD = "checksums.json"  # of what was fetched
 LOCK = "wmt14.lock"  # marks a directory as ours, locked as long as it is in use
 #: Of training pairs, after subwords; the ratio is what WMT 2014's users have in common.
 CLEANING = Cleaning(min_tokens=1, max_tokens=250, max_ratio=1.5, subwords=True)
-
-
-class Corpus(NamedTuple):
-    """A parallel text: members of an archive, or without one files on disk, source first. Where it
-    is strict, for a score, a line that is not UTF-8 is an error, not one to drop."""
-
-    name: str
-    archive: Download | None
-    files: tuple[str, str]
-    strict: bool
-
-
-class Pair(NamedTuple):
-    """The corpora of a language pair, by split, and its subwords where none are asked for."""
-
-    langs: tuple[str, str]
-    splits: dict[str, list[Corpus]]
-    subword: str
-    vocabulary: int
-
-
-# ---- The table and the command line
-
-
-def load_pair(table: Path, name: str) -> Pair:
-    """Return one language pair of a table.
-
-    Raises:
-        TextError: the table is not understood, or has no such pair.
-        OSError: the table cannot be read.
-    """
-    try:
-        content = yaml.safe_load(table.read_bytes())
-        pairs, archives = content["pairs"], content["archives"]
-    except (yaml.YAMLError, TypeError, KeyError) as error:
-        problem = " ".join(str(error).split())
-        raise TextError(f"{table}: not a table of corpora: {problem}") from None
-    if name not in (pairs or ()):
-        raise TextError(f"{table} has no pair {name!r}, only {', '.join(pairs or ('none',))}")
-    source, _, target = name.partition("-")
-    try:
-        downloads = {
-            file: Download(_plain(file), tuple(known["addresses"]), known.get("size"),
-                           known.get("sha256"), known.get("md5"))
-            for file, known in archives.items()
-        }  # fmt: skip
-        splits = {
-            split: [
-                Corpus(_plain(corpus["name"]),
-                       downloads[corpus["archive"]] if "archive" in corpus else None,
-                       (str(corpus[source]), str(corpus[target])), split != "train")
-                for corpus in pairs[name][split]
-            ]
-            for split in ("train", "valid", "test")
-        }  # fmt: skip
-        pair = Pair((source, target), splits, pairs[name]["subword"], pairs[name]["vocabulary"])
-    except KeyError as error:
-        raise TextError(f"{table}: {name} or its archives lack {error}") from None
-    except (TypeError, AttributeError) as error:
-        raise TextError(f"{table}: {name} or its archives: {error}") from None
-    for problem in flaws(pair):
-        raise TextError(f"{table}: {name}: {problem}")
-    return pair
-
-
-def flaws(pair: Pair) -> Iterator[str]:
-    """Yield what cannot be in a pair."""
-    names = [corpus.name for corpus in corpora(pair)]
-    if twice := {name for name in names if names.count(name) > 1}:
-        yield f"two corpora are called {', '.join(sorted(twice))}"
-    if pair.subword not in SUBWORDS:
-        yield f"subword is {pair.subword!r}, not one of {', '.join(SUBWORDS)}"
-    if not isinstance(pair.vocabulary, int) or pair.vocabulary < 1:
-        yield f"vocabulary is {pair.vocabulary!r}, not a number of pieces"
-    for archive in filter(None, (corpus.archive for corpus in corpora(pair))):
-        if not all(re.match(r"(https?|ftp|file)://", address) for address in archive.addresses):
-            yield f"addresses of {archive.name} is not a list of addresses"
-        if not isinstance(archive.size, int | None):
-            yield f"size of {archive.name} is {archive.size!r}, not a number of bytes"
-
-
-def _plain(name: str) -> str:
-    if Path(name).name != name or name.startswith("."):
-        raise TextError(f"{name!r} is no plain name of a file")
-    return name
 
 
 def parse_args(argv: list[str] | None) -> argparse.Namespace:
@@ -264,7 +176,7 @@ def read(pair: Pair, dest: Path, beside: Path, workers: Workers) -> dict[str, li
     """
     wanted = {
         corpus.archive: None
-        for corpus in corpora(pair)
+        for corpus in pair.corpora
         if corpus.archive and not unpacked(corpus, dest, pair.langs)
     }
     ensure_room(list(wanted), dest / "download")
@@ -285,11 +197,6 @@ def read(pair: Pair, dest: Path, beside: Path, workers: Workers) -> dict[str, li
         ]
         for split, split_corpora in pair.splits.items()
     }
-
-
-def corpora(pair: Pair) -> Iterator[Corpus]:
-    for split_corpora in pair.splits.values():
-        yield from split_corpora
 
 
 def ensure_room(archives: list[Download], folder: Path) -> None:

@@ -13,7 +13,6 @@ from pathlib import Path
 import download
 import pytest
 import wmt14
-import yaml
 from fairseq.data import Dictionary, data_utils
 from mirror import ODD, content, pack, serve
 
@@ -326,41 +325,6 @@ def test_directory_of_someone_else_is_left_alone(mirror, tmp_path, capsys):
     assert "not made by wmt14.py" in error(capsys, *args)
     assert content(tmp_path) == {Path("precious"): b"x"}
 
-
-
-
-
-def table_of(change):
-    """The text of a table with one corpus and one archive, after a change."""
-    archive = {"addresses": ["http://x/a.tgz"], "size": 3}
-    corpora = {split: [{"name": split, "archive": "a.tgz", "en": "e", "de": "d"}]
-               for split in ("train", "valid", "test")}  # fmt: skip
-    pair = {"subword": "bpe", "vocabulary": 9, **corpora}
-    change(archive, pair)
-    return yaml.safe_dump({"archives": {"a.tgz": archive}, "pairs": {"en-de": pair}})
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        (table_of(lambda _, pair: pair["valid"][0].update(name="train")), "two corpora are called"),
-        (table_of(lambda _, pair: pair.update(subword="x")), "subword is 'x'"),
-        (table_of(lambda _, pair: pair.update(vocabulary="9")), "vocabulary is '9'"),
-        (table_of(lambda archive, _: archive.update(addresses="http://x")), "not a list of addr"),
-        (table_of(lambda archive, _: archive.update(size="9")), "size of a.tgz is '9'"),
-        ("pairs:\narchives:", "has no pair"),
-        ("a: [", "not a table of corpora"),
-        ("a: 1", "not a table of corpora: 'pairs'"),
-        ("pairs: {}\narchives: {}", "has no pair 'en-de'"),
-        ("pairs: {en-de: {train: []}}\narchives: {}", "en-de or its archives lack 'valid'"),
-        ("pairs: {}\narchives: {../x: {addresses: []}}", "has no pair"),
-        ("pairs: {en-de: {}}\narchives: {../x: {addresses: []}}", "'../x' is no plain name"),
-    ],
-)
-def test_unfit_tables_are_reported(tmp_path, capsys, text, message):
-    (tmp_path / "table.yaml").write_text(text)
-    assert message in error(capsys, *arguments("en-de", tmp_path / "dest", tmp_path / "table.yaml"))
-    assert not (tmp_path / "dest").exists()
 
 
 def running(folder):
