@@ -4,7 +4,8 @@
 #   bash examples/gpu.sh [DATA]     DATA: a prepared directory, to translate
 #   bash examples/gpu.sh --trial [DATA]    the same on the CPU, small: does it run?
 # It takes .venv where examples/setup.sh made one, or any python3 that has fairseq and torch. Each
-# part writes a table and a JSON into RUN (default: runs/gpu); a part that is there is not done again.
+# part writes a table (of training with a profile) and a JSON into RUN (default: runs/gpu); a part
+# that is there is not done again.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 RUN=${RUN:-runs/gpu}
@@ -42,13 +43,13 @@ part() {
 
 sizes=(base big)
 half=(--precisions bf16 --stock-precisions fp16 amp memory-efficient-fp16 --updates 5
-  --max-tokens 12500 25000 --memory-tokens 25000)
+  --max-tokens 12500 25000 --memory-tokens 25000 --profile)
 less=(--stock-precisions fp16 --max-tokens 25000)
 model=(--arch aiayn_big --max-update 400 --warmup-updates 200 --bf16)
 search=(--precision bf16 --stock-precision fp16 --batch-sizes 256)
 if [ -n "$trial" ]; then
   sizes=(base)
-  half=(--updates 1 --runs 1 --max-tokens 200 --memory-tokens 200 --cpu)
+  half=(--updates 1 --runs 1 --max-tokens 200 --memory-tokens 200 --profile --cpu)
   less=()
   model=(--arch aiayn_tiny --dropout 0 --max-update 300 --warmup-updates 100 --cpu)
   search=(--batch-sizes 64 --runs 1 --cpu)

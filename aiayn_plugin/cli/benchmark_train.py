@@ -7,7 +7,7 @@ import subprocess
 import sys
 import tempfile
 from functools import partial
-from itertools import islice, product
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.trainer import Trainer
 
 from ..architectures import settings
-from .measure import device_name, peak_memory, timed, write_json
+from .measure import device_name, peak_memory, profiled, timed, write_json
 
 #: Of each size: the plugin's architecture, and fairseq's own.
 SIZES = {"base": ("aiayn_base", "transformer_wmt_en_de"),
@@ -64,6 +64,8 @@ def add_parser(kinds: Any) -> None:
                         help="in the plugin: less memory, slower")
     parser.add_argument("--runs", type=int, default=5, help="medians of so many (default: 5)")
     parser.add_argument("--updates", type=int, default=2, help="of each run (default: 2)")
+    parser.add_argument("--profile", action="store_true",
+                        help="print where the time of one of the plugin's updates goes")
     parser.add_argument("--cpu", action="store_true")
     parser.add_argument("--output", type=Path, metavar="FILE.json")
     parser.set_defaults(run=run)
@@ -77,20 +79,20 @@ def run(args: argparse.Namespace) -> None:
         best = {way: _best(args, data, way, precisions) for way, precisions in ways.items()}
         rows: dict[str, list[dict]] = {way: [] for way in ways}
         for _ in range(args.runs):
-            for way, side in best.items():
-                rows[way].append(side.ask("train", args.updates))
-        rates = {way: side.ask("product", 0)["flops"] for way, side in best.items()}
-        for side in best.values():
-            side.close()
-        memory = {}
-        for way, fastest in best.items():
-            side = Side(args, data, way, fastest.precision, args.memory_tokens)
-            memory[way] = side.ask("memory", 1)
+            for way, (side, max_tokens) in best.items():
+                rows[way].append(side.ask("train", max_tokens, args.updates))
+        if args.profile:
+            side, max_tokens = best["plugin"]
+            print(side.ask("profile", max_tokens, 1)["table"])
+        rates = {way: side.ask("product")["flops"] for way, (side, _) in best.items()}
+        memory = {way: side.ask("memory", args.memory_tokens, 1)["bytes"]
+                  for way, (side, _) in best.items()}
+        for side, _ in best.values():
             side.close()
     report(args, best, rows, memory, rates)
 
 
-def report(args, best: dict[str, "Side"], rows, memory, rates) -> None:
+def report(args, best: dict[str, tuple["Side", int]], rows, memory, rates) -> None:
     """Print the table, and write it as JSON."""
     arch, _ = SIZES[args.size]
     paper = settings(arch)
@@ -99,22 +101,22 @@ def report(args, best: dict[str, "Side"], rows, memory, rates) -> None:
           f"medians of {args.runs} runs of {args.updates} updates, alternating; "
           "the rate is that of a large matrix product")
     found = []
-    for way, side in best.items():
+    for way, (side, max_tokens) in best.items():
         speeds = [row["tokens"] / row["seconds"] for row in rows[way]]
         flops = [row["flops"] / row["seconds"] for row in rows[way]]
         speed = statistics.median(speeds)
         hours = paper["max_update"] * paper["tokens_per_update"] / speed / 3600
         found.append({
-            "way": way, "precision": side.precision, "max_tokens": side.max_tokens,
+            "way": way, "precision": side.precision, "max_tokens": max_tokens,
             "tokens_per_s": speeds, "matrix_flops": rates[way],
             "of_matrix_rate": statistics.median(flops) / rates[way],
-            "peak_bytes": memory[way]["bytes"], "paper_hours": hours,
+            "peak_bytes": memory[way], "paper_hours": hours,
             "padding": rows[way][0]["padding"],
         })  # fmt: skip
-        print(f"{way:<8} {side.precision:<22} batches of {side.max_tokens:>6,}"
+        print(f"{way:<8} {side.precision:<22} batches of {max_tokens:>6,}"
               f"{speed:>10,.0f} target tokens/s ({min(speeds):,.0f} to {max(speeds):,.0f})"
               f"{found[-1]['of_matrix_rate']:>7.1%} of {rates[way] / 1e12:.3g} TFLOP/s"
-              f"{memory[way]['bytes'] / 1e9:>7.2f} GB{hours:>9,.1f} h for the paper's run")
+              f"{memory[way] / 1e9:>7.2f} GB{hours:>9,.1f} h for the paper's run")
     ours, theirs = found
     ratios = [a / b for a, b in zip(ours["tokens_per_s"], theirs["tokens_per_s"], strict=True)]
     print(f"plugin / fairseq: speed {statistics.median(ratios):.2f} ({min(ratios):.2f} to "
@@ -127,11 +129,12 @@ def report(args, best: dict[str, "Side"], rows, memory, rates) -> None:
 class Side:
     """One training in a process of its own, which waits between measurements."""
 
-    def __init__(self, args, data: Path, way: str, precision: str, max_tokens: int) -> None:
-        self.precision, self.max_tokens = precision, max_tokens
+    def __init__(self, args: argparse.Namespace, data: Path, way: str, precision: str) -> None:
+        self.precision = precision
         arch = SIZES[args.size][way == "fairseq"]
         self.command = [
-            str(data), "--arch", arch, "--max-tokens", str(max_tokens), "--num-workers", "0",
+            str(data), "--arch", arch, "--num-workers", "0",
+            "--max-tokens", str(max(*args.max_tokens, args.memory_tokens)),
             "--required-batch-size-multiple", "1", "--disable-validation", "--no-save",
             *(FAIRSEQ if way == "fairseq" else ["--tokens-per-update", "0"]),
             *(["--checkpoint-activations"]
@@ -145,9 +148,10 @@ class Side:
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, text=True,
         )  # fmt: skip
 
-    def ask(self, what: str, count: int) -> dict:
-        """The answer of the process. Raises ValueError where it ends instead."""
-        print(json.dumps([what, count]), file=self.process.stdin, flush=True)
+    def ask(self, what: str, max_tokens: int = 0, count: int = 0) -> dict:
+        """What the process says about so many batches of max_tokens. Raises ValueError where it
+        ends instead."""
+        print(json.dumps([what, max_tokens, count]), file=self.process.stdin, flush=True)
         for line in self.process.stdout or []:
             if line.startswith(ANSWER):
                 return json.loads(line[len(ANSWER) :])
@@ -162,23 +166,27 @@ class Side:
 ANSWER = "answer: "
 
 
-def _best(args: argparse.Namespace, data: Path, way: str, precisions: list[str]) -> Side:
+def _best(
+    args: argparse.Namespace, data: Path, way: str, precisions: list[str]
+) -> tuple[Side, int]:
     """The fastest of a side's precisions and batch sizes."""
-    best: tuple[float, Side] | None = None
-    for precision, max_tokens in product(precisions, args.max_tokens):
-        side = Side(args, data, way, precision, max_tokens)
-        row = side.ask("train", args.updates)
-        speed = row["tokens"] / row["seconds"]
-        print(f"{way:<8} {precision:<22} batches of {max_tokens:>6,}{speed:>10,.0f} target "
-              "tokens/s", flush=True)
-        if best is not None and speed <= best[0]:
+    best: tuple[float, Side, int] | None = None
+    for precision in precisions:
+        side, speeds = Side(args, data, way, precision), {}
+        for max_tokens in args.max_tokens:
+            row = side.ask("train", max_tokens, args.updates)
+            speeds[max_tokens] = row["tokens"] / row["seconds"]
+            print(f"{way:<8} {precision:<22} batches of {max_tokens:>6,}"
+                  f"{speeds[max_tokens]:>10,.0f} target tokens/s", flush=True)
+        fastest = max(speeds, key=speeds.__getitem__)
+        if best is not None and speeds[fastest] <= best[0]:
             side.close()
             continue
         if best is not None:
             best[1].close()
-        best = speed, side
+        best = speeds[fastest], side, fastest
     assert best is not None
-    return best[1]
+    return best[1:]
 
 
 def serve(argv: list[str]) -> None:
@@ -196,29 +204,40 @@ def serve(argv: list[str]) -> None:
     model, criterion = task.build_model(cfg.model), task.build_criterion(cfg.criterion)
     task.load_dataset("train")
     trainer = Trainer(cfg, task, model, criterion)
-    epoch = trainer.get_train_iterator(epoch=1, load_dataset=False)
     trainer.begin_epoch(1)
     device = trainer.device
-    samples: list[dict] = []
+    samples: dict[int, list[dict]] = {}  # by max_tokens
     for line in sys.stdin:
-        what, count = json.loads(line)
+        what, max_tokens, count = json.loads(line)
         if what == "product":
             answer: dict[str, Any] = {"flops": _matrix_rate(device, products)}
         else:
-            if len(samples) < count + 1:
-                samples = list(islice(epoch.next_epoch_itr(shuffle=True), count + 1))
-                trainer.train_step(samples[-1:])  # the first pays for what later ones find ready
+            if len(samples.get(max_tokens, ())) < count:
+                samples[max_tokens] = _batches(trainer, max_tokens, count)
+            updates = partial(_updates, trainer, samples[max_tokens][:count])
             if what == "memory":
                 trainer.zero_grad()
-                sample, _ = trainer._prepare_sample(samples[0])
+                sample, _ = trainer._prepare_sample(samples[max_tokens][0])
                 once = partial(task.train_step, sample, trainer.model, trainer.criterion,
                                trainer.optimizer, 0)
                 answer = {"bytes": peak_memory(once, device)}
+            elif what == "profile":
+                answer = {"table": profiled(updates, device)}
             else:
-                _, seconds = timed(partial(_updates, trainer, samples[:count]), device)
+                _, seconds = timed(updates, device)
                 words = len(task.target_dictionary)
-                answer = {"seconds": seconds, **_sizes(samples[:count], cfg.model._name, words)}
+                sizes = _sizes(samples[max_tokens][:count], cfg.model._name, words)
+                answer = {"seconds": seconds, **sizes}
         print(ANSWER + json.dumps(answer), flush=True)
+
+
+def _batches(trainer: Trainer, max_tokens: int, count: int) -> list[dict]:
+    """The first batches of an epoch, after an update that pays for what later ones find ready."""
+    trainer.cfg.dataset.max_tokens = max_tokens
+    epoch = trainer.get_train_iterator(1, load_dataset=False, disable_iterator_cache=True)
+    *samples, extra = islice(epoch.next_epoch_itr(shuffle=True), count + 1)
+    trainer.train_step([extra])
+    return samples
 
 
 def _updates(trainer: Trainer, samples: list[dict]) -> None:

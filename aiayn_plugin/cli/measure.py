@@ -39,6 +39,16 @@ def peak_memory(work: Callable[[], Any], device: torch.device) -> int:
     return peak
 
 
+def profiled(work: Callable[[], Any], device: torch.device) -> str:
+    """A table of the operations that work spends its time in, the longest first."""
+    activities, key = [ProfilerActivity.CPU], "self_cpu_time_total"
+    if device.type == "cuda":
+        activities, key = [*activities, ProfilerActivity.CUDA], "self_cuda_time_total"
+    with profile(activities=activities) as found:
+        timed(work, device)
+    return found.key_averages().table(sort_by=key, row_limit=20, max_name_column_width=60)
+
+
 def device_name(name: str) -> str:
     """The GPU, or the processors and how many there are."""
     if name.startswith("cuda"):
