@@ -18,6 +18,8 @@ from aiayn_plugin.optimizer import lrate
 
 SMALL = ["--arch", "aiayn_tiny", "--N", "1", "--d-model", "32", "--d-ff", "64", "--cpu",
          "--log-format", "simple", "--log-interval", "1", "--num-workers", "0"]
+#: Without what fairseq does with CUDA alone: flattened gradients, and skipping what overflows.
+FP16 = ["--fp16", "--fp16-no-flatten-grads", "--fp16-init-scale", "4"]
 
 
 def trainer(corpus, save_dir, *flags):
@@ -91,7 +93,7 @@ def test_a_typed_schedule_and_smoothing_win(corpus, tmp_path, quiet):
     assert rates_taken(made, epoch, 2) == [0.001, 0.001]
 
 
-@pytest.mark.parametrize("precision", [[], ["--bf16"]])
+@pytest.mark.parametrize("precision", [[], ["--bf16"], FP16], ids=["float32", "bf16", "fp16"])
 def test_the_fused_loss_is_the_one_of_fairseqs_criterion(corpus, tmp_path, precision, quiet):
     """Same model, same batch: loss, nll and gradients as from the whole matrix of scores."""
     losses, slopes = [], []
@@ -106,10 +108,6 @@ def test_the_fused_loss_is_the_one_of_fairseqs_criterion(corpus, tmp_path, preci
     loose = {"rtol": 0.02, "atol": 2e-4} if precision else {"rtol": 1e-5, "atol": 1e-7}
     torch.testing.assert_close(losses[0], losses[1], **loose)
     torch.testing.assert_close(slopes[0], slopes[1], **loose)
-
-
-#: Without what fairseq does with CUDA alone: flattened gradients, and skipping what overflows.
-FP16 = ["--fp16", "--fp16-no-flatten-grads", "--fp16-init-scale", "4"]
 
 
 @pytest.mark.parametrize("flags", [["--bf16"], FP16], ids=["bf16", "fp16"])
