@@ -13,18 +13,15 @@ PIECE = {"cpu": 2**22, "cuda": 2**26}
 SCALE = {torch.float16: 2.0**10}
 
 
-def label_smoothed_nll(logits: Tensor, target: Tensor, epsilon: float) -> tuple[Tensor, Tensor]:
+def label_smoothed_nll(log_p: Tensor, target: Tensor, epsilon: float) -> tuple[Tensor, Tensor]:
     """The smoothed loss −Σ_k q_k log p_k and the plain −log p_target of each position.
 
-    logits: (n, V), target: (n,); both results are (n,), in nats.
+    log_p: (n, V), target: (n,); both results are (n,), in nats.
     Written with ε' = ε·V/(V−1), for which q_k = ε'/V + (1−ε')·[k = target].
     """
-    vocabulary = logits.size(-1)
-    log_z = logits.logsumexp(dim=-1)
-    nll = log_z - logits.gather(-1, target[:, None]).squeeze(-1)
-    uniform = log_z - logits.mean(dim=-1)
-    rescaled = epsilon * vocabulary / (vocabulary - 1)
-    return (1 - rescaled) * nll + rescaled * uniform, nll
+    nll = -log_p.gather(-1, target[:, None]).squeeze(-1)
+    rescaled = epsilon * log_p.size(-1) / (log_p.size(-1) - 1)
+    return (1 - rescaled) * nll - rescaled * log_p.mean(dim=-1), nll
 
 
 class _ProjectedLoss(torch.autograd.Function):
@@ -45,16 +42,13 @@ class _ProjectedLoss(torch.autograd.Function):
         grad_weight = torch.zeros_like(weight if with_gradient else weight[:0], dtype=exact)
         rows = max(1, PIECE.get(x.device.type, PIECE["cpu"]) // vocabulary)
         for start in range(0, x.size(0), rows):
-            piece, right = x[start : start + rows], target[start : start + rows, None]
-            logits = (piece @ weight.t()).to(exact)
-            log_z = logits.logsumexp(dim=-1, keepdim=True)
-            nll = (log_z - logits.gather(1, right)).sum()
-            uniform = log_z.sum() - logits.sum() / vocabulary
-            totals += torch.stack(((1 - rescaled) * nll + rescaled * uniform, nll))
+            piece, right = x[start : start + rows], target[start : start + rows]
+            log_p = (piece @ weight.t()).log_softmax(dim=-1, dtype=exact)
+            totals += torch.stack(label_smoothed_nll(log_p, right, epsilon)).sum(dim=1)
             if with_gradient:
                 # ∂loss/∂logits = p − q
-                slope = logits.sub_(log_z).exp_().sub_(rescaled / vocabulary)
-                slope.scatter_add_(1, right, slope.new_full(right.shape, rescaled - 1))
+                slope = log_p.exp_().sub_(rescaled / vocabulary)
+                slope.scatter_add_(1, right[:, None], slope.new_full((len(right), 1), rescaled - 1))
                 if scale != 1:
                     slope.mul_(scale)
                 slope = slope.to(x.dtype)

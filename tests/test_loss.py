@@ -35,7 +35,7 @@ def test_equals_the_definition(epsilon):
     logits, flat = (x @ weight.t()).flatten(0, 1), target.flatten()
     pairs = [by_definition(row, t, epsilon) for row, t in
              zip(logits.tolist(), flat.tolist(), strict=True)]
-    loss, nll = label_smoothed_nll(logits, flat, epsilon)
+    loss, nll = label_smoothed_nll(logits.log_softmax(dim=-1), flat, epsilon)
     assert loss.tolist() == pytest.approx([a for a, _ in pairs], abs=1e-12)
     assert nll.tolist() == pytest.approx([b for _, b in pairs], abs=1e-12)
     real = [pair for pair, t in zip(pairs, flat.tolist(), strict=True) if t != PAD]
@@ -134,5 +134,6 @@ def test_the_loss_is_smallest_at_the_smoothed_distribution():
     logits = torch.full((1, vocabulary), math.log(epsilon / (vocabulary - 1)), dtype=torch.float64)
     logits[0, 3] = math.log(1 - epsilon)
     logits.requires_grad_()
-    label_smoothed_nll(logits, torch.tensor([3]), epsilon)[0].sum().backward()
+    log_p = logits.log_softmax(dim=-1)
+    label_smoothed_nll(log_p, torch.tensor([3]), epsilon)[0].sum().backward()
     assert logits.grad.abs().max() < 1e-12
