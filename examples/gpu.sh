@@ -42,9 +42,9 @@ part() {
 }
 
 sizes=(base big)
-half=(--precisions bf16 --stock-precisions fp16 amp memory-efficient-fp16 --updates 5
+half=(--precisions bf16 fp16 --stock-precisions fp16 amp memory-efficient-fp16 --updates 5
   --max-tokens 12500 25000 --memory-tokens 25000 --profile)
-less=(--stock-precisions fp16 --max-tokens 25000)
+less=(--precisions bf16 --stock-precisions fp16 --max-tokens 25000)
 model=(--arch aiayn_big --max-update 400 --warmup-updates 200 --bf16)
 search=(--precision bf16 --stock-precision fp16 --batch-sizes 256)
 if [ -n "$trial" ]; then

@@ -13,6 +13,7 @@ from pathlib import Path
 import download
 import pytest
 import wmt14
+from corpora import load_pair
 from fairseq.data import Dictionary, data_utils
 from mirror import ODD, content, pack, serve
 
@@ -89,7 +90,7 @@ def read(pair, dest, table):
     """Do what the command does up to the text of the corpora."""
     dest.mkdir(exist_ok=True)
     with wmt14.start_workers(1) as workers:
-        return wmt14.read(wmt14.load_pair(table, pair), dest, table.parent, workers)
+        return wmt14.read(load_pair(table, pair), dest, table.parent, workers)
 
 
 # ---- A whole run
@@ -324,7 +325,6 @@ def test_directory_of_someone_else_is_left_alone(mirror, tmp_path, capsys):
     args = arguments("en-de", tmp_path, TABLE)
     assert "not made by wmt14.py" in error(capsys, *args)
     assert content(tmp_path) == {Path("precious"): b"x"}
-
 
 
 def running(folder):

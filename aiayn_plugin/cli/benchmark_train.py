@@ -232,11 +232,12 @@ def serve(argv: list[str]) -> None:
 
 
 def _batches(trainer: Trainer, max_tokens: int, count: int) -> list[dict]:
-    """The first batches of an epoch, after an update that pays for what later ones find ready."""
+    """The first batches of an epoch, and one more if there is; an update with the last has paid for
+    what later ones find ready."""
     trainer.cfg.dataset.max_tokens = max_tokens
     epoch = trainer.get_train_iterator(1, load_dataset=False, disable_iterator_cache=True)
-    *samples, extra = islice(epoch.next_epoch_itr(shuffle=True), count + 1)
-    trainer.train_step([extra])
+    samples = list(islice(epoch.next_epoch_itr(shuffle=True), count + 1))
+    trainer.train_step(samples[-1:])
     return samples
 
 
