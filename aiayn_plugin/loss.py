@@ -60,7 +60,6 @@ class _ProjectedLoss(torch.autograd.Function):
                     grad_weight.addmm_(slope.t(), piece)
                 else:
                     grad_weight += slope.t() @ (piece / scale)
-        ctx.scale = scale
         ctx.save_for_backward(grad_x, grad_weight)
         ctx.mark_non_differentiable(nll := totals[1].clone())
         return totals[0].clone(), nll
@@ -68,9 +67,10 @@ class _ProjectedLoss(torch.autograd.Function):
     @staticmethod
     def backward(ctx, grad_loss: Tensor, _):
         grad_x, grad_weight = ctx.saved_tensors
+        scale = SCALE.get(grad_x.dtype, 1.0)
         # On a GPU a look at the number would wait for it; elsewhere it saves a copy as large as W.
-        if grad_loss.device.type != "cpu" or grad_loss != 1 or ctx.scale != 1:
-            grad_x, grad_weight = grad_x * (grad_loss / ctx.scale), grad_weight * grad_loss
+        if grad_loss.device.type != "cpu" or grad_loss != 1 or scale != 1:
+            grad_x, grad_weight = grad_x * (grad_loss / scale), grad_weight * grad_loss
         return grad_x, grad_weight.to(grad_x.dtype), None, None, None
 
 
