@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -34,8 +35,8 @@ class Pair(NamedTuple):
 
     @property
     def corpora(self) -> Iterator[Corpus]:
-        for split_corpora in self.splits.values():
-            yield from split_corpora
+        """Those of all splits."""
+        return chain.from_iterable(self.splits.values())
 
 
 def load_pair(table: Path, name: str) -> Pair:
