@@ -1,10 +1,14 @@
 """Attention Is All You Need, as a plugin of fairseq: `--user-dir aiayn_plugin`.
 
-Importing the package registers its model, architectures, criterion, optimiser, schedule, task and
-scorer.
+fairseq imports this package by the name of its directory, and then the package registers its model,
+task, criterion, optimiser, schedule and scorer. Without fairseq it registers nothing, so that a
+program that only reads text (`aiayn_plugin.text`) loads neither fairseq nor torch. Such a program
+calls `import aiayn_plugin.boundary` if it needs fairseq's commands later.
 """
 
-from . import compat, criterion, optimizer, scorer, task, transformer
+import sys
 
-__all__ = ["compat", "criterion", "optimizer", "scorer", "task", "transformer"]
-compat.mend()
+if "fairseq" in sys.modules:
+    from . import boundary
+
+    __all__ = ["boundary"]

@@ -1,18 +1,9 @@
-"""How a command ends where its input is bad."""
-
-import os
-import sys
-from typing import NoReturn
+"""The one error for input that cannot be used."""
 
 
-class SettingError(ValueError):
-    """A setting, or a combination of settings, that cannot be; the message says what to change."""
+class InputError(ValueError):
+    """A setting, a file or a line of text cannot be used.
 
-
-class TextError(ValueError):
-    """Text, codes or settings that cannot be used; the message is one line for the user."""
-
-
-def fail(message: str) -> NoReturn:
-    """End the command with one clear line on stderr and exit status 1."""
-    raise SystemExit(f"{os.path.basename(sys.argv[0])}: error: {message}")
+    The message is one line: what is wrong, where, and what to do. Every command prints this line
+    and ends with exit status 1; Python code catches a ValueError.
+    """

@@ -4,59 +4,21 @@ import logging
 import math
 from argparse import Namespace
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
-from fairseq import checkpoint_utils, tasks, utils
-from fairseq.dataclass.configs import GenerationConfig
-from omegaconf import OmegaConf
-from omegaconf.errors import OmegaConfBaseException
 
-from .architectures import ARCHITECTURES
-from .checkpoint import configuration, load
-from .text import TextPipeline
-from .transformer import Transformer
+from .boundary.loading import SEARCH_SETTINGS, load_for_translation, to_device
+from .boundary.model import Transformer
+from .checkpoints.directory import locate, task_settings
+from .errors import InputError
+from .text.pipeline import TextPipeline
 
 logger = logging.getLogger(__name__)
 
-#: The checkpoint of a model directory.
-MODEL_FILE = "model.pt"
-OURS = {"aiayn_transformer", *ARCHITECTURES}
 PRECISIONS = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
-
-
-def files(model_dir: Path, checkpoint: Path | None = None) -> tuple[Path, Path]:
-    """The checkpoint of a model directory, and where its dictionaries, codes and text.json are: a
-    recipe keeps them in data/, a bundle beside the model.
-
-    Raises ValueError where there is no checkpoint.
-    """
-    checkpoint = checkpoint or model_dir / MODEL_FILE
-    if not checkpoint.is_file():
-        raise ValueError(f"{checkpoint} is missing: give a directory that a recipe or aiayn bundle "
-                         "made")
-    data = model_dir / "data"
-    return checkpoint, data if data.is_dir() else model_dir
-
-
-def checked(checkpoint: Path) -> dict[str, Any]:
-    """The task's settings in a checkpoint of one of the plugin's models.
-
-    Raises ValueError for any other checkpoint, and for another task than translation.
-    """
-    try:
-        cfg, architecture = configuration(load(checkpoint))
-    except ValueError as error:
-        raise ValueError(f"{checkpoint}: {error}") from None
-    if architecture not in OURS:
-        raise ValueError(f"{checkpoint}: a model of architecture {architecture}, none of the "
-                         "plugin's; aiayn convert turns fairseq's transformer into one")
-    name = cfg["task"]["_name"]
-    if name not in ("translation", "aiayn_translation"):
-        raise ValueError(f"{checkpoint}: of the task {name}, not of translation")
-    return cfg["task"]
 
 
 @dataclass(frozen=True)
@@ -78,11 +40,13 @@ class Translator:
     def __init__(
         self, task: Any, model: Transformer, pipeline: TextPipeline, max_tokens: int, search: dict
     ) -> None:
-        """search: settings of fairseq-generate's search, as keywords (beam, lenpen, nbest, …); what
-        is missing is the paper's. Raises SettingError for a search that cannot be."""
+        """search: settings of fairseq-generate's search, as keywords (beam, lenpen, nbest, …).
+
+        What is missing is the paper's. Raises InputError for a search that cannot be.
+        """
         self.task, self.model, self.pipeline = task, model, pipeline
         self.max_tokens = max_tokens
-        self._generator = task.searcher([model], Namespace(**search))
+        self._generator = task.build_generator([model], Namespace(**search))
 
     @classmethod
     def load(
@@ -93,42 +57,32 @@ class Translator:
         max_tokens: int = 2000,
         **search: Any,
     ) -> "Translator":
-        """The translator of a model directory, which a recipe of examples/ or `aiayn bundle` made.
+        """Return the translator of a model directory, from a recipe or from `aiayn bundle`.
 
-        device: default: the first GPU, where there is one. max_tokens: source tokens of a batch,
-        with padding. Raises ValueError or OSError for a directory that holds no such model.
+        device: default: the first GPU, if there is one. max_tokens: source tokens of a batch, with
+        padding. Raises InputError or OSError for a directory that holds no such model.
         """
-        known = {option.name for option in fields(GenerationConfig)}
-        if odd := sorted(search.keys() - known):
-            raise ValueError(f"{odd[0]} is no setting of the search")
+        if odd := sorted(search.keys() - SEARCH_SETTINGS):
+            raise InputError(f"{odd[0]} is no setting of the search")
         if precision not in PRECISIONS:
-            raise ValueError(f"precision {precision!r} is none of {', '.join(PRECISIONS)}")
-        checkpoint, data = files(Path(path))
+            raise InputError(f"precision {precision!r} is none of {', '.join(PRECISIONS)}")
+        checkpoint, data = locate(Path(path))
         pipeline = TextPipeline.load(data)
-        settings = pipeline.settings
-        overrides = {"_name": "aiayn_translation", "data": str(data), "length_penalty": "gnmt",
-                     "source_lang": settings.source_lang, "target_lang": settings.target_lang}
         device = device or ("cuda" if torch.cuda.is_available() else "cpu")
         try:
             torch.empty(0, device=device)
-        except (AssertionError, RuntimeError) as error:  # what torch raises for what is not there
-            raise ValueError(f"device {device!r} cannot be used: {error}") from None
-        try:
-            task = tasks.setup_task(OmegaConf.create({**checked(checkpoint), **overrides}))
-            (model,), _ = checkpoint_utils.load_model_ensemble(
-                [str(checkpoint)], arg_overrides={"data": str(data)}, task=task
-            )
-        except SystemExit as error:  # how a command of fairseq ends
-            raise ValueError(f"{checkpoint}: {error}") from None
-        except OmegaConfBaseException as error:
-            raise ValueError(f"{checkpoint}: made by another version of the plugin: {error}"
-                             ) from None
+        except (AssertionError, RuntimeError) as error:  # torch's words for a missing device
+            raise InputError(f"device {device!r} cannot be used: {error}") from None
+        settings = pipeline.settings
+        task, model = load_for_translation(
+            checkpoint, task_settings(checkpoint), data, settings.source_lang, settings.target_lang
+        )
         model.to(device=device, dtype=PRECISIONS[precision]).eval()
         return cls(task, model, pipeline, max_tokens, search)
 
     def translate(self, lines: Sequence[str]) -> list[str]:
-        """The best translation of each raw line, in their order."""
-        return [found[0].text for found in self.translate_nbest(lines)]
+        """Return the best translation of each raw line, in their order."""
+        return [translations[0].text for translations in self.translate_nbest(lines)]
 
     def translate_nbest(
         self,
@@ -136,28 +90,29 @@ class Translator:
         first: int = 1,
         progress: Callable[[int], object] = lambda sentences: None,
     ) -> list[list[Translation]]:
-        """The translations of each raw line, best first; as many as the search keeps.
+        """Return the translations of each raw line, best first; as many as the search keeps.
 
-        A line without a word stays empty. A longer line than the model has positions for is
-        translated in pieces, and a warning says so; first is the number of the first line in it.
-        progress is called after each batch with how many sentences it had. Raises SettingError
-        where no translation is possible.
+        A line without a word stays empty. A line with more tokens than the model has positions is
+        translated in pieces, and a warning says so; `first` is the number of the first line in it.
+        progress is called after each batch with its number of sentences. Raises InputError if no
+        translation is possible.
         """
         if isinstance(lines, str):
             raise TypeError("lines must be a list of lines, not one string")
         pieces = [self._pieces(number, line) for number, line in enumerate(lines, start=first)]
         flat = [piece for of_line in pieces for piece in of_line]
-        found: dict[int, list[Translation]] = {}
+        translations: dict[int, list[Translation]] = {}
         for numbers, hypotheses in self._search(flat):
-            found.update(zip(numbers, map(self._read, hypotheses), strict=True))
+            translations.update(zip(numbers, map(self._read, hypotheses), strict=True))
             progress(len(numbers))
-        done = iter(range(len(flat)))
-        return [_joined([found[next(done)] for _ in of_line]) for of_line in pieces]
+        number = iter(range(len(flat)))
+        return [_joined([translations[next(number)] for _ in of_line]) for of_line in pieces]
 
     def _pieces(self, number: int, line: str) -> list[torch.Tensor]:
+        """Return the tokens of a line, in pieces of about equal length if it is too long."""
         words = self.pipeline.encode(line).split()
         limit = self.task.cfg.max_source_positions
-        limit = min(limit, self.model.max_positions()[0]) - 1  # and the end symbol
+        limit = min(limit, self.model.max_positions()[0]) - 1  # one is for the end symbol
         if len(words) > limit:
             logger.warning("line %d has %d tokens, more than %d: it is translated in pieces",
                            number, len(words), limit)
@@ -171,7 +126,7 @@ class Translator:
         ]
 
     def _search(self, sentences: list[torch.Tensor]) -> Iterator[tuple[list[int], list]]:
-        """Batches of like length, longest first: numbers of sentences, and what was found."""
+        """Yield numbers and hypotheses of batches with similar lengths, longest first."""
         if not sentences:
             return
         lengths = [len(sentence) for sentence in sentences]
@@ -183,8 +138,8 @@ class Translator:
         device = next(self.model.parameters()).device
         for sample in batches:
             numbers = sample["id"].tolist()
-            sample = utils.apply_to_sample(lambda x: x.to(device), sample)
-            yield numbers, self.task.translate(self._generator, [self.model], sample)
+            sample = to_device(sample, device)
+            yield numbers, self.task.inference_step(self._generator, [self.model], sample)
 
     def _read(self, hypotheses: list[dict]) -> list[Translation]:
         string = self.task.target_dictionary.string
@@ -195,7 +150,7 @@ class Translator:
 
 
 def _joined(pieces: list[list[Translation]]) -> list[Translation]:
-    """The translations of a line from those of its pieces: the best with the best, and so on."""
+    """Return the translations of a line: the best ones of its pieces together, and so on."""
     if not pieces:
         return [Translation("", 0.0)]
     return [

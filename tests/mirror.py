@@ -1,4 +1,4 @@
-"""A miniature of the public files of WMT 2014 on a server of this machine, which can fail."""
+"""A server on this machine with a miniature of the public files of WMT 2014. It can fail."""
 
 import contextlib
 import gzip
@@ -13,31 +13,35 @@ from pathlib import Path
 
 import yaml
 
+EUROPARL = "wmt13/training-parallel-europarl-v7.tgz"
 TABLE = Path(__file__).resolve().parents[1] / "preprocess" / "wmt14.yaml"
+#: Odd lines: line breaks that do not end a line, an empty line, and a line of too many subwords.
 ODD = ["a\u2028b c", "a\x85b c", "a\fb c", "a\rb c\r", "", "x" * 5 + " y" * 300, "", ""]
 
 
 def sentences(name: str, lang: str, number: int) -> bytes:
-    """Lines of made-up words, which differ in length, with odd ones at the end."""
+    """Return lines of made-up words. They differ in length, and the last ones are odd."""
     rng = random.Random(name)
     words = ["".join(rng.choices("abcdeilmnorstu", k=rng.randint(1, 9))) for _ in range(400)]
     lines = [" ".join(rng.choices(words, k=rng.randint(3, 12))) + "." for _ in range(number)]
     lines += [f"{odd} {lang}" if odd else odd for odd in ODD]
-    lines[-1] = "a" if lang == "en" else "a b c d e f"  # another ratio
-    # of the words, not of the pieces, as there are no others of these letters
+    lines[-1] = "a" if lang == "en" else "a b c d e f"  # the ratio of the pieces is too large
+    # The ratio of the words is too large, but not that of the pieces: no merge has these letters.
     lines[-2] = "qwvzqjwkvy" if lang == "en" else "qw vz qj wk"
     broken = b"not \xff UTF-8" if lang == "en" else b"gut"
     return b"".join(line.encode() + b"\n" for line in lines) + broken + b"\n"
 
 
 def sgml(name: str, lang: str, number: int) -> bytes:
+    """Return a test set of so many sentences. No limit of the cleaning may apply to it."""
     lines = sentences(name, lang, number).splitlines()[:number]
-    lines[3] = b"yes" if lang == "en" else b"a b c d e f g h"  # no test sentence is cleaned away
+    lines[3] = b"yes" if lang == "en" else b"a b c d e f g h"  # another ratio
     body = b"".join(b'<seg id="%d"> %s </seg>\n' % pair for pair in enumerate(lines, start=1))
     return b'<refset>\n<doc docid="x">\n<hl>\n' + body + b"</hl>\n</doc>\n</refset>\n"
 
 
 def member_content(member: str, pairs: int) -> bytes:
+    """Return the content of a member of an archive, by its name."""
     lang = member.removesuffix(".gz").removesuffix(".sgm")[-2:]
     if member.endswith(".sgm"):
         return sgml("newstest", lang, 20)
@@ -46,6 +50,7 @@ def member_content(member: str, pairs: int) -> bytes:
 
 
 def pack(members: dict[str, bytes], compressed: bool) -> bytes:
+    """Return a tar of these members."""
     file = io.BytesIO()
     with tarfile.open(fileobj=file, mode="w:gz" if compressed else "w") as tar:
         for name, text in members.items():
@@ -56,9 +61,9 @@ def pack(members: dict[str, bytes], compressed: bool) -> bytes:
 
 
 def archives(table: dict, pairs: int) -> dict[str, bytes]:
-    """Return each archive of the table, with all members that the table knows of, by its path."""
-    found = {}
-    for file, known in table["archives"].items():
+    """Return each archive of the table by its path on the server."""
+    contents = {}
+    for file, facts in table["archives"].items():
         names = [
             corpus[lang]
             for pair, splits in table["pairs"].items()
@@ -68,14 +73,32 @@ def archives(table: dict, pairs: int) -> dict[str, bytes]:
             for lang in pair.split("-")
         ]
         members = {name: member_content(name, pairs) for name in sorted(set(names))}
-        path = known["addresses"][0].partition("//")[2].partition("/")[2]
-        found[path] = pack({"README": b"unwanted", **members}, compressed=not path.endswith("tar"))
-    return found
+        members = {"README": b"unwanted", **members}
+        path = path_of(facts["addresses"][0])
+        contents[path] = pack(members, compressed=not path.endswith("tar"))
+    return contents
+
+
+def path_of(address: str) -> str:
+    """Return the path of an address: of http://host/a/b it is a/b."""
+    return address.partition("//")[2].partition("/")[2]
+
+
+def wmt14_arguments(pair: str, dest: Path, table: Path, *more: str) -> list[str]:
+    """Return the arguments of wmt14.py for a small vocabulary."""
+    return [pair, "--dest", str(dest), "--table", str(table), "--vocabulary=400", *more]
 
 
 class Mirror:
-    """The server: `files` by path, `requests` as (path, range) in order, and by path `faults`:
-    missing, wrong, cut (three times, half of the rest), no ranges (and cut once)."""
+    """The files and the log of the server, and its faults, by path.
+
+    `requests` has (path, range) of each request. The faults are:
+
+    - "missing": there is no such file.
+    - "wrong": all bytes are zero.
+    - "cut": the first three answers end after half of their bytes.
+    - "no ranges": each answer is the whole file, and the first one ends after half of it.
+    """
 
     def __init__(self, address: str, files: dict[str, bytes]) -> None:
         self.address, self.files = address, files
@@ -83,14 +106,17 @@ class Mirror:
         self.requests: list[tuple[str, str | None]] = []
 
     def table(self, path: Path, change: object = None) -> Path:
-        """Write the shipped table with the addresses and checksums of this mirror."""
+        """Write the shipped table with the addresses and checksums of this mirror.
+
+        `change(table)` may change it before.
+        """
         table = yaml.safe_load(TABLE.read_bytes())
-        for known in table["archives"].values():
-            paths = [address.partition("//")[2].partition("/")[2] for address in known["addresses"]]
-            known["addresses"] = [f"{self.address}/{paths[0]}", f"{self.address}/second/{paths[0]}"]
-            known["size"] = len(self.files[paths[0]])
-            known.pop("md5", None)
-            known["sha256"] = hashlib.sha256(self.files[paths[0]]).hexdigest()
+        for facts in table["archives"].values():
+            file = path_of(facts["addresses"][0])
+            facts["addresses"] = [f"{self.address}/{file}", f"{self.address}/second/{file}"]
+            facts["size"] = len(self.files[file])
+            facts.pop("md5", None)
+            facts["sha256"] = hashlib.sha256(self.files[file]).hexdigest()
         if callable(change):
             change(table)
         path.write_text(yaml.safe_dump(table))
@@ -99,7 +125,7 @@ class Mirror:
 
 @contextlib.contextmanager
 def serve(pairs: int) -> Iterator[Mirror]:
-    """Run a mirror with so many sentence pairs in each corpus."""
+    """Give a running mirror with so many sentence pairs in each corpus."""
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.0"
@@ -113,21 +139,21 @@ def serve(pairs: int) -> Iterator[Mirror]:
             if body is None or fault == "missing":
                 return self.send_error(404)
             start = 0
-            if wanted and fault != "no ranges":
+            if resumes := bool(wanted and fault != "no ranges"):
                 start = int(wanted.removeprefix("bytes=").removesuffix("-"))
                 if start >= len(body):
                     return self.send_error(416)
-            self.send_response(206 if wanted and fault != "no ranges" else 200)
+            self.send_response(206 if resumes else 200)
             self.send_header("Content-Length", str(len(body) - start))
-            if wanted and fault != "no ranges":
+            if resumes:
                 self.send_header("Content-Range", f"bytes {start}-{len(body) - 1}/{len(body)}")
             self.end_headers()
             body = body[start:]
             if fault == "wrong":
                 body = bytes(len(body))
-            tries = sum(seen == path for seen, _ in mirror.requests)
+            tries = sum(other == path for other, _ in mirror.requests)
             if fault == "cut" and tries < 4 or fault == "no ranges" and tries < 2:
-                body = body[: len(body) // 2]  # and the connection ends
+                body = body[: len(body) // 2]  # then the connection ends
             self.wfile.write(body)
 
         def log_message(self, *_: object) -> None:

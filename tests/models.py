@@ -6,7 +6,7 @@ import torch
 from fairseq.data import Dictionary
 from fairseq.models.transformer import TransformerModel, base_architecture
 
-from aiayn_plugin.transformer import Transformer, TransformerConfig
+from aiayn_plugin.boundary.model import Transformer, TransformerConfig
 
 PAD, EOS = 1, 2
 

@@ -5,7 +5,8 @@ import math
 import pytest
 import torch
 
-from aiayn_plugin.attention import MultiHeadAttention, scaled_dot_product_attention
+from aiayn_plugin.model.attention import MultiHeadAttention, scaled_dot_product_attention
+from aiayn_plugin.model.cache import MemoryCache, Past, SelfAttentionCache
 
 
 def one_query(q, keys, values, allowed):
@@ -71,11 +72,13 @@ def test_one_position_at_a_time_equals_all_at_once():
     module = MultiHeadAttention(d_model=8, h=2, d_k=4, d_v=4, causal=True).double()
     across = MultiHeadAttention(d_model=8, h=2, d_k=4, d_v=4).double()
     x, memory = torch.randn(3, 6, 8).double(), torch.randn(3, 4, 8).double()
-    own, other = {}, {}
-    steps = [
-        (module(x[:, i : i + 1], cache=own)[0], across(x[:, i : i + 1], memory, cache=other)[0])
-        for i in range(6)
-    ]
+    own = SelfAttentionCache(module, past := Past(None))
+    of_memory = MemoryCache(across, memory, None)
+    steps = []
+    for i in range(6):
+        past.advance(torch.zeros(3, 1), None)
+        one = x[:, i : i + 1]
+        steps.append((module(one, cache=own)[0], across(one, cache=of_memory)[0]))
     whole = module(x)[0], across(x, memory)[0]
     for at_once, one_by_one in zip(whole, zip(*steps, strict=True), strict=True):
         torch.testing.assert_close(torch.cat(one_by_one, dim=1), at_once, rtol=0, atol=1e-12)

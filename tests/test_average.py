@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from aiayn_plugin.checkpoint import average
+from aiayn_plugin.checkpoints.averaging import average
 from aiayn_plugin.cli import main
 
 

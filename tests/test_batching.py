@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from fairseq.data.data_utils import batch_by_size
 
-from aiayn_plugin.batching import plan
+from aiayn_plugin.training.batching import plan
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from aiayn_plugin.dropout import dropout
+from aiayn_plugin.model.dropout import dropout
 
 
 @pytest.mark.parametrize("p", [0.1, 0.3, 0.5])

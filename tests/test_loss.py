@@ -5,9 +5,9 @@ import math
 import pytest
 import torch
 
-import aiayn_plugin.loss
-from aiayn_plugin.cli.measure import peak_memory
-from aiayn_plugin.loss import label_smoothed_nll, projected_loss
+import aiayn_plugin.model.embedding
+from aiayn_plugin.benchmarks.measure import peak_memory
+from aiayn_plugin.training.loss import label_smoothed_nll, projected_loss
 
 PAD = 1
 
@@ -46,7 +46,7 @@ def test_equals_the_definition(epsilon):
 
 @pytest.mark.parametrize("piece", [11, 40, 10**6])
 def test_gradients_in_pieces(monkeypatch, piece):
-    monkeypatch.setitem(aiayn_plugin.loss.PIECE, "cpu", piece)
+    monkeypatch.setitem(aiayn_plugin.model.embedding.SCORES_AT_ONCE, "cpu", piece)
     x, weight, target = example()
     assert torch.autograd.gradcheck(
         lambda x, w: projected_loss(x, w, target, 0.1, PAD)[0], (x, weight)
@@ -85,7 +85,7 @@ def large_example(dtype):
 @pytest.mark.parametrize("piece", [2**16, 2**22])
 def test_gradients_of_rare_words_survive_rounding(monkeypatch, dtype, piece):
     """fairseq scales float16's loss up only afterwards, and what was lost before stays lost."""
-    monkeypatch.setitem(aiayn_plugin.loss.PIECE, "cpu", piece)
+    monkeypatch.setitem(aiayn_plugin.model.embedding.SCORES_AT_ONCE, "cpu", piece)
     x, weight, target, exact = large_example(dtype)
     (16 * projected_loss(x, weight, target, TINY, PAD)[0]).backward()
     for tensor, slope in zip((x, weight), exact, strict=True):
@@ -105,7 +105,7 @@ def test_float16_bears_a_word_that_always_comes_up():
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
 def test_positions_times_vocabulary_is_never_held(monkeypatch, dtype):
-    monkeypatch.setitem(aiayn_plugin.loss.PIECE, "cpu", 2**16)
+    monkeypatch.setitem(aiayn_plugin.model.embedding.SCORES_AT_ONCE, "cpu", 2**16)
     x, weight, target, _ = large_example(dtype)
 
     def once():

@@ -3,8 +3,9 @@
 import pytest
 import torch
 
-from aiayn_plugin.attention import MultiHeadAttention, scaled_dot_product_attention
-from aiayn_plugin.neighbourhood import causal_reach, centred_reach, restricted_attention
+from aiayn_plugin.model.attention import MultiHeadAttention, scaled_dot_product_attention
+from aiayn_plugin.model.cache import Past, SelfAttentionCache
+from aiayn_plugin.model.neighbourhood import causal_reach, centred_reach, restricted_attention
 
 
 def allowed(i, j, r, causal):
@@ -55,10 +56,14 @@ def test_gradients():
 def test_one_position_at_a_time_equals_all_at_once_and_keeps_r_positions(r):
     torch.manual_seed(1)
     module = MultiHeadAttention(8, 2, 4, 4, causal=True, neighbourhood=r).double()
-    x, cache = torch.randn(3, 40, 8).double(), {}
-    steps = [module(x[:, i : i + 1], cache=cache)[0] for i in range(40)]
+    x, steps = torch.randn(3, 40, 8).double(), []
+    cache = SelfAttentionCache(module, past := Past(r))
+    for i in range(40):
+        cache.forget(past.advance(torch.zeros(3, 1), None))
+        steps.append(module(x[:, i : i + 1], cache=cache)[0])
     torch.testing.assert_close(torch.cat(steps, dim=1), module(x)[0], rtol=0, atol=1e-12)
-    assert cache["k"].size(2) == cache["v"].size(2) == min(r, 40)
+    kept = {slots.end - slots.start for slots in (cache.keys, cache.values)}
+    assert kept == {min(r, 40)}
 
 
 @pytest.mark.parametrize("causal", [False, True])

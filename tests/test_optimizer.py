@@ -5,7 +5,13 @@ import math
 import pytest
 import torch
 
-from aiayn_plugin.optimizer import AdamConfig, AiaynAdam, AiaynInverseSqrt, InverseSqrtConfig, lrate
+from aiayn_plugin.boundary.optimizer import (
+    AdamConfig,
+    AiaynAdam,
+    AiaynInverseSqrt,
+    InverseSqrtConfig,
+)
+from aiayn_plugin.training.optimizer import lrate
 
 
 def restated(step: int, d_model: int, warmup: int) -> float:

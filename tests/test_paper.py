@@ -1,6 +1,7 @@
 """The whole model against the paper's equations written with loops (reference.py), and against
 fairseq's and torch's Transformers with the differences switched to theirs."""
 
+from dataclasses import asdict
 from types import SimpleNamespace
 
 import pytest
@@ -8,8 +9,8 @@ import torch
 from models import PAD, build, fairseq_model, pad_left, pad_right, sentences
 from reference import Reference
 
-from aiayn_plugin.convert import settings_from_fairseq, weights_from_fairseq
-from aiayn_plugin.transformer import TransformerConfig
+from aiayn_plugin.boundary.convert import settings_from_fairseq, weights_from_fairseq
+from aiayn_plugin.boundary.model import TransformerConfig
 
 CONFIGURATIONS = {
     "base": {},
@@ -85,9 +86,9 @@ def test_outputs_and_gradients_equal_the_equations(name):
 @pytest.mark.parametrize("training", [True, False])
 def test_equals_fairseqs_transformer(options, training):
     theirs, args = fairseq_model(**options)
-    settings = settings_from_fairseq(args)
-    del settings["_name"]
-    ours = build(**settings).float()
+    positions = {name: getattr(args, name) for name in
+                 ("max_source_positions", "max_target_positions")}
+    ours = build(**asdict(settings_from_fairseq(args)), **positions).float()
     ours.load_state_dict(weights_from_fairseq(theirs.state_dict()), strict=False)
     ours.train(training), theirs.train(training)
     source, target = sentences(9, 7)

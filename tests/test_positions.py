@@ -5,8 +5,8 @@ import math
 import pytest
 import torch
 
-from aiayn_plugin.embedding import ScaledEmbedding
-from aiayn_plugin.positions import SinusoidalPositions, positions_of, sinusoids
+from aiayn_plugin.model.embedding import ScaledEmbedding
+from aiayn_plugin.model.positions import SinusoidalPositions, positions_of, sinusoids
 
 
 def test_sinusoids_equal_the_formula():

@@ -1,15 +1,14 @@
 """§5: the paper's settings are the defaults of fairseq-train, and every typed flag wins."""
 
 import logging
-import sys
 
 import pytest
 from fairseq import options
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
-from aiayn_plugin import recipe
-from aiayn_plugin.architectures import table
-from aiayn_plugin.errors import fail
+from aiayn_plugin.boundary import disk, log
+from aiayn_plugin.errors import InputError
+from aiayn_plugin.paper import table
 
 
 @pytest.fixture(autouse=True)
@@ -43,7 +42,7 @@ def test_a_command_without_flags_is_the_papers_run():
     checkpoint = cfg.checkpoint
     assert (checkpoint.save_interval_updates, checkpoint.keep_interval_updates) == (600, 20)
     assert checkpoint.no_epoch_checkpoints
-    assert not [row for row in recipe.compare(cfg) if row[1] != row[2]]
+    assert not [row for row in log.compare(cfg) if row[1] != row[2]]
 
 
 @pytest.mark.parametrize("arch, dropout, steps", [
@@ -52,7 +51,7 @@ def test_a_command_without_flags_is_the_papers_run():
 def test_each_architecture_has_its_settings(arch, dropout, steps):
     cfg = configuration("--arch", arch)
     assert (cfg.model.dropout, cfg.optimization.max_update) == (dropout, steps)
-    assert "changed" not in recipe.block(cfg)
+    assert "changed" not in log.block(cfg)
 
 
 def test_typed_flags_win_and_are_marked():
@@ -63,12 +62,12 @@ def test_typed_flags_win_and_are_marked():
     )
     assert cfg.lr_scheduler._name == "fixed" and list(cfg.optimization.lr) == [0.001]
     assert cfg.lr_scheduler.warmup_updates == 0, "another scheduler keeps its own default"
-    changed = {name for name, paper, run in recipe.compare(cfg) if paper != run}
+    changed = {name for name, paper, run in log.compare(cfg) if paper != run}
     assert changed == {
         "lr_scheduler", "label_smoothing", "dropout", "max_update", "clip_norm", "adam_betas",
         "d_ff", "save_interval_updates", "warmup_updates", "peak_learning_rate",
     }
-    block = recipe.block(cfg).splitlines()
+    block = log.block(cfg).splitlines()
     marked = {line.split()[0] for line in block if line.endswith("< changed")}
     assert marked == changed
 
@@ -78,7 +77,7 @@ def test_other_components_keep_their_own_defaults():
                         "--optimizer", "adam", "--lr-scheduler", "inverse_sqrt", "--lr", "0.1")
     assert cfg.criterion.label_smoothing == 0.0
     assert cfg.optimizer.adam_eps == 1e-8
-    assert "adam_betas" in recipe.block(cfg)
+    assert "adam_betas" in log.block(cfg)
 
 
 def test_other_models_keep_fairseqs_defaults():
@@ -101,9 +100,9 @@ def test_the_users_batches_are_the_users():
 ])
 def test_contradictions_end_with_one_line(argv, message):
     parse("--arch", "aiayn_base", "--tokens-per-update", "0", "--update-freq", "2")
-    with pytest.raises(SystemExit) as stop:
+    with pytest.raises(InputError) as error:
         parse("--arch", "aiayn_base", *argv)
-    assert message in str(stop.value) and "\n" not in str(stop.value)
+    assert message in str(error.value) and "\n" not in str(error.value)
 
 
 @pytest.mark.parametrize("parser", [
@@ -128,27 +127,21 @@ def test_checkpoints_of_epochs_come_back_when_asked_for():
 
 def test_the_disk_of_a_big_run():
     """20 checkpoints, the best and the last, of three float32 copies of 214 million weights."""
-    needed = recipe.disk_needed(configuration("--arch", "aiayn_big"), 214_171_648)
+    needed = disk.disk_needed(configuration("--arch", "aiayn_big"), 214_171_648)
     assert needed == 22 * 3 * 4 * 214_171_648
-    assert recipe.disk_free("does/not/exist/yet") > 0
+    assert disk.disk_free("does/not/exist/yet") > 0
     cfg = configuration("--arch", "aiayn_big", "--no-save-optimizer-state")
-    assert recipe.disk_needed(cfg, 10) == 22 * 4 * 10
+    assert disk.disk_needed(cfg, 10) == 22 * 4 * 10
     cfg = configuration("--arch", "aiayn_big", "--keep-interval-updates", "-1")
-    assert recipe.disk_needed(cfg, 10) == 502 * 3 * 4 * 10
+    assert disk.disk_needed(cfg, 10) == 502 * 3 * 4 * 10
 
 
 def test_the_disk_in_use_counts_each_file_once(tmp_path):
     (tmp_path / "checkpoint_1_2.pt").write_bytes(bytes(100))
     (tmp_path / "checkpoint_last.pt").hardlink_to(tmp_path / "checkpoint_1_2.pt")
     (tmp_path / "checkpoint_1_4.pt").write_bytes(bytes(50))
-    assert recipe.disk_used(str(tmp_path)) == 150
-    assert recipe.disk_used(str(tmp_path / "absent")) == 0
-
-
-def test_an_error_names_the_command(monkeypatch):
-    monkeypatch.setattr(sys, "argv", ["/somewhere/fairseq-train"])
-    with pytest.raises(SystemExit, match="^fairseq-train: error: what"):
-        fail("what")
+    assert disk.disk_used(str(tmp_path)) == 150
+    assert disk.disk_used(str(tmp_path / "absent")) == 0
 
 
 @pytest.mark.parametrize("flags, name, value", [
@@ -177,7 +170,7 @@ def test_fairseqs_names_are_accepted(flags, name, value):
     (["--share-all-embeddings", "--tie-embeddings", "none"], "--tie-embeddings none is given too"),
 ])
 def test_contradicting_names_are_refused(flags, message):
-    with pytest.raises(SystemExit, match=message):
+    with pytest.raises(InputError, match=message):
         configuration("--arch", "aiayn_base", *flags)
 
 
@@ -188,7 +181,7 @@ def test_rows_of_table_3_bring_their_training():
     assert (cfg.model.N, cfg.model.d_model, cfg.model.h, cfg.lr_scheduler.d_model) == (
         4, 1024, 8, 1024)
     for arch in ("aiayn_a_h32", "aiayn_b_dk16", "aiayn_c_d256", "aiayn_d_smoothing00"):
-        assert "changed" not in recipe.block(configuration("--arch", arch)), arch
+        assert "changed" not in log.block(configuration("--arch", arch)), arch
 
 
 def test_help_and_readme_list_the_architectures(repo, capsys):

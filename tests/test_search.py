@@ -9,11 +9,11 @@ from fairseq.models.transformer_lm import TransformerLanguageModel, base_lm_arch
 from fairseq.sequence_generator import SequenceGenerator
 from models import EOS, PAD, build, dictionary, fairseq_model
 
-import aiayn_plugin.decoding
-import aiayn_plugin.loss
-from aiayn_plugin.errors import SettingError
-from aiayn_plugin.rules import FairseqRules, PaperRules
-from aiayn_plugin.search import BeamSearch
+import aiayn_plugin.model.embedding
+import aiayn_plugin.search.models
+from aiayn_plugin.boundary.generator import Generator
+from aiayn_plugin.errors import InputError
+from aiayn_plugin.search.rules import FairseqRules, PaperRules
 
 WORDS = 12
 VARIANTS = [
@@ -73,7 +73,7 @@ def obvious_search(model, source, alpha, a, b_len, beam):
 
 def search(models, rules, **options):
     options = {"beam_size": 4, **options}
-    return BeamSearch(models, dictionary(WORDS), rules=rules, **options)
+    return Generator(models, dictionary(WORDS), rules=rules, **options)
 
 
 def assert_same(found, expected):
@@ -175,8 +175,8 @@ def test_pieces_change_nothing(monkeypatch, left):
     rules = PaperRules(0.6, 1, 20, 4)
     options = {"temperature": 2.0, "min_len": 3, "no_repeat_ngram_size": 2}
     expected = search(models, rules, **options).generate(models, data, prefix_tokens=prefix)
-    monkeypatch.setitem(aiayn_plugin.loss.PIECE, "cpu", 3 * 4 * WORDS)
-    monkeypatch.setattr(aiayn_plugin.decoding, "ENCODED", 3)
+    monkeypatch.setitem(aiayn_plugin.model.embedding.SCORES_AT_ONCE, "cpu", 3 * 4 * WORDS)
+    monkeypatch.setattr(aiayn_plugin.search.models, "ENCODED_AT_ONCE", 3)
     found = search(models, rules, **options).generate(models, data, prefix_tokens=prefix)
     assert_same(found, expected)
 
@@ -186,7 +186,7 @@ def test_an_error_in_a_thread_is_the_commands():
     torch.set_num_threads(2)
     try:
         generator = search([made], PaperRules(0.6, 1, 20, 4), min_len=60)
-        with pytest.raises(SettingError, match="--min-len 60 is more than the limit"):
+        with pytest.raises(InputError, match="--min-len 60 is more than the limit"):
             generator.generate([made], batch([5] * 70))
     finally:
         torch.set_num_threads(before)

@@ -9,11 +9,12 @@ import pytest
 from fairseq.tokenizer import tokenize_line
 from sacremoses import MosesPunctNormalizer, MosesTokenizer
 
-from aiayn_plugin.errors import TextError
-from aiayn_plugin.lines import clean_line, read_lines
-from aiayn_plugin.subword import Bpe, WordPieces
-from aiayn_plugin.text import TextPipeline, TextSettings, file_sha256
-from aiayn_plugin.tokenizer import PROTECTED, Tokenizer
+from aiayn_plugin.errors import InputError
+from aiayn_plugin.text.lines import clean_line, read_lines
+from aiayn_plugin.text.pipeline import TextPipeline
+from aiayn_plugin.text.settings import TextSettings, file_sha256
+from aiayn_plugin.text.subwords import Bpe, WordPieces
+from aiayn_plugin.text.tokenizer import PROTECTED, Tokenizer
 
 CODES = "#version: 0.2\nh e\nhe l</w>\nl o</w>\n"
 
@@ -110,7 +111,7 @@ def test_bpe_splits_and_joins(data_dir):
 )  # fmt: skip
 def test_broken_codes_are_reported(tmp_path, content, message):
     (tmp_path / "codes").write_text(content)
-    with pytest.raises(TextError, match=message):
+    with pytest.raises(InputError, match=message):
         Bpe(tmp_path / "codes")
 
 
@@ -123,7 +124,7 @@ def test_read_lines_ends_lines_at_newlines_only(tmp_path):
 def test_read_lines_reports_file_and_line_of_invalid_utf8(tmp_path):
     path = tmp_path / "text"
     path.write_bytes(b"good\nab\xe9 bad\n")
-    with pytest.raises(TextError, match=rf"{path}, line 2: .*0xe9 at position 3"):
+    with pytest.raises(InputError, match=rf"{path}, line 2: .*0xe9 at position 3"):
         list(read_lines(path))
 
 
@@ -145,10 +146,10 @@ def test_settings_come_back_as_saved(tmp_path):
 def test_unknown_or_broken_settings_are_reported(data_dir, change, message):
     path = data_dir / "text.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | change))
-    with pytest.raises(TextError, match=message):
+    with pytest.raises(InputError, match=message):
         TextSettings.load(path)
     path.write_text("{")
-    with pytest.raises(TextError, match="not valid JSON"):
+    with pytest.raises(InputError, match="not valid JSON"):
         TextSettings.load(path)
 
 
@@ -158,16 +159,16 @@ def test_pipeline_goes_from_raw_text_to_subwords_and_back(data_dir):
     assert pipeline.encode("it's", "en").endswith("'@@ s")
     assert pipeline.encode("it's", "de").endswith("' s")
     assert pipeline.decode("he@@ l@@ lo , hel !") == "hello, hel!"
-    with pytest.raises(TextError, match="'fr'.* en and de"):
+    with pytest.raises(InputError, match="'fr'.* en and de"):
         pipeline.encode("hello", "fr")
 
 
 def test_pipeline_refuses_other_codes_and_unknown_models(data_dir):
     (data_dir / "codes.bpe").write_text(CODES + "a b\n")
-    with pytest.raises(TextError, match="not the codes"):
+    with pytest.raises(InputError, match="not the codes"):
         TextPipeline.load(data_dir)
     TextSettings("en", "de", 3, subword="syllable").save(data_dir / "text.json")
-    with pytest.raises(TextError, match="syllable"):
+    with pytest.raises(InputError, match="syllable"):
         TextPipeline.load(data_dir)
 
 
@@ -188,7 +189,7 @@ def test_a_line_with_more_protected_tokens_than_sacremoses_takes():
 
 
 def wordpieces(path, words, size):
-    from pipeline import learn_wordpieces
+    from corpus.subwords import learn_wordpieces
 
     learn_wordpieces(Counter(words), size, path)
     return path / "wordpieces.model"
@@ -206,8 +207,8 @@ def test_word_pieces_split_and_join(tmp_path):
     dictionary = (tmp_path / "dict.txt").read_text("utf-8").splitlines()
     assert "▁hello 1" in dictionary and not any(line.startswith("<") for line in dictionary)
     assert wordpieces(tmp_path, words, 60).read_bytes() == model.read_bytes()
-    with pytest.raises(TextError, match="no 10 word-pieces"):
+    with pytest.raises(InputError, match="no 10 word-pieces"):
         wordpieces(tmp_path, words, 10)
     model.write_bytes(b"x")
-    with pytest.raises(TextError, match="not a model of sentencepiece"):
+    with pytest.raises(InputError, match="not a model of sentencepiece"):
         WordPieces(model)

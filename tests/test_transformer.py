@@ -7,12 +7,13 @@ import torch
 from models import PAD, build, dictionary, pad_left, pad_right, sentences
 from omegaconf import OmegaConf
 
-from aiayn_plugin.architectures import ARCHITECTURES, parameters, settings
-from aiayn_plugin.cli.measure import peak_memory
-from aiayn_plugin.errors import SettingError
-from aiayn_plugin.layers import AddNorm, DecoderLayer, EncoderLayer, FeedForward
-from aiayn_plugin.task import AiaynTranslation, AiaynTranslationConfig
-from aiayn_plugin.transformer import Transformer, TransformerConfig
+from aiayn_plugin.benchmarks.measure import peak_memory
+from aiayn_plugin.boundary.model import Transformer, TransformerConfig
+from aiayn_plugin.boundary.task import AiaynTranslation, AiaynTranslationConfig
+from aiayn_plugin.checkpoints.compare import BUFFER
+from aiayn_plugin.errors import InputError
+from aiayn_plugin.model.layers import AddNorm, DecoderLayer, EncoderLayer, FeedForward
+from aiayn_plugin.paper import ARCHITECTURES, parameters, settings
 
 MODEL_OPTIONS = ("N", "d_model", "d_ff", "h", "d_k", "d_v", "positions", "dropout")
 
@@ -180,7 +181,7 @@ KNOWN = {  # spec: with a shared vocabulary of 37,000
 
 @pytest.mark.parametrize("arch", ARCHITECTURES)
 def test_parameter_counts(arch):
-    options = {name: settings(arch)[name] for name in MODEL_OPTIONS}
+    options = {name: getattr(settings(arch), name) for name in MODEL_OPTIONS}
     with torch.device("meta"):
         model = build(37_000, max_source_positions=1024, max_target_positions=1024, **options)
     count = sum(p.numel() for p in model.parameters())
@@ -189,8 +190,8 @@ def test_parameter_counts(arch):
 
 def test_attention_biases_are_counted():
     with torch.device("meta"):
-        model = build(37_000, **{n: settings("aiayn_base")[n] for n in MODEL_OPTIONS},
-                      attention_bias=True)  # fmt: skip
+        model = build(37_000, attention_bias=True,
+                      **{n: getattr(settings("aiayn_base"), n) for n in MODEL_OPTIONS})  # fmt: skip
     assert sum(p.numel() for p in model.parameters()) == 63_082_496  # spec
 
 
@@ -240,19 +241,19 @@ def test_sinusoids_have_no_limit():
     ],
 )
 def test_impossible_settings(options, message):
-    with pytest.raises(SettingError, match=message):
+    with pytest.raises(InputError, match=message):
         build(**options)
 
 
 def test_different_dictionaries_are_refused():
     task = SimpleNamespace(source_dictionary=dictionary(10), target_dictionary=dictionary(11))
-    with pytest.raises(SettingError, match="joined dictionary"):
+    with pytest.raises(InputError, match="joined dictionary"):
         Transformer.build_model(TransformerConfig(), task)
 
 
 def test_a_training_with_bad_settings_ends_with_one_line():
     task = AiaynTranslation(AiaynTranslationConfig(), dictionary(10), dictionary(11))
-    with pytest.raises(SystemExit, match="error: source and target dictionaries differ"):
+    with pytest.raises(InputError, match="source and target dictionaries differ"):
         task.build_model(OmegaConf.create({"model": {"_name": "aiayn_transformer"}}).model)
 
 
@@ -264,13 +265,13 @@ def test_a_training_with_bad_settings_ends_with_one_line():
     ({"words": 30}, {"words": 31}, "dictionary of 30 entries, the data one of 31"),
 ])
 def test_weights_of_another_architecture_are_refused(trained, other, message):
-    with pytest.raises(SystemExit, match=message):
+    with pytest.raises(InputError, match=message):
         build(**other).load_state_dict(build(**trained).state_dict())
 
 
 def test_weights_from_before_a_checkpoint_said_its_architecture_load():
     model = build()
-    old = {name: weight for name, weight in model.state_dict().items() if name != "shapeless"}
+    old = {name: weight for name, weight in model.state_dict().items() if name != BUFFER}
     loaded = build()
     for weight in loaded.parameters():
         torch.nn.init.zeros_(weight)

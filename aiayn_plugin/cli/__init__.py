@@ -6,6 +6,9 @@ import os
 import sys
 from collections.abc import Sequence
 
+from .. import boundary  # noqa: F401  first: it silences a message of fairseq's
+
+# isort: split
 from . import (
     architectures,
     average,
@@ -18,13 +21,14 @@ from . import (
     translate,
 )  # fmt: skip
 
+COMMANDS = (architectures, average, benchmark, bundle, configs, convert, export, score, translate)
+
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run `aiayn COMMAND …`; bad input ends it with one line on stderr and exit status 1."""
     parser = argparse.ArgumentParser(prog="aiayn", description=__doc__)
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    for command in (architectures, average, benchmark, bundle, configs, convert, export, score,
-                    translate):
+    for command in COMMANDS:
         command.add_parser(commands)
     args = parser.parse_args(argv)
     logging.getLogger("fairseq").setLevel(logging.WARNING)
@@ -33,5 +37,5 @@ def main(argv: Sequence[str] | None = None) -> None:
     except BrokenPipeError:  # the reader has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise SystemExit(1) from None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError) as error:  # InputError is a ValueError
         raise SystemExit(f"aiayn: error: {error}") from None

@@ -3,7 +3,8 @@
 import argparse
 from typing import Any
 
-from ..architectures import table
+from ..errors import InputError
+from ..paper import table
 
 
 def add_parser(commands: Any) -> None:
@@ -22,7 +23,7 @@ def add_parser(commands: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Print the table. Raises ValueError for a vocabulary of nothing."""
+    """Print the table. Raises InputError for a vocabulary of less than one word."""
     if args.vocabulary < 1:
-        raise ValueError(f"a vocabulary of {args.vocabulary} words is none")
+        raise InputError(f"a vocabulary of {args.vocabulary} words is none")
     print(table(args.vocabulary))

@@ -1,16 +1,12 @@
 """`aiayn average`: §6.1, one model from the mean of a run's last checkpoints."""
 
 import argparse
-import re
 from pathlib import Path
 from typing import Any
 
-from ..checkpoint import average, save
-
-PATTERNS = {
-    "updates": re.compile(r"checkpoint_\d+_(\d+)\.pt"),
-    "epochs": re.compile(r"checkpoint(\d+)\.pt"),
-}
+from ..checkpoints.averaging import average, last_checkpoints
+from ..checkpoints.files import save
+from ..errors import InputError
 
 
 def add_parser(commands: Any) -> None:
@@ -38,7 +34,7 @@ def add_parser(commands: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Choose, average and write. Raises ValueError or OSError for what cannot be averaged."""
+    """Choose, average and write. Raises InputError or OSError for what cannot be averaged."""
     paths = choose(args)
     print("averaging", *paths, sep="\n  ", flush=True)
     save(average(paths), args.output)
@@ -46,25 +42,15 @@ def run(args: argparse.Namespace) -> None:
 
 
 def choose(args: argparse.Namespace) -> list[Path]:
-    """The checkpoints that the options name, oldest first."""
-    number, kind = args.num_update_checkpoints, "updates"
-    if args.num_epoch_checkpoints is not None:
-        number, kind = args.num_epoch_checkpoints, "epochs"
-    if number is None:
-        if args.checkpoint_upper_bound is not None:
-            raise ValueError("--checkpoint-upper-bound needs --num-update-checkpoints or "
-                             "--num-epoch-checkpoints")
-        return args.inputs
-    if number < 1:
-        raise ValueError(f"cannot average {number} checkpoints")
-    if len(args.inputs) > 1:
-        raise ValueError("--inputs takes one directory where a number of checkpoints is given")
-    directory = args.inputs[0]
-    found = []
-    for path in directory.iterdir():
-        match = PATTERNS[kind].fullmatch(path.name)
-        if match and int(match[1]) <= (args.checkpoint_upper_bound or int(match[1])):
-            found.append((int(match[1]), path))
-    if len(found) < number:
-        raise ValueError(f"{directory} holds {len(found)} checkpoints of {kind}, not {number}")
-    return [path for _, path in sorted(found)[-number:]]
+    """Return the checkpoints that the options name, oldest first."""
+    bound = args.checkpoint_upper_bound
+    counts = {"updates": args.num_update_checkpoints, "epochs": args.num_epoch_checkpoints}
+    for kind, count in counts.items():
+        if count is not None:
+            if len(args.inputs) > 1:
+                raise InputError("--inputs takes one directory with a number of checkpoints")
+            return last_checkpoints(args.inputs[0], kind, count, bound)
+    if bound is not None:
+        raise InputError("--checkpoint-upper-bound needs --num-update-checkpoints or "
+                         "--num-epoch-checkpoints")
+    return args.inputs

@@ -1,8 +1,9 @@
 """`aiayn configs`: where the configurations for fairseq-hydra-train are."""
 
 import argparse
-from pathlib import Path
 from typing import Any
+
+from ..boundary.hydra import DIRECTORY
 
 
 def add_parser(commands: Any) -> None:
@@ -18,4 +19,4 @@ def add_parser(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Print the directory."""
-    print(Path(__file__).resolve().parent.parent / "config")
+    print(DIRECTORY)

@@ -4,8 +4,8 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from ..checkpoint import load, save
-from ..convert import convert
+from ..boundary.convert import convert
+from ..checkpoints.files import load, save
 
 
 def add_parser(commands: Any) -> None:
@@ -24,7 +24,7 @@ def add_parser(commands: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Convert and write. Raises ValueError or OSError for what cannot be converted."""
-    state, made = convert(load(args.input))
+    """Convert and write. Raises InputError or OSError for what cannot be converted."""
+    state, kind = convert(load(args.input))
     save(state, args.output)
-    print(f"{args.output} holds a model of {made}")
+    print(f"{args.output} holds a model of {kind}")

@@ -4,10 +4,9 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from ..checkpoint import written_aside
+from ..checkpoints.export import QUANTIZATIONS, imported_ctranslate2, specification
+from ..checkpoints.files import written_aside
 from ..translator import Translator
-
-QUANTIZATIONS = ("float32", "float16", "bfloat16", "int16", "int8")
 
 
 def add_parser(commands: Any) -> None:
@@ -27,26 +26,18 @@ def add_parser(commands: Any) -> None:
     parser.set_defaults(run=run)
 
 
-def imported_ctranslate2() -> Any:
-    """The library. Raises ValueError where it is not installed."""
-    try:
-        import ctranslate2
-    except ImportError:
-        raise ValueError("ctranslate2 is not installed: pip install ctranslate2") from None
-    return ctranslate2
-
-
 def run(args: argparse.Namespace) -> None:
-    """Make the directory, whole or not at all. Raises ValueError or OSError for a model that cannot
-    be exported, and for an output that is there already."""
-    imported_ctranslate2()
-    from ..export import specification
+    """Make the directory, whole or not at all.
 
-    made = specification(Translator.load(args.model, device="cpu").model)
-    made.validate()
-    made.optimize(quantization=args.quantization)
-    with written_aside(args.output) as aside:
-        made.save(str(aside))
-    rows = made.decoder.position_encodings.encodings.shape[0]
+    Raises InputError or OSError for a model that cannot be exported, and if the output is there
+    already.
+    """
+    imported_ctranslate2()
+    transformer = specification(Translator.load(args.model, device="cpu").model)
+    transformer.validate()
+    transformer.optimize(quantization=args.quantization)
+    with written_aside(args.output) as directory:
+        transformer.save(str(directory))
+    rows = transformer.decoder.position_encodings.encodings.shape[0]
     print(f"{args.output} holds the model in {args.quantization}, with {rows:,} positions; "
           "CTranslate2 cuts a source at its max_input_length, 1,024 unless you give another")

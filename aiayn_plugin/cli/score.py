@@ -5,9 +5,10 @@ import os
 from pathlib import Path
 from typing import Any
 
-from ..lines import read_lines
-from ..scoring import hypotheses, score
-from ..text import TextPipeline
+from ..errors import InputError
+from ..text.lines import read_lines
+from ..text.pipeline import TextPipeline
+from ..text.scores import Scores, hypotheses, score
 
 
 def add_parser(commands: Any) -> None:
@@ -41,26 +42,13 @@ def add_parser(commands: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Print the scores. Raises ValueError or OSError for a log or data that cannot be used, and
-    ValueError for scores below the least that was asked for."""
-    sources: list[str] = []
-    if args.reference is not None:
-        if args.data is not None or args.target_lang is None:
-            raise ValueError("--reference goes with --target-lang, and without --data")
-        target = args.target_lang
-        system, references = list(read_lines(args.system)), list(read_lines(args.reference))
-    elif args.data is not None:
-        pipeline = TextPipeline.load(args.data)
-        target = pipeline.settings.target_lang
-        with open(args.system, encoding="utf-8", newline="\n") as log:
-            system = [pipeline.decode(line) for line in hypotheses(log)]
-        sources, references = (
-            list(read_lines(args.data / f"{args.split}.raw.{lang}"))
-            for lang in (pipeline.settings.source_lang, target)
-        )
-    else:
-        raise ValueError("give --data for a log of fairseq-generate, or --reference for raw text")
-    result = score(system, references, target)
+    """Print the scores.
+
+    Raises InputError or OSError for a log or data that cannot be used, and InputError for scores
+    below the least that was asked for.
+    """
+    sources, system, references, target_lang = read(args)
+    scores = score(system, references, target_lang)
     if args.output is not None:
         aside = args.output.with_name(args.output.name + ".tmp")
         aside.write_text("".join(f"{line}\n" for line in system), encoding="utf-8")
@@ -71,6 +59,28 @@ def run(args: argparse.Namespace) -> None:
             print(f"source      {sources[number]}")
         print(f"reference   {references[number]}")
         print(f"translation {system[number]}\n")
-    print("\n".join(result.lines()))
-    if result.bleu < args.min_bleu or 100 * result.exact < args.min_exact:
-        raise ValueError(f"asked for at least {args.min_bleu} BLEU, {args.min_exact} % exact")
+    print("\n".join(scores.lines()))
+    check(scores, args)
+
+
+def read(args: argparse.Namespace) -> tuple[list[str], list[str], list[str], str]:
+    """Return the sources (none for plain text), hypotheses, references and target language."""
+    if args.reference is not None:
+        if args.data is not None or args.target_lang is None:
+            raise InputError("--reference goes with --target-lang, and without --data")
+        return [], list(read_lines(args.system)), list(read_lines(args.reference)), args.target_lang
+    if args.data is None:
+        raise InputError("give --data for a log of fairseq-generate, or --reference for raw text")
+    pipeline = TextPipeline.load(args.data)
+    source_lang, target_lang = pipeline.settings.source_lang, pipeline.settings.target_lang
+    with open(args.system, encoding="utf-8", newline="\n") as log:
+        system = [pipeline.decode(line) for line in hypotheses(log)]
+    sources, references = (list(read_lines(args.data / f"{args.split}.raw.{lang}"))
+                           for lang in (source_lang, target_lang))
+    return sources, system, references, target_lang
+
+
+def check(scores: Scores, args: argparse.Namespace) -> None:
+    """Raise InputError for scores below --min-bleu or --min-exact."""
+    if scores.bleu < args.min_bleu or 100 * scores.exact < args.min_exact:
+        raise InputError(f"asked for at least {args.min_bleu} BLEU, {args.min_exact} % exact")

@@ -9,11 +9,12 @@ from typing import Any, BinaryIO
 
 from tqdm import tqdm
 
-from ..lines import decode_lines
-from ..recipe import SEARCH
+from ..errors import InputError
+from ..paper import SEARCH
+from ..text.lines import decode_lines
 from ..translator import PRECISIONS, Translation, Translator
 
-#: So many lines are sorted by length together.
+#: Lines that are read before they are sorted by length.
 BUFFER = 10_000
 
 
@@ -44,10 +45,9 @@ def add_parser(commands: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Translate standard input. Raises ValueError or OSError for a model or text that cannot be
-    used."""
+    """Translate standard input. Raises InputError or OSError for an unusable model or text."""
     if not 1 <= args.nbest <= args.beam:
-        raise ValueError(f"--nbest {args.nbest} must be from 1 to --beam {args.beam}")
+        raise InputError(f"--nbest {args.nbest} must be from 1 to --beam {args.beam}")
     translator = Translator.load(
         args.model, args.device, args.precision, args.max_tokens,
         beam=args.beam, lenpen=args.lenpen, nbest=args.nbest,
@@ -57,9 +57,9 @@ def run(args: argparse.Namespace) -> None:
     number = 0
     with tqdm(unit=" sentences", disable=at_once or not sys.stderr.isatty()) as progress:
         while buffer := list(islice(lines, 1 if at_once else BUFFER)):
-            for found in translator.translate_nbest(buffer, number + 1, progress.update):
+            for translations in translator.translate_nbest(buffer, number + 1, progress.update):
                 number += 1
-                _write(found, number, args.nbest)
+                _write(translations, number, args.nbest)
             sys.stdout.flush()
 
 
@@ -67,8 +67,8 @@ def _lines(stream: BinaryIO) -> Iterator[str]:
     yield from decode_lines(iter(stream.readline, b""), "standard input")
 
 
-def _write(found: list[Translation], number: int, nbest: int) -> None:
-    for translation in found:
+def _write(translations: list[Translation], number: int, nbest: int) -> None:
+    for translation in translations:
         text = translation.text
         line = text if nbest == 1 else f"{number} ||| {text} ||| {translation.score:.4f}"
         sys.stdout.buffer.write(f"{line}\n".encode())

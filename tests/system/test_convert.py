@@ -8,7 +8,7 @@ import pytest
 import torch
 from fairseq import options
 
-from aiayn_plugin.convert import convert, settings_from_fairseq
+from aiayn_plugin.boundary.convert import convert, settings_from_fairseq
 
 MODEL = ["--encoder-layers", "2", "--decoder-layers", "2", "--share-all-embeddings"]
 TRAINING = [

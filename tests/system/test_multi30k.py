@@ -8,8 +8,8 @@ import torch
 from fairseq import checkpoint_utils, options, search, tasks, utils
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
-from aiayn_plugin.rules import PaperRules
-from aiayn_plugin.search import BeamSearch
+from aiayn_plugin.boundary.generator import Generator
+from aiayn_plugin.search.rules import PaperRules
 
 pytestmark = pytest.mark.long
 FAIRSEQ = ["--task", "translation", "--beam", "4", "--lenpen", "0.6"]
@@ -51,7 +51,7 @@ class Setup:
         self.model.double().eval()
         sample = self.test.collater([self.test[number]])
         best, second = self.task.inference_step(generator, [self.model], sample)[0][:2]
-        watched = generator if isinstance(generator, BeamSearch) else generator.search
+        watched = generator if isinstance(generator, Generator) else generator.search
         return min(watched.closest, float(best["score"] - second["score"]))
 
 
@@ -83,7 +83,7 @@ class WatchedFairseqSearch(search.BeamSearch):
         return super().step(step, lprobs, scores, *args, **kwargs)
 
 
-class WatchedSearch(BeamSearch):
+class WatchedSearch(Generator):
     """Ours, likewise."""
 
     closest = float("inf")
@@ -168,7 +168,7 @@ def test_fairseqs_rules_find_what_fairseq_finds(trained_on_multi30k, exact_softm
 
 def test_ctranslate2_finds_what_ours_finds(trained_on_multi30k, tmp_path):
     ctranslate2 = pytest.importorskip("ctranslate2")
-    from aiayn_plugin.export import specification
+    from aiayn_plugin.checkpoints.export import specification
 
     data, _, ours = trained_on_multi30k
     setup = Setup(data, ours, *FAIRSEQ_RULES)

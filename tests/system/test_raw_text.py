@@ -189,7 +189,7 @@ def test_bad_input_is_one_line(translate, model_dir, text, flags, message):
 
 
 def test_fairseqs_from_pretrained_searches_the_same(model_dir):
-    from aiayn_plugin.transformer import Transformer
+    from aiayn_plugin.boundary.model import Transformer
     from aiayn_plugin.translator import Translator
 
     hub = Transformer.from_pretrained(str(model_dir), "model.pt", str(model_dir / "data"))

@@ -14,7 +14,7 @@ from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.distributed import utils as distributed_utils
 from fairseq.trainer import Trainer
 
-from aiayn_plugin.optimizer import lrate
+from aiayn_plugin.training.optimizer import lrate
 
 SMALL = ["--arch", "aiayn_tiny", "--N", "1", "--d-model", "32", "--d-ff", "64", "--cpu",
          "--log-format", "simple", "--log-interval", "1", "--num-workers", "0"]
@@ -207,7 +207,8 @@ def test_more_checkpoints_than_the_disk_holds_are_a_warning(run, corpus, tmp_pat
     assert "not enough disk" not in run(*command).stdout
     log = run(*command, "--keep-interval-updates", "1000000000")
     assert log.returncode == 0, log.stderr
-    assert "WARNING | aiayn_plugin.task | not enough disk for the checkpoints" in log.stdout
+    warning = "WARNING | aiayn_plugin.boundary.disk | not enough disk for the checkpoints"
+    assert warning in log.stdout
 
 
 @pytest.mark.parametrize("devices", [1, 2, 8])

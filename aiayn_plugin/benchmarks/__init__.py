@@ -1,0 +1,1 @@
+"""Speed and memory beside fairseq and CTranslate2, behind `aiayn benchmark`."""

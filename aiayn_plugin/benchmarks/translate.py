@@ -1,0 +1,169 @@
+"""`aiayn benchmark translate`: the plugin's search beside fairseq's and CTranslate2's."""
+
+import argparse
+import os
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from fairseq import checkpoint_utils
+from sacrebleu.metrics import BLEU
+
+from .. import boundary  # noqa: F401  it registers the plugin
+from ..checkpoints.export import QUANTIZATIONS, imported_ctranslate2, specification
+from ..errors import InputError
+from ..text.lines import read_lines
+from ..text.pipeline import TextPipeline
+from ..text.settings import SETTINGS_FILE
+from .measure import write_json
+
+SPEED = re.compile(r"Translated ([\d,]+) sentences \(([\d,]+) tokens\) in ([\d.]+)s")
+#: The options of each way. The first two both search by fairseq's rules.
+WAYS = {
+    "fairseq": ["--task", "translation", "--required-batch-size-multiple", "1"],
+    "plugin": ["--length-penalty", "fairseq"],
+    "plugin, the paper's search": [],
+}
+CTRANSLATE2 = "CTranslate2 "
+
+
+def add_parser(kinds: Any) -> None:
+    """Add `translate` to the commands of `aiayn benchmark`."""
+    parser = kinds.add_parser(
+        "translate",
+        help="fairseq-generate with the plugin's search against fairseq's own",
+        description="Translate a set with fairseq's model and its converted twin (aiayn convert), "
+        "alternating, each at its best batch size; and compare the hypotheses, and their sacreBLEU "
+        "where preprocess/prepare.py made the data.",
+    )
+    parser.add_argument("data", type=Path, metavar="DATA", help="a fairseq data directory")
+    parser.add_argument("--stock", type=Path, required=True, metavar="FILE",
+                        help="a checkpoint of fairseq's model")
+    parser.add_argument("--converted", type=Path, required=True, metavar="FILE",
+                        help="the same, converted")
+    parser.add_argument("--gen-subset", default="valid")
+    parser.add_argument("--beam", type=int, default=4)
+    parser.add_argument("--lenpen", type=float, default=0.6)
+    parser.add_argument("--batch-sizes", type=int, nargs="+", default=[32, 64, 128], metavar="N")
+    parser.add_argument("--runs", type=int, default=3, help="medians of so many (default: 3)")
+    parser.add_argument("--precision", choices=("float32", "fp16", "bf16"), default="float32",
+                        help="of the plugin's side (default: %(default)s)")
+    parser.add_argument("--stock-precision", choices=("float32", "fp16"), default="float32",
+                        help="of fairseq's side (default: %(default)s)")
+    parser.add_argument("--ctranslate2", nargs="+", choices=QUANTIZATIONS, default=[],
+                        metavar="PRECISION", help="CTranslate2 on the CPU too, in these precisions")
+    parser.add_argument("--cpu", action="store_true")
+    parser.add_argument("--output", type=Path, metavar="FILE.json")
+    parser.set_defaults(run=run)
+
+
+#: Maps a batch size to the seconds of a search, and to the hypothesis of each sentence number.
+Way = Callable[[int], tuple[float, dict[str, str]]]
+
+
+def run(args: argparse.Namespace) -> None:
+    """Measure and print. Raises InputError if a command fails."""
+    with tempfile.TemporaryDirectory() as directory:
+        ways: dict[str, Way] = {way: partial(_generate, args, way) for way in WAYS}
+        if args.ctranslate2:
+            ways |= _engines(args, directory)
+        measure(args, ways)
+
+
+def measure(args: argparse.Namespace, ways: dict[str, Way]) -> None:
+    """Run each way at its best batch size, alternating, and print and write the results."""
+    best: dict[str, tuple[float, int]] = {}
+    for way, translate in ways.items():
+        for size in args.batch_sizes:
+            taken, _ = translate(size)
+            print(f"{way:<26} batch {size:>4}  {taken:8.2f} s", flush=True)
+            best[way] = min(best.get(way, (taken, size)), (taken, size))
+    seconds: dict[str, list[float]] = {way: [] for way in ways}
+    hypotheses: dict[str, dict[str, str]] = {}
+    for _ in range(args.runs):
+        for way, translate in ways.items():
+            taken, hypotheses[way] = translate(best[way][1])
+            seconds[way].append(taken)
+    reference, theirs = statistics.median(seconds["fairseq"]), hypotheses["fairseq"]
+    print(f"\nmedians of {args.runs} runs, alternating; {len(theirs):,} sentences of "
+          f"{args.gen_subset}, beam {args.beam}, {args.precision}")
+    rows = []
+    for way in ways:
+        median, bleu = statistics.median(seconds[way]), _bleu(args, hypotheses[way])
+        same = sum(hypotheses[way].get(n) == text for n, text in theirs.items())
+        rows.append({"way": way, "batch_size": best[way][1], "seconds": seconds[way],
+                     "ratio": reference / median, "same": same, "sentences": len(theirs),
+                     "sacrebleu": bleu})
+        print(f"{way:<26} batch {best[way][1]:>4}  {len(theirs) / median:8.2f} sentences/s  "
+              f"{reference / median:5.2f} ×  {same:,} hypotheses as fairseq's"
+              + (f"  sacreBLEU {bleu:.2f}" if bleu is not None else ""))
+    if args.output:
+        write_json(rows, args.output)
+
+
+def _bleu(args: argparse.Namespace, hypotheses: dict[str, str]) -> float | None:
+    """Return sacreBLEU of the raw text, or None if no raw references are beside the data."""
+    if not (args.data / SETTINGS_FILE).is_file():
+        return None
+    pipeline = TextPipeline.load(args.data)
+    raw = args.data / f"{args.gen_subset}.raw.{pipeline.settings.target_lang}"
+    text = [pipeline.decode(hypotheses[str(number)]) for number in range(len(hypotheses))]
+    return BLEU().corpus_score(text, [list(read_lines(raw))]).score
+
+
+def _engines(args: argparse.Namespace, directory: str) -> dict[str, Way]:
+    """Return CTranslate2 in each precision; its model goes into the directory."""
+    ctranslate2 = imported_ctranslate2()
+    (model,), _, task = checkpoint_utils.load_model_ensemble_and_task(
+        [str(args.converted)], arg_overrides={"data": str(args.data)}
+    )
+    task.load_dataset(args.gen_subset)
+    words = task.source_dictionary.symbols
+    sources = [[words[token] for token in sentence[:-1]]
+               for sentence in task.dataset(args.gen_subset).src]
+    transformer = specification(model)
+    transformer.validate()
+    transformer.save(directory)
+    threads = int(os.environ.get("OMP_NUM_THREADS", os.cpu_count() or 1))
+
+    def translate(precision: str, size: int) -> tuple[float, dict[str, str]]:
+        engine = ctranslate2.Translator(
+            directory, device="cpu", compute_type=precision, intra_threads=threads
+        )
+        start = time.perf_counter()
+        results = engine.translate_batch(
+            sources, beam_size=args.beam, length_penalty=args.lenpen, max_batch_size=size,
+            max_decoding_length=200,
+        )  # fmt: skip
+        taken = time.perf_counter() - start
+        return taken, {str(n): " ".join(result.hypotheses[0]) for n, result in enumerate(results)}
+
+    return {CTRANSLATE2 + precision: partial(translate, precision)
+            for precision in args.ctranslate2}
+
+
+def _generate(args: argparse.Namespace, way: str, size: int) -> tuple[float, dict[str, str]]:
+    """Run fairseq-generate; the seconds are those of search that it reports."""
+    stock = way == "fairseq"
+    precision = args.stock_precision if stock else args.precision
+    command = [
+        sys.executable, "-m", "fairseq_cli.generate", str(args.data),
+        "--user-dir", str(Path(__file__).resolve().parent.parent),
+        "--path", str(args.stock if stock else args.converted), "--gen-subset", args.gen_subset,
+        "--beam", str(args.beam), "--lenpen", str(args.lenpen), "--batch-size", str(size),
+        *WAYS[way], *(["--cpu"] if args.cpu else []),
+        *([f"--{precision}"] if precision != "float32" else []),
+    ]  # fmt: skip
+    done = subprocess.run(command, capture_output=True, text=True)
+    match = SPEED.search(done.stdout + done.stderr)
+    if done.returncode or not match:
+        raise InputError(f"{' '.join(command)} failed: {done.stderr[-1000:].strip()}")
+    hypotheses = dict(re.findall(r"^H-(\d+)\t\S+\t(.*)$", done.stdout, re.MULTILINE))
+    return float(match[3]), hypotheses

@@ -1,0 +1,116 @@
+"""§6.1 Beam search behind the interface of fairseq's SequenceGenerator."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import torch
+from fairseq import utils
+from fairseq.sequence_generator import SequenceGenerator
+from torch import Tensor
+
+from ..errors import InputError
+from ..search.beam import BeamSearch
+from ..search.hypotheses import OpenHypotheses
+from ..search.models import OurModel, StepwiseModel
+from ..search.rules import Rules
+from .any_model import AnyModel
+from .model import Transformer
+
+#: On a CPU a batch is searched in parts, each in a thread of its own: a second thread inside the
+#: many small operations of a step gains little. A part has at least so many sentences, because each
+#: part reads all weights at each step.
+PART = 32
+
+
+class Generator(BeamSearch, SequenceGenerator):
+    """fairseq's generator with the rules of the paper or of fairseq.
+
+    As SequenceGenerator's, each sentence's hypotheses come best first, as dictionaries of
+    "tokens" (with the end symbol), "score" (log P over the penalty), "positional_scores",
+    "attention" (source × target, empty unless asked for) and "alignment"; all on the CPU.
+    An end symbol finishes a hypothesis if it is among the b best candidates of a sentence.
+    """
+
+    def __init__(
+        self, models, tgt_dict, *, rules: Rules, alignment: str | None = None, **kwargs
+    ) -> None:
+        """alignment: "hard" or "soft" for attention and alignments too. The other arguments are
+        SequenceGenerator's."""
+        super().__init__(models, tgt_dict, **kwargs)
+        self.rules, self.alignment = rules, alignment
+        self.want_attention = alignment is not None
+
+    def _generate(self, sample, prefix_tokens=None, constraints=None, bos_token=None):
+        """As fairseq's. Raises InputError for constraints, and where there is no hypothesis."""
+        if constraints is not None:
+            raise InputError("constraints need fairseq's search: give --task translation")
+        batch = {name: sample["net_input"][name] for name in ("src_tokens", "src_lengths")}
+        if prefix_tokens is not None:
+            batch["prefix"] = prefix_tokens
+        source = batch["src_tokens"]
+        parts = len(source) // PART if self._separable(source.device) else 1
+        hypotheses = self._in_threads(batch, min(torch.get_num_threads(), parts), bos_token)
+        if [] in hypotheses:
+            number = hypotheses.index([])
+            raise InputError(f"no hypothesis for sentence {number} of a batch: the scores of the "
+                             "model are not numbers (try float32), or all tokens are forbidden")
+        if self.alignment:
+            self._align(hypotheses, source)
+        return hypotheses
+
+    def _separable(self, device: torch.device) -> bool:
+        """Whether threads may share the models: fairseq's own do not promise it."""
+        ours = all(isinstance(model, Transformer) for model in self.model.models)
+        return device.type == "cpu" and ours and self.lm_model is None
+
+    def _in_threads(
+        self, batch: dict[str, Tensor], parts: int, bos_token: int | None
+    ) -> list[list[dict]]:
+        """Search every n-th sentence in one of n threads: a batch is sorted by length."""
+        if parts < 2:
+            return self._find(batch, bos_token)
+        threads = torch.get_num_threads()
+        batches = [{name: x[i::parts] for name, x in batch.items()} for i in range(parts)]
+        try:
+            with ThreadPoolExecutor(
+                parts, initializer=torch.set_num_threads, initargs=(threads // parts,)
+            ) as pool:
+                results = list(pool.map(lambda part: self._find(part, bos_token), batches))
+        finally:
+            torch.set_num_threads(threads)  # for threads that start later
+        return [results[i % parts][i // parts] for i in range(len(batch["src_tokens"]))]
+
+    @torch.no_grad()
+    def _find(self, batch: dict[str, Tensor], bos_token: int | None) -> list[list[dict]]:
+        models: list[StepwiseModel] = [
+            OurModel(model.encoder, model.decoder, batch["src_tokens"])
+            if isinstance(model, Transformer) else AnyModel(model, batch)
+            for model in self.model.models
+        ]  # fmt: skip
+        return self.find(models, batch["src_tokens"], batch.get("prefix"), bos_token)
+
+    def score_dtype(self) -> torch.dtype:
+        """Return float32, or the precision of the models if it is better."""
+        return torch.promote_types(next(self.model.parameters()).dtype, torch.float32)
+
+    def fuse(self, scores: Tensor, hypotheses: OpenHypotheses) -> Tensor:
+        """Return the scores with --lm-weight times those of the language model, if there is one."""
+        if self.lm_model is None:
+            return scores
+        out = self.lm_model(hypotheses.tokens.flatten(0, 1))
+        log_p = self.lm_model.get_normalized_probs(out, log_probs=True, sample=None)[:, -1]
+        return scores + self.lm_weight * log_p.unflatten(0, hypotheses.score.shape)
+
+    def block(self, scores: Tensor, hypotheses: OpenHypotheses, step: int) -> None:
+        """Forbid what --no-repeat-ngram-size forbids."""
+        if self.repeat_ngram_blocker is not None:
+            rows = hypotheses.tokens.flatten(0, 1), scores.flatten(0, 1)
+            blocked = self.repeat_ngram_blocker(*rows, *hypotheses.score.shape, step)
+            scores.copy_(blocked.view_as(scores))
+
+    def _align(self, hypotheses: list[list[dict]], source: Tensor) -> None:
+        extract = {"hard": utils.extract_hard_alignment, "soft": utils.extract_soft_alignment}
+        for tokens, of_sentence in zip(source.cpu(), hypotheses, strict=True):
+            for hypothesis in of_sentence:
+                hypothesis["alignment"] = extract[str(self.alignment)](
+                    hypothesis["attention"].t(), tokens, hypothesis["tokens"], self.pad, self.eos
+                )

@@ -1,0 +1,43 @@
+"""§6.1: a model and its task out of a checkpoint, to translate with."""
+
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from fairseq import checkpoint_utils, tasks, utils
+from fairseq.dataclass.configs import GenerationConfig
+from omegaconf import OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from ..errors import InputError
+from .model import Transformer
+
+#: The settings of fairseq-generate's search.
+SEARCH_SETTINGS = {option.name for option in fields(GenerationConfig)}
+
+
+def load_for_translation(
+    checkpoint: Path, task_settings: dict[str, Any], data: Path, source_lang: str, target_lang: str
+) -> tuple[Any, Transformer]:
+    """Return the task, with the paper's search and the dictionaries in `data`, and the model.
+
+    task_settings: those in the checkpoint. Raises InputError if another version of the plugin made
+    the checkpoint, or if it is of another model than it says.
+    """
+    ours = {"_name": "aiayn_translation", "data": str(data), "length_penalty": "gnmt",
+            "source_lang": source_lang, "target_lang": target_lang}
+    try:
+        task = tasks.setup_task(OmegaConf.create({**task_settings, **ours}))
+        (model,), _ = checkpoint_utils.load_model_ensemble(
+            [str(checkpoint)], arg_overrides={"data": str(data)}, task=task
+        )
+    except OmegaConfBaseException as error:
+        raise InputError(f"{checkpoint}: made by another version of the plugin: {error}") from None
+    except InputError as error:
+        raise InputError(f"{checkpoint}: {error}") from None
+    return task, model
+
+
+def to_device(sample: dict[str, Any], device: Any) -> dict[str, Any]:
+    """Return a batch on a device."""
+    return utils.apply_to_sample(lambda x: x.to(device), sample)

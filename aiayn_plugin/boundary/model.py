@@ -1,0 +1,203 @@
+"""§3 The model in fairseq's registry: its options, and its stacks behind fairseq's interfaces."""
+
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, fields
+from typing import Any
+
+import torch
+from fairseq.dataclass import ChoiceEnum, FairseqDataclass
+from fairseq.models import (
+    FairseqEncoder,
+    FairseqEncoderDecoderModel,
+    FairseqIncrementalDecoder,
+    register_model,
+    register_model_architecture,
+)
+from omegaconf import II
+from torch import Tensor
+
+from ..checkpoints.compare import BUFFER, matching, settings_without_shape
+from ..errors import InputError
+from ..model.cache import DecoderCache
+from ..model.embedding import ScaledEmbedding
+from ..model.stacks import Decoder, Encoder
+from ..paper import ARCHITECTURES, POSITIONS, SEARCH, TIED, ModelSettings, option
+from . import names
+
+
+@dataclass
+class TransformerConfig(ModelSettings, FairseqDataclass):
+    """The options of the model."""
+
+    positions: ChoiceEnum(POSITIONS) = option(ModelSettings, "positions")  # type: ignore[valid-type]
+    tie_embeddings: ChoiceEnum(TIED) = option(  # type: ignore[valid-type]
+        ModelSettings, "tie_embeddings")
+    # Without a help, fairseq takes these from the task. Learned positions are so many.
+    max_source_positions: int = II("task.max_source_positions")
+    max_target_positions: int = II("task.max_target_positions")
+
+
+def model_settings(cfg: Any) -> ModelSettings:
+    """Return the settings of the model that fairseq's configuration holds.
+
+    What an older checkpoint lacks has its default.
+    """
+    known: dict[str, Any] = {f.name: getattr(cfg, f.name, f.default) for f in fields(ModelSettings)}
+    for name in ("positions", "tie_embeddings"):
+        known[name] = str(known[name])  # fairseq's choices are enums
+    return ModelSettings(**known)
+
+
+class AiaynEncoder(Encoder, FairseqEncoder):
+    """The encoder as fairseq calls it."""
+
+    def forward(self, src_tokens: Tensor, src_lengths: Tensor | None = None, **unused) -> dict:
+        """Map (batch, m) tokens to fairseq's dictionary, whose tensors are batch first here.
+
+        "encoder_out": [(batch, m, d_model)]; "encoder_padding_mask": [(batch, m)], True at
+        padding, or [] if there is none.
+        """
+        x, padding = self.encode(src_tokens)
+        return {"encoder_out": [x], "encoder_padding_mask": [] if padding is None else [padding]}
+
+    def reorder_encoder_out(self, encoder_out: dict, new_order: Tensor) -> dict:
+        """Select sentences (rows) of an encoder output."""
+        return {
+            name: [tensor.index_select(0, new_order) for tensor in tensors]
+            for name, tensors in encoder_out.items()
+        }
+
+    def max_positions(self) -> int:
+        """Return how many tokens a sentence may have: a million for fairseq if all may be."""
+        return self.positions.max_positions or 1_000_000
+
+
+class AiaynDecoder(Decoder, FairseqIncrementalDecoder):
+    """The decoder as fairseq calls it."""
+
+    #: Whether the shifted target may begin with padding.
+    left_padded = False
+
+    def forward(
+        self,
+        prev_output_tokens: Tensor,
+        encoder_out: dict,
+        incremental_state: dict | None = None,
+        features_only: bool = False,
+        **unused,
+    ) -> tuple[Tensor, dict]:
+        """Map (batch, n) tokens, shifted right, to (batch, n, V) scores before the softmax.
+
+        With an incremental_state only the last position is computed, (batch, 1, V), from the
+        state of the earlier ones. features_only gives (batch, n, d_model) instead.
+        "attn" in the dictionary holds the last layer's encoder-decoder attention (batch, n, m),
+        the mean over the heads, unless the model is training.
+        """
+        memory = encoder_out["encoder_out"][0]
+        masks = encoder_out["encoder_padding_mask"]
+        padding = masks[0] if masks else None
+        if incremental_state is None:
+            x, weights = self.decode(prev_output_tokens, memory, padding, self.left_padded,
+                                     need_weights=not self.training)  # fmt: skip
+        else:
+            if "aiayn" not in incremental_state:
+                incremental_state["aiayn"] = DecoderCache(self.layers, memory, padding)
+            cache, last = incremental_state["aiayn"], prev_output_tokens[:, -1:]
+            cache.advance(last)
+            x, weights = self.decode(last, cache=cache)
+        attn = None if self.training or weights is None else weights.mean(dim=1)
+        return (x if features_only else self.output_layer(x)), {"attn": [attn]}
+
+    def output_layer(self, features: Tensor) -> Tensor:
+        """As Decoder.project."""
+        return self.project(features)
+
+    def reorder_incremental_state(self, incremental_state: dict, new_order: Tensor) -> None:
+        """Select hypotheses (rows) of every layer's keys and values."""
+        if "aiayn" in incremental_state:
+            incremental_state["aiayn"].select(new_order)
+
+    def max_positions(self) -> int:
+        """As AiaynEncoder.max_positions."""
+        return self.positions.max_positions or 1_000_000
+
+
+@register_model("aiayn_transformer", dataclass=TransformerConfig)
+class Transformer(FairseqEncoderDecoderModel):
+    """The Transformer of the paper, with one matrix for both embeddings and the projection."""
+
+    #: The precision of matrix products, if it is another than the weights': --bf16 in training.
+    product_dtype: torch.dtype | None = None
+
+    @classmethod
+    def add_args(cls, parser) -> None:
+        """Add the options of TransformerConfig, and fairseq's names for them."""
+        super().add_args(parser)
+        names.add_args(parser)
+
+    @classmethod
+    def from_pretrained(cls, *args, **kwargs):
+        """As fairseq's, with the paper's penalty and limit of the search unless kwargs change them.
+
+        kwargs are settings of fairseq-generate; the beam is an argument of translate().
+        """
+        hub = super().from_pretrained(*args, **kwargs)
+        if getattr(hub.task.cfg, "length_penalty", None) == "gnmt":
+            hub.cfg.generation.update({k: v for k, v in SEARCH.items() if k not in kwargs})
+        return hub
+
+    @classmethod
+    def build_model(cls, cfg: Any, task) -> "Transformer":
+        """Raises InputError for settings or dictionaries that the model cannot have."""
+        source, target = task.source_dictionary, task.target_dictionary
+        settings = model_settings(cfg)
+        shared = settings.tie_embeddings == "all"
+        if shared and source != target:
+            raise InputError(
+                "source and target dictionaries differ, and one matrix embeds both (§3.4): "
+                "prepare the data with a joined dictionary, or give --tie-embeddings target"
+            )
+        of_target = ScaledEmbedding(len(target), settings.d_model, target.pad())
+        of_source = of_target
+        if not shared:
+            of_source = ScaledEmbedding(len(source), settings.d_model, source.pad())
+        model = cls(AiaynEncoder(settings, of_source, cfg.max_source_positions, source),
+                    AiaynDecoder(settings, of_target, cfg.max_target_positions, target))
+        model.decoder.left_padded = getattr(task.cfg, "left_pad_target", False)
+        model.register_buffer(BUFFER, settings_without_shape(settings))
+        return model
+
+    @property
+    def projection(self) -> Tensor:
+        """The pre-softmax matrix (V, d_model)."""
+        return self.decoder.projection
+
+    def load_state_dict(self, state_dict, strict=True, model_cfg=None, args=None):
+        """As fairseq's. Raises InputError if the weights are those of another model."""
+        if strict:
+            state_dict = matching(state_dict, self.state_dict())
+        return super().load_state_dict(state_dict, strict, model_cfg, args)
+
+    def forward(
+        self,
+        src_tokens: Tensor,
+        src_lengths: Tensor | None,
+        prev_output_tokens: Tensor,
+        features_only: bool = False,
+        **unused,
+    ) -> tuple[Tensor, dict]:
+        """As AiaynDecoder.forward, for a batch of source and shifted target tokens."""
+        with self.in_product_precision():
+            memory = self.encoder(src_tokens, src_lengths)
+            return self.decoder(prev_output_tokens, memory, features_only=features_only)
+
+    def in_product_precision(self) -> AbstractContextManager:
+        """Return the context of matrix products: torch's autocast to product_dtype."""
+        if self.product_dtype is None:
+            return nullcontext()
+        return torch.autocast(self.projection.device.type, self.product_dtype)
+
+
+for _arch in ARCHITECTURES:
+    # The settings are defaults of the command line (defaults.py), so nothing is left to fill in.
+    register_model_architecture("aiayn_transformer", _arch)(lambda args: None)

@@ -1,0 +1,79 @@
+"""§5.3 The paper's Adam and schedule in fairseq's registries."""
+
+import ast
+from dataclasses import dataclass, field
+from typing import Any
+
+from fairseq.dataclass import FairseqDataclass
+from fairseq.optim import FairseqOptimizer, register_optimizer
+from fairseq.optim.lr_scheduler import FairseqLRScheduler, register_lr_scheduler
+from omegaconf import II
+
+from ..paper import TrainingSettings, option
+from ..training.optimizer import adam, lrate
+
+
+@dataclass
+class InverseSqrtConfig(FairseqDataclass):
+    warmup_updates: int = option(TrainingSettings, "warmup_updates")
+    d_model: int = II("model.d_model")
+
+
+@register_lr_scheduler("aiayn_inverse_sqrt", dataclass=InverseSqrtConfig)
+class AiaynInverseSqrt(FairseqLRScheduler):
+    """Update k, counted from 1, is taken with lrate(k).
+
+    fairseq's inverse_sqrt sets lrate(k) after update k, so that update k + 1 is taken with it.
+    """
+
+    def __init__(self, cfg: InverseSqrtConfig, optimizer: FairseqOptimizer) -> None:
+        super().__init__(cfg, optimizer)
+        self.step_update(0)
+
+    def step_update(self, num_updates: int) -> float:
+        """Set and return the rate of the update that follows num_updates finished ones."""
+        rate = lrate(num_updates + 1, self.cfg.d_model, self.cfg.warmup_updates)
+        self.optimizer.set_lr(rate)
+        return rate
+
+
+@dataclass
+class AdamConfig(FairseqDataclass):
+    adam_betas: Any = field(
+        default=str(TrainingSettings.adam_betas),
+        metadata={"help": "beta_1 and beta_2 of Adam (§5.3)"},
+    )
+    adam_eps: float = option(TrainingSettings, "adam_eps")
+    lr: Any = II("optimization.lr")
+
+
+def betas_of(betas: Any) -> Any:
+    """Return β₁ and β₂ of "(0.9, 0.98)", as fairseq's command line writes them; else the input."""
+    return ast.literal_eval(betas) if isinstance(betas, str) and betas.startswith("(") else betas
+
+
+@register_optimizer("aiayn_adam", dataclass=AdamConfig)
+class AiaynAdam(FairseqOptimizer):
+    """torch's Adam, without weight decay."""
+
+    supports_flat_params = True  # each weight is updated by itself: --fp16 may put them in one row
+
+    def __init__(self, cfg: AdamConfig, params: Any) -> None:
+        super().__init__(cfg)
+        self._optimizer = adam(params, **self.optimizer_config)
+
+    @property
+    def optimizer_config(self) -> dict:
+        beta_1, beta_2 = betas_of(self.cfg.adam_betas)
+        lr = self.cfg.lr
+        return {
+            "lr": lr if isinstance(lr, float) else lr[0],
+            "betas": (beta_1, beta_2),
+            "eps": self.cfg.adam_eps,
+        }
+
+    def load_state_dict(self, state_dict: dict, optimizer_overrides: dict | None = None) -> None:
+        """Take the moments from the checkpoint, and the settings from this run's command line."""
+        ours = {key: self.param_groups[0][key] for key in ("betas", "eps", "fused")}
+        groups = [{**group, **ours} for group in state_dict["param_groups"]]
+        super().load_state_dict({**state_dict, "param_groups": groups}, optimizer_overrides)

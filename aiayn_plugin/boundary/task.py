@@ -1,0 +1,162 @@
+"""§5.1, §6.1: fairseq's task of translation, with the paper's batches and the paper's search."""
+
+import logging
+from dataclasses import dataclass, field
+from typing import Any
+
+from fairseq.dataclass import ChoiceEnum
+from fairseq.tasks import register_task
+from fairseq.tasks.translation import TranslationConfig, TranslationTask
+
+from ..errors import InputError
+from ..paper import ARCHITECTURES
+from ..training.batching import Plan
+from . import log, mends
+from .batches import plan_epoch
+from .disk import check_disk
+from .generator import Generator
+from .memory import in_halves
+from .searches import alignment_of, complete, other_search, rules_of
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass
+class AiaynTranslationConfig(TranslationConfig):
+    tokens_per_update: int = field(
+        default=0,
+        metadata={
+            "help": "target tokens per update, without padding, over all devices (§5.1: 25,000): "
+            "batches of at most --max-tokens are sized and accumulated to it; 0: fairseq's own "
+            "--max-tokens and --update-freq"
+        },
+    )
+    length_penalty: ChoiceEnum(("gnmt", "fairseq")) = field(  # type: ignore[valid-type]
+        default="gnmt",
+        metadata={
+            "help": "search: the paper's (§6.1), where --lenpen is α of ((5 + |Y|) / 6)^α, or "
+            "fairseq's, with its defaults, where it is the exponent of |Y|"
+        },
+    )
+
+
+@register_task("aiayn_translation", dataclass=AiaynTranslationConfig)
+class AiaynTranslation(TranslationTask):
+    """fairseq's translation task with four differences.
+
+    Training has batches of --tokens-per-update, every other split has all of its sentences, the
+    checkpoints to average are complete, and the search is the paper's.
+    """
+
+    cfg: AiaynTranslationConfig
+
+    def __init__(self, cfg, src_dict, tgt_dict) -> None:
+        super().__init__(cfg, src_dict, tgt_dict)
+        self.training_cfg: Any = None  # the whole configuration, when training
+        self.planned: tuple[Any, Plan] | None = None  # the training set and its plan
+        self.epoch = 1
+        self.warned_of_memory = False
+
+    def build_model(self, cfg, from_checkpoint=False):
+        """As fairseq's; when a training starts, log the paper's settings beside its own."""
+        model = super().build_model(cfg, from_checkpoint)
+        if not from_checkpoint:
+            self.training_cfg = self.cfg._get_root()
+            if cfg._name in ARCHITECTURES:
+                block = log.block(self.training_cfg)
+                logger.info("the paper's settings and this run's:\n%s", block)
+                mends.train_in_bfloat16(self.training_cfg, model)
+            check_disk(self.training_cfg, sum(p.numel() for p in model.parameters()))
+        return model
+
+    def get_batch_iterator(self, dataset, max_tokens=None, *args, **kwargs):
+        """As fairseq's; the batches of the training split follow --tokens-per-update."""
+        train = dataset is self.datasets.get(self.cfg.train_subset)
+        if self.training_cfg is None or not train:
+            mends.keep_every_sentence(kwargs)
+        elif self.cfg.tokens_per_update > 0:
+            planned = self._plan(dataset, max_tokens, kwargs)
+            self.training_cfg.optimization.update_freq = [planned.update_freq]
+            max_tokens = planned.max_tokens
+        return super().get_batch_iterator(dataset, max_tokens, *args, **kwargs)
+
+    def _plan(self, dataset, max_tokens: int, options: dict) -> Plan:
+        if self.planned is None or self.planned[0] is not dataset:
+            planned = plan_epoch(dataset, self.cfg.tokens_per_update, max_tokens, options)
+            logger.info("%s", planned)
+            self.planned = dataset, planned
+        return self.planned[1]
+
+    def filter_indices_by_size(
+        self, indices, dataset, max_positions=None, ignore_invalid_inputs=False
+    ):
+        """As fairseq's. Raises InputError if a sentence is too long for the model."""
+        if not ignore_invalid_inputs and max_positions is not None:
+            _, longer = dataset.filter_indices_by_size(indices, max_positions)
+            if longer:
+                tokens = tuple(map(int, dataset.size(min(longer))))
+                raise InputError(
+                    f"{len(longer)} sentences are longer than the (source, target) limits "
+                    f"{max_positions} of the model and the task; sentence {min(longer) + 1} has "
+                    f"{tokens} tokens: raise --max-source-positions and "
+                    "--max-target-positions (learned positions stay as many as were trained), or "
+                    "skip them with --skip-invalid-size-inputs-valid-test"
+                )
+        return super().filter_indices_by_size(
+            indices, dataset, max_positions, ignore_invalid_inputs
+        )
+
+    def begin_epoch(self, epoch, model) -> None:
+        """As fairseq's."""
+        super().begin_epoch(epoch, model)
+        self.epoch = epoch
+
+    def post_save(self, path: str, num_updates: int) -> None:
+        """fairseq calls this after it has written a checkpoint."""
+        mends.complete_checkpoints(self.training_cfg.checkpoint, path, self.epoch, num_updates)
+
+    def build_generator(
+        self,
+        models,
+        args,
+        seq_gen_cls=None,
+        extra_gen_cls_kwargs=None,
+        prefix_allowed_tokens_fn=None,
+    ):
+        """Return a Generator under the rules of --length-penalty, or one of fairseq's others.
+
+        The arguments are FairseqTask.build_generator's. Raises InputError for settings that no
+        search has.
+        """
+        build = super().build_generator
+        paper = self.cfg.length_penalty == "gnmt"
+        args = complete(args, paper)
+        mends.generate_in_bfloat16(self, models)
+        if seq_gen_cls is not None or args.score_reference:
+            return build(models, args, seq_gen_cls, extra_gen_cls_kwargs, prefix_allowed_tokens_fn)
+        if other := other_search(args, prefix_allowed_tokens_fn):
+            if paper:
+                raise InputError(
+                    f"{other} is another search than the paper's: give --task translation"
+                )
+            return build(models, args, None, extra_gen_cls_kwargs, prefix_allowed_tokens_fn)
+        rules = rules_of(args, paper, len(self.target_dictionary))
+        extra = {**(extra_gen_cls_kwargs or {}), "rules": rules, "alignment": alignment_of(args)}
+        return build(models, args, Generator, extra)
+
+    def inference_step(self, generator, models, sample, prefix_tokens=None, constraints=None):
+        """As fairseq's; a batch that memory is too small for is searched in halves.
+
+        Raises InputError if memory is too small for one sentence, or no hypothesis is possible.
+        """
+        step = super().inference_step
+        if constraints is not None:
+            return step(generator, models, sample, prefix_tokens, constraints)
+        return in_halves(lambda part, prefix: step(generator, models, part, prefix),
+                         sample, prefix_tokens, self._warn_of_memory)  # fmt: skip
+
+    def _warn_of_memory(self, sentences: int) -> None:
+        if not self.warned_of_memory:
+            logger.warning("out of memory: a batch of %d sentences is translated in halves, later "
+                           "ones where they must be; a smaller --max-tokens avoids this", sentences)
+        self.warned_of_memory = True

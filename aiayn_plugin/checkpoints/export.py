@@ -1,0 +1,101 @@
+"""A model for CTranslate2, the fast engine for Transformers on CPUs (its extra: `export`)."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..errors import InputError
+from ..model.attention import MultiHeadAttention, Projection
+from ..model.layers import AddNorm, FeedForward
+
+QUANTIZATIONS = ("float32", "float16", "bfloat16", "int16", "int8")
+#: Rows of the sinusoids that CTranslate2 gets as a table.
+SINUSOIDS = 2048
+
+
+def imported_ctranslate2() -> Any:
+    """Return the library. Raises InputError if it is not installed."""
+    try:
+        import ctranslate2
+    except ImportError:
+        raise InputError("ctranslate2 is not installed: pip install ctranslate2") from None
+    return ctranslate2
+
+
+def specification(model: Any) -> Any:
+    """Return the model as a ctranslate2.specs.TransformerSpec, its dictionaries included.
+
+    model: encoder and decoder of this package, each with its dictionary. Raises InputError for what
+    CTranslate2 cannot express: restricted attention, d_k ≠ d_v or not d_model / h.
+    """
+    from ctranslate2.specs import TransformerSpec
+
+    encoder, decoder = model.encoder, model.decoder
+    attention = encoder.layers[0].self_attention
+    if attention.neighbourhood is not None:
+        raise InputError("CTranslate2 has no attention restricted to a neighbourhood")
+    width = encoder.embedding.embedding_dim // attention.h
+    if not attention.d_k == attention.d_v == width:
+        raise InputError(
+            f"CTranslate2 needs d_k = d_v = d_model / h = {width}; the model has d_k "
+            f"{attention.d_k} and d_v {attention.d_v}"
+        )
+    layers = len(encoder.layers), len(decoder.layers)
+    transformer = TransformerSpec.from_config(layers, attention.h, pre_norm=False)
+    for spec, stack in ((transformer.encoder, encoder), (transformer.decoder, decoder)):
+        embeddings = spec.embeddings[0] if isinstance(spec.embeddings, list) else spec.embeddings
+        embeddings.weight = _array(stack.embedding.weight)
+        spec.scale_embeddings = True  # by √d_model
+        spec.position_encodings.encodings = _array(_positions(stack))
+        for part, layer in zip(spec.layer, stack.layers, strict=True):
+            _self_attention(part.self_attention, layer.self_attention, layer.add_norms[0])
+            if stack is decoder:
+                _attention(part.attention, layer.encoder_attention, layer.add_norms[1])
+            _feed_forward(part.ffn, layer.feed_forward, layer.add_norms[-1])
+    transformer.decoder.projection.weight = _array(decoder.projection)
+    transformer.register_source_vocabulary(list(encoder.dictionary.symbols))
+    transformer.register_target_vocabulary(list(decoder.dictionary.symbols))
+    transformer.config.decoder_start_token = transformer.config.eos_token
+    transformer.config.add_source_eos = True
+    return transformer
+
+
+def _array(tensor: Tensor):
+    return tensor.detach().float().cpu().numpy()
+
+
+def _positions(stack: Any) -> Tensor:
+    rows = stack.positions.max_positions or SINUSOIDS
+    return stack.positions(torch.arange(rows)[None], rows)[0]
+
+
+def _linear(spec: Any, *projections: Projection | torch.nn.Linear) -> None:
+    """Write linear layers side by side as one."""
+    spec.weight = _array(torch.cat([projection.weight for projection in projections]))
+    biases = tuple(projection.bias for projection in projections if projection.bias is not None)
+    if biases:
+        spec.bias = _array(torch.cat(biases))
+
+
+def _norm(spec: Any, add_norm: AddNorm) -> None:
+    spec.gamma, spec.beta = _array(add_norm.norm.weight), _array(add_norm.norm.bias)
+
+
+def _self_attention(spec: Any, attention: MultiHeadAttention, add_norm: AddNorm) -> None:
+    _linear(spec.linear[0], attention.W_Q, attention.W_K, attention.W_V)
+    _linear(spec.linear[1], attention.W_O)
+    _norm(spec.layer_norm, add_norm)
+
+
+def _attention(spec: Any, attention: MultiHeadAttention, add_norm: AddNorm) -> None:
+    _linear(spec.linear[0], attention.W_Q)
+    _linear(spec.linear[1], attention.W_K, attention.W_V)
+    _linear(spec.linear[2], attention.W_O)
+    _norm(spec.layer_norm, add_norm)
+
+
+def _feed_forward(spec: Any, feed_forward: FeedForward, add_norm: AddNorm) -> None:
+    _linear(spec.linear_0, feed_forward.W_1)
+    _linear(spec.linear_1, feed_forward.W_2)
+    _norm(spec.layer_norm, add_norm)

@@ -1,0 +1,1 @@
+"""§3 Model architecture, in torch alone: nothing here knows fairseq."""

@@ -1,0 +1,174 @@
+"""§3.2 Attention: scaled dot-product attention and its multi-head form."""
+
+import math
+from typing import Protocol
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
+
+from ..errors import InputError
+from .neighbourhood import Reach, causal_reach, centred_reach, restricted_attention, visible
+from .precision import for_products
+
+
+class KeysAndValues(Protocol):
+    """What an attention sub-layer keeps while decoding (cache.py)."""
+
+    def extend(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
+        """Map x (batch, n, d_model) to its queries, all keys and values so far, and the mask."""
+
+
+def scaled_dot_product_attention(
+    q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, dropout: float = 0.0
+) -> tuple[Tensor, Tensor]:
+    """Equation (1), step by step: softmax(QKᵀ/√d_k)V.
+
+    q is (…, n, d_k), k (…, m, d_k), v (…, m, d_v); mask is broadcastable to (…, n, m): either
+    boolean, True where position n may attend to m, or numbers that are added to the scores, 0 and
+    −∞. Every row of the mask needs one position that may be seen.
+    Returns the output (…, n, d_v) and the weights (…, n, m) before dropout.
+    """
+    # Dividing the smaller factor first is faster, and float16 cannot overflow in the product.
+    scores = (q / math.sqrt(q.size(-1))) @ k.transpose(-2, -1)
+    if mask is not None:
+        scores += additive(mask, scores) if mask.dtype == torch.bool else mask
+    weights = scores.softmax(dim=-1)
+    return F.dropout(weights, dropout) @ v, weights
+
+
+def additive(mask: Tensor, like: Tensor) -> Tensor:
+    """Return 0 where a boolean mask is True and −∞ elsewhere, in the precision of `like`."""
+    zeros = torch.zeros(mask.shape, dtype=like.dtype, device=mask.device)
+    return zeros.masked_fill_(~mask, -math.inf)
+
+
+def heads(x: Tensor, h: int) -> Tensor:
+    """Split (batch, n, h·d) into the heads (batch, h, n, d)."""
+    return x.unflatten(-1, (h, -1)).transpose(1, 2)
+
+
+class Projection(nn.Module):
+    """x ↦ xW, or xW + b with a bias.
+
+    The initialisation is Glorot's uniform for a matrix that `stacked` such W make up side by side.
+    """
+
+    def __init__(self, inner: int, outer: int, stacked: int = 1, bias: bool = False) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(outer, inner))
+        gain = math.sqrt((inner + outer) / (inner + stacked * outer))
+        nn.init.xavier_uniform_(self.weight, gain)
+        # Without a bias this is a plain attribute. nn.Linear registers a parameter that is None;
+        # fairseq's trainer takes all of those for one shared weight, and logs each.
+        self.bias = nn.Parameter(torch.zeros(outer)) if bias else None
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.linear(x, self.weight, self.bias)
+
+
+class MultiHeadAttention(nn.Module):
+    """§3.2.2: h heads of scaled dot-product attention, concatenated and projected by W^O.
+
+    `dropout` acts on the attention weights (0 in the paper's translation models). `neighbourhood`
+    is r of Table 1's restricted self-attention: each position sees r positions around it; if it is
+    `causal`, the last r up to itself. With `recompute`, training keeps nothing but the inputs for
+    the backward pass, and computes the rest again there.
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        h: int,
+        d_k: int,
+        d_v: int,
+        dropout: float = 0.0,
+        bias: bool = False,
+        causal: bool = False,
+        neighbourhood: int | None = None,
+        recompute: bool = False,
+    ) -> None:
+        super().__init__()
+        if neighbourhood is not None and neighbourhood < 1:
+            raise InputError(
+                f"neighbourhood {neighbourhood} must be at least 1: a position sees itself"
+            )
+        self.h, self.d_k, self.d_v, self.dropout = h, d_k, d_v, dropout
+        self.causal, self.neighbourhood, self.recompute = causal, neighbourhood, recompute
+        # Initialised as one matrix of three: post-norm layers learn faster from smaller weights.
+        self.W_Q = Projection(d_model, h * d_k, stacked=3, bias=bias)
+        self.W_K = Projection(d_model, h * d_k, stacked=3, bias=bias)
+        self.W_V = Projection(d_model, h * d_v, stacked=3, bias=bias)
+        self.W_O = Projection(h * d_v, d_model, bias=bias)
+
+    def forward(
+        self,
+        x: Tensor,
+        memory: Tensor | None = None,
+        padding: Tensor | None = None,
+        cache: KeysAndValues | None = None,
+        need_weights: bool = False,
+    ) -> tuple[Tensor, Tensor | None]:
+        """Let x (batch, n, d_model) attend to memory (batch, m, d_model), or to itself.
+
+        padding: boolean (batch, m), True where the memory (or x itself) is padding, which nobody
+        sees but itself. cache: while decoding, the keys and values of earlier positions and the
+        mask, in place of memory and padding; it takes in those of x.
+        Returns (batch, n, d_model) and the weights (batch, h, n, m), or None if nobody needs them.
+        With need_weights, restricted attention too takes time and memory of n².
+        """
+        if self.recompute and torch.is_grad_enabled() and cache is None:
+            return checkpoint(
+                self._forward, x, memory, padding, None, need_weights,
+                use_reentrant=False, preserve_rng_state=self.dropout > 0,
+            )  # fmt: skip
+        return self._forward(x, memory, padding, cache, need_weights)
+
+    def _forward(
+        self,
+        x: Tensor,
+        memory: Tensor | None,
+        padding: Tensor | None,
+        cache: KeysAndValues | None,
+        need_weights: bool,
+    ) -> tuple[Tensor, Tensor | None]:
+        x = for_products(x)
+        weights: Tensor | None
+        if cache is not None:
+            # A few queries: torch's fused attention takes two to three times as long on a CPU.
+            out, weights = scaled_dot_product_attention(*cache.extend(x))
+        else:
+            reach = self._reach(x.size(1)) if memory is None else None
+            memory = x if memory is None else memory
+            q, k, v = (heads(projected, self.h) for projected in
+                       (self.W_Q(x), self.W_K(memory), self.W_V(memory)))
+            out, weights = self._attend(q, k, v, padding, reach, need_weights)
+        return self.W_O(out.transpose(1, 2).flatten(2)), weights
+
+    def _attend(
+        self,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        padding: Tensor | None,
+        reach: Reach | None,
+        need_weights: bool,
+    ) -> tuple[Tensor, Tensor | None]:
+        """Equation (1) by the fastest way that there is for all positions at once."""
+        n, dropout = q.size(2), self.dropout if self.training else 0.0
+        if need_weights:
+            mask = visible(n, k.size(2), padding, reach, q.device)
+            return scaled_dot_product_attention(q, k, v, mask, dropout)
+        if reach is not None and n > 2 * (reach.before + reach.after + 1):
+            return restricted_attention(q, k, v, reach, padding, dropout), None
+        if reach == causal_reach(n) and padding is None:
+            return F.scaled_dot_product_attention(q, k, v, None, dropout, is_causal=True), None
+        mask = visible(n, k.size(2), padding, reach, q.device)
+        return F.scaled_dot_product_attention(q, k, v, mask, dropout), None
+
+    def _reach(self, n: int) -> Reach | None:
+        """Return how far each of n positions sees; None if it sees all."""
+        if self.causal:
+            return causal_reach(n, self.neighbourhood)
+        return centred_reach(self.neighbourhood) if self.neighbourhood is not None else None

@@ -1,0 +1,99 @@
+"""§3.1 and §3.3: the position-wise feed-forward network and the layers of the two stacks."""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from .attention import KeysAndValues, MultiHeadAttention
+from .dropout import dropout
+
+
+class FeedForward(nn.Module):
+    """Equation (2): max(0, xW₁ + b₁)W₂ + b₂, the same at every position.
+
+    W₁ and W₂ start as Glorot uniform times `gain`.
+    """
+
+    def __init__(self, d_model: int, d_ff: int, gain: float = 1.0) -> None:
+        super().__init__()
+        self.W_1 = nn.Linear(d_model, d_ff)
+        self.W_2 = nn.Linear(d_ff, d_model)
+        for linear in (self.W_1, self.W_2):
+            nn.init.xavier_uniform_(linear.weight, gain)
+            nn.init.zeros_(linear.bias)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map (batch, n, d_model) to (batch, n, d_model)."""
+        # In place only without gradients: with them, torch would copy a tensor of width d_ff.
+        return self.W_2(F.relu(self.W_1(x), inplace=not torch.is_grad_enabled()))
+
+
+class AddNorm(nn.Module):
+    """§3.1, §5.4: LayerNorm(x + Dropout(Sublayer(x))), given x and Sublayer(x)."""
+
+    def __init__(self, d_model: int, dropout: float) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(d_model, eps=1e-5)
+        self.dropout = dropout
+
+    def forward(self, x: Tensor, sublayer: Tensor) -> Tensor:
+        return self.norm(x + dropout(sublayer, self.dropout, self.training))
+
+
+class EncoderLayer(nn.Module):
+    """§3.1: self-attention, then feed-forward, each followed by AddNorm.
+
+    `attention` holds the keyword arguments of MultiHeadAttention, its neighbourhood too; `gain` is
+    FeedForward's.
+    """
+
+    def __init__(self, d_ff: int, dropout: float, attention: dict, gain: float = 1.0) -> None:
+        super().__init__()
+        d_model = attention["d_model"]
+        self.self_attention = MultiHeadAttention(**attention)
+        self.feed_forward = FeedForward(d_model, d_ff, gain)
+        self.add_norms = nn.ModuleList(AddNorm(d_model, dropout) for _ in range(2))
+
+    def forward(self, x: Tensor, padding: Tensor | None = None) -> Tensor:
+        """x: (batch, n, d_model); padding: boolean (batch, n), True at padding."""
+        x = self.add_norms[0](x, self.self_attention(x, padding=padding)[0])
+        return self.add_norms[1](x, self.feed_forward(x))
+
+
+class DecoderLayer(nn.Module):
+    """§3.1: masked self-attention, attention over the encoder's output, feed-forward.
+
+    The arguments are EncoderLayer's. Attention over the encoder is never restricted.
+    """
+
+    def __init__(self, d_ff: int, dropout: float, attention: dict, gain: float = 1.0) -> None:
+        super().__init__()
+        d_model = attention["d_model"]
+        self.self_attention = MultiHeadAttention(**attention, causal=True)
+        self.encoder_attention = MultiHeadAttention(**{**attention, "neighbourhood": None})
+        self.feed_forward = FeedForward(d_model, d_ff, gain)
+        self.add_norms = nn.ModuleList(AddNorm(d_model, dropout) for _ in range(3))
+
+    def forward(
+        self,
+        x: Tensor,
+        memory: Tensor | None = None,
+        padding: Tensor | None = None,
+        memory_padding: Tensor | None = None,
+        caches: tuple[KeysAndValues, KeysAndValues] | tuple[None, None] = (None, None),
+        need_weights: bool = False,
+    ) -> tuple[Tensor, Tensor | None]:
+        """x: (batch, n, d_model), memory: (batch, m, d_model); paddings: boolean (batch, n or m).
+
+        With caches, which hold what is known of earlier positions and of the memory, x is the next
+        position of n hypotheses. Padding at the end of x needs no `padding`: no position sees what
+        follows it. Returns the output and the encoder-decoder weights (batch, h, n, m), or None if
+        nobody needs them.
+        """
+        own, of_memory = caches
+        x = self.add_norms[0](x, self.self_attention(x, padding=padding, cache=own)[0])
+        context, weights = self.encoder_attention(
+            x, memory, memory_padding, of_memory, need_weights
+        )
+        x = self.add_norms[1](x, context)
+        return self.add_norms[2](x, self.feed_forward(x)), weights

@@ -1,0 +1,13 @@
+"""--bf16: matrix products in bfloat16; weights, sums and the optimiser stay in float32."""
+
+import torch
+from torch import Tensor
+
+
+def for_products(x: Tensor) -> Tensor:
+    """Return x in the precision of torch's autocast, or x itself where autocast is off.
+
+    autocast would convert x for each product; an x that several products read is converted once.
+    """
+    device = x.device.type
+    return x.to(torch.get_autocast_dtype(device)) if torch.is_autocast_enabled(device) else x

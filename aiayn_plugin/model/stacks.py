@@ -1,0 +1,136 @@
+"""§3.1: the two stacks, from tokens to features."""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from ..paper import ModelSettings
+from .attention import Projection
+from .cache import DecoderCache
+from .dropout import dropout
+from .embedding import ScaledEmbedding
+from .layers import DecoderLayer, EncoderLayer
+from .positions import build_positions, positions_of
+from .precision import for_products
+
+
+def _attention(settings: ModelSettings) -> dict:
+    """Return the arguments of MultiHeadAttention that all layers share."""
+    d_k, d_v = settings.head_widths()
+    return dict(
+        d_model=settings.d_model,
+        h=settings.h,
+        d_k=d_k,
+        d_v=d_v,
+        dropout=settings.attention_dropout,
+        bias=settings.attention_bias,
+        neighbourhood=settings.neighbourhood,
+        recompute=settings.checkpoint_activations,
+    )
+
+
+def _layers(kind: type[EncoderLayer | DecoderLayer], settings: ModelSettings) -> nn.ModuleList:
+    """Return N layers of one kind."""
+    return nn.ModuleList(
+        kind(settings.d_ff, settings.dropout, _attention(settings), settings.feed_forward_gain)
+        for _ in range(settings.N)
+    )
+
+
+class EmbeddedStack(nn.Module):
+    """What encoder and decoder share: embedding + positions, then dropout (§3.4, §3.5, §5.4)."""
+
+    def __init__(
+        self, settings: ModelSettings, embedding: ScaledEmbedding, max_positions: int, *others
+    ) -> None:
+        """max_positions: how many positions there are, if `settings.positions` limits them.
+
+        others: what the next base class takes, if a subclass has one more.
+        """
+        super().__init__(*others)
+        self.embedding = embedding
+        self.positions = build_positions(settings.positions, settings.d_model, max_positions)
+        self.dropout = settings.dropout
+
+    def embed(self, tokens: Tensor, position: int | None = None) -> Tensor:
+        """Map (batch, n) tokens to (batch, n, d_model); with a position, all stand there."""
+        if position is None:
+            positions, length = positions_of(tokens, self.embedding.padding), tokens.size(1)
+        else:
+            positions = torch.full((1, 1), position, device=tokens.device)
+            length = position + 1
+        x = self.embedding(tokens)
+        x = x + self.positions(positions, length).to(x.dtype)
+        return dropout(x, self.dropout, self.training)
+
+
+class Encoder(EmbeddedStack):
+    """The stack of N encoder layers; there is no norm after the last one."""
+
+    def __init__(self, settings: ModelSettings, *others) -> None:
+        super().__init__(settings, *others)
+        self.layers = _layers(EncoderLayer, settings)
+
+    def encode(self, tokens: Tensor) -> tuple[Tensor, Tensor | None]:
+        """Map (batch, m) tokens to (batch, m, d_model) and the padding.
+
+        The padding is boolean (batch, m), True at padding, or None if there is none.
+        """
+        padding: Tensor | None = tokens.eq(self.embedding.padding)
+        if not padding.any():  # type: ignore[union-attr]
+            padding = None
+        x = self.embed(tokens)
+        for layer in self.layers:
+            x = layer(x, padding)
+        return x, padding
+
+
+class Decoder(EmbeddedStack):
+    """The stack of N decoder layers, and the projection to the vocabulary (§3.4)."""
+
+    def __init__(self, settings: ModelSettings, *others) -> None:
+        super().__init__(settings, *others)
+        vocabulary, d_model = self.embedding.weight.shape
+        #: The pre-softmax matrix if it is one of its own, else None.
+        self.W_vocabulary: Projection | None = None
+        if settings.tie_embeddings == "none":
+            self.W_vocabulary = Projection(d_model, vocabulary)
+            nn.init.normal_(self.W_vocabulary.weight, std=d_model**-0.5)
+        self.layers = _layers(DecoderLayer, settings)
+
+    def decode(
+        self,
+        tokens: Tensor,
+        memory: Tensor | None = None,
+        memory_padding: Tensor | None = None,
+        left_padded: bool = False,
+        cache: DecoderCache | None = None,
+        need_weights: bool = False,
+    ) -> tuple[Tensor, Tensor | None]:
+        """Map (batch, n) tokens, shifted right, to features (batch, n, d_model).
+
+        memory, memory_padding: what Encoder.encode returned. left_padded: tokens may begin with
+        padding. cache: while decoding, in place of these three. After `cache.advance(tokens)`,
+        tokens (sentences, b) are the last ones of b hypotheses, and only their features are
+        computed.
+        Returns also the last layer's encoder-decoder weights (batch, h, n, m), or None if nobody
+        needs them.
+        """
+        padding = tokens.eq(self.embedding.padding) if left_padded else None
+        memory = for_products(memory) if memory is not None else None
+        x = self.embed(tokens, cache.position if cache is not None else None)
+        weights = None
+        for i, layer in enumerate(self.layers):
+            caches = cache.layers[i] if cache is not None else (None, None)
+            last = i == len(self.layers) - 1
+            x, weights = layer(x, memory, padding, memory_padding, caches, need_weights and last)
+        return x, weights
+
+    def project(self, features: Tensor) -> Tensor:
+        """§3.4: map (…, d_model) to scores (…, V), with the embedding's matrix and no bias."""
+        return F.linear(features, self.projection)
+
+    @property
+    def projection(self) -> Tensor:
+        """The pre-softmax matrix (V, d_model): the target embedding's, or one of its own."""
+        return (self.embedding if self.W_vocabulary is None else self.W_vocabulary).weight

@@ -1,0 +1,55 @@
+"""Lines of text: only a newline ends a line, whatever other characters the text holds."""
+
+import codecs
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from ..errors import InputError
+
+# Every character that some reader takes for the end of a line (str.splitlines, files in text mode)
+# is a control character or one of two Unicode separators. NUL is a control character too.
+_TO_SPACE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+
+
+def clean_line(text: str) -> str:
+    """Return the text with each line break and each control character replaced by a space."""
+    return _TO_SPACE.sub(" ", text)
+
+
+def without_ends(lines: Iterable[bytes]) -> Iterator[bytes]:
+    r"""Yield the lines of a file without their ends and without the byte-order mark.
+
+    Only \n ends a line, so that two parallel files stay in step whatever Unicode line breaks they
+    hold. A \r before the \n is part of the end.
+    """
+    mark = codecs.BOM_UTF8
+    for line in lines:
+        yield line.removesuffix(b"\n").removesuffix(b"\r").removeprefix(mark)
+        mark = b""
+
+
+def read_lines(path: str | Path) -> Iterator[str]:
+    """Yield the lines of a UTF-8 file without their ends.
+
+    Raises InputError, with file and line number, if a line is not UTF-8.
+    """
+    with open(path, "rb") as file:
+        yield from decode_lines(file, path)
+
+
+def decode_lines(lines: Iterable[bytes], name: str | Path) -> Iterator[str]:
+    """Yield the lines of a UTF-8 file as `read_lines` does; errors call the file `name`."""
+    for number, line in enumerate(without_ends(lines), start=1):
+        yield decode_line(line, number, name)
+
+
+def decode_line(line: bytes, number: int, path: str | Path) -> str:
+    """Return line `number` of the file `path` as text. Raises InputError if it is not UTF-8."""
+    try:
+        return line.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"{path}, line {number}: not valid UTF-8 (byte 0x{line[error.start]:02x} at "
+            f"position {error.start + 1}); convert the file to UTF-8, for example with iconv"
+        ) from None

@@ -1,0 +1,57 @@
+"""Raw text to subwords and back: the one path of preparing data and of translating."""
+
+from pathlib import Path
+
+from ..errors import InputError
+from .settings import SETTINGS_FILE, TextSettings, file_sha256
+from .subwords import SUBWORDS, Subwords
+from .tokenizer import Tokenizer
+
+
+class TextPipeline:
+    """Tokeniser and subwords with the settings of one data directory."""
+
+    def __init__(self, settings: TextSettings, subwords: Subwords) -> None:
+        self.settings = settings
+        self._subwords = subwords
+        self._tokenizers = {
+            lang: Tokenizer(lang, settings.normalize_punctuation)
+            for lang in (settings.source_lang, settings.target_lang)
+        }
+
+    @classmethod
+    def load(cls, data_dir: str | Path) -> "TextPipeline":
+        """Return the pipeline of a directory that `preprocess/` made.
+
+        Raises InputError if the settings are broken or unknown, or were written for other codes,
+        and OSError if a file cannot be read.
+        """
+        settings = TextSettings.load(Path(data_dir) / SETTINGS_FILE)
+        if settings.tokenizer != "sacremoses" or settings.subword not in SUBWORDS:
+            kind = f"{settings.tokenizer} with {settings.subword}"
+            raise InputError(f"{data_dir}: this version cannot handle {kind}")
+        codes = Path(data_dir) / settings.codes
+        if file_sha256(codes) != settings.codes_sha256:
+            raise InputError(f"{codes}: not the codes that the data was prepared with")
+        return cls(settings, SUBWORDS[settings.subword][0](codes))
+
+    def encode(self, line: str, lang: str | None = None) -> str:
+        """Return the subwords of a raw line of `lang` (default: the source language).
+
+        Raises InputError if the data has no such language.
+        """
+        return self._subwords.encode(self._of(lang or self.settings.source_lang).tokenize(line))
+
+    def decode(self, line: str, lang: str | None = None) -> str:
+        """Return the raw text of a line of subwords (default: of the target language).
+
+        Raises InputError if the data has no such language.
+        """
+        tokens = self._subwords.decode(line)
+        return self._of(lang or self.settings.target_lang).detokenize(tokens)
+
+    def _of(self, lang: str) -> Tokenizer:
+        if lang not in self._tokenizers:
+            languages = " and ".join(self._tokenizers)
+            raise InputError(f"no language {lang!r}: the data has {languages}")
+        return self._tokenizers[lang]

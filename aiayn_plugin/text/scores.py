@@ -1,0 +1,123 @@
+"""§6.1 Scores of a translation: BLEU as people counted it in 2017, and as they count it today."""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from sacrebleu.metrics import BLEU, CHRF
+from sacremoses import MosesPunctNormalizer, MosesTokenizer
+
+from ..errors import InputError
+
+#: A hypothesis in the output of fairseq-generate; the best one of a sentence comes first.
+HYPOTHESIS = re.compile(r"H-(\d+)\t[^\t]*\t(.*)")
+#: Target languages whose compounds the paper's BLEU splits.
+COMPOUNDS = ("de",)
+
+
+def hypotheses(log: Iterable[str]) -> list[str]:
+    """Return the best hypothesis of each sentence, as subwords, in the order of the test set.
+
+    Raises InputError if the log of fairseq-generate lacks a sentence.
+    """
+    best: dict[int, str] = {}
+    for line in log:
+        if match := HYPOTHESIS.fullmatch(line.rstrip("\n")):
+            best.setdefault(int(match[1]), match[2])
+    if not best:
+        raise InputError("the log has no hypothesis (H-…): give what fairseq-generate printed")
+    missing = [number for number in range(max(best) + 1) if number not in best]
+    if missing:
+        raise InputError(f"the log has no hypothesis for sentence {missing[0]} (H-{missing[0]})")
+    return [best[number] for number in sorted(best)]
+
+
+class PaperTokens:
+    """Raw text to the words that the BLEU of 2017 compares.
+
+    Three steps: replace Unicode punctuation, tokenise as Moses does for the target language, and
+    in German make each hyphen inside a word a word (`E-Mail` becomes `E ##AT##-##AT## Mail`).
+    """
+
+    def __init__(self, target_lang: str) -> None:
+        self._normalizer = MosesPunctNormalizer(target_lang)
+        self._tokenizer = MosesTokenizer(target_lang)
+        self._splits = target_lang in COMPOUNDS
+
+    def __call__(self, text: str) -> str:
+        """Return the words of one raw line, separated by spaces."""
+        text = self._normalizer.replace_unicode_punct(text)
+        text = self._tokenizer.tokenize(text, return_str=True, escape=False)
+        return re.sub(r"(\S)-(\S)", r"\1 ##AT##-##AT## \2", text) if self._splits else text
+
+
+def paper_bleu(system: list[str], references: list[str], target_lang: str) -> float:
+    """Return the case-sensitive 4-gram BLEU of PaperTokens, without smoothing, of raw text."""
+    tokens = PaperTokens(target_lang)
+    metric = BLEU(tokenize="none", smooth_method="none", force=True)
+    ours, theirs = ([tokens(line) for line in side] for side in (system, references))
+    return metric.corpus_score(ours, [theirs]).score
+
+
+@dataclass(frozen=True)
+class Scores:
+    """The scores of raw text against one raw reference."""
+
+    paper_bleu: float
+    bleu: float  #: sacreBLEU
+    chrf: float
+    signature: str  #: of sacreBLEU
+    chrf_signature: str
+    exact: float  #: fraction of the sentences that equal their reference
+    sentences: int
+
+    def lines(self) -> list[str]:
+        """Return a line for each score, with its name and its use."""
+        return [
+            f"paper BLEU   {self.paper_bleu:.2f}   to compare with Table 2: Moses tokens, German "
+            "compounds split",
+            f"sacreBLEU    {self.bleu:.2f}   to compare with today's systems "
+            f"({self.signature})",
+            f"chrF         {self.chrf:.2f}   the same on characters, kinder to inflection "
+            f"({self.chrf_signature})",
+            f"exact match  {self.exact:.1%}   ({self.sentences:,} sentences)",
+        ]
+
+
+def score(system: list[str], references: list[str], target_lang: str) -> Scores:
+    """Return all scores of raw hypotheses against raw references.
+
+    Raises InputError if the lists are empty or differ in length.
+    """
+    if len(system) != len(references):
+        raise InputError(f"{len(system)} hypotheses, but {len(references)} references")
+    if not system:
+        raise InputError("nothing to score")
+    bleu, chrf = BLEU(), CHRF()
+    equal = sum(ours == theirs for ours, theirs in zip(system, references, strict=True))
+    return Scores(
+        paper_bleu(system, references, target_lang),
+        bleu.corpus_score(system, [references]).score,
+        chrf.corpus_score(system, [references]).score,
+        str(bleu.get_signature()),
+        str(chrf.get_signature()),
+        equal / len(system),
+        len(system),
+    )
+
+
+def unknown_words(text: Iterable[str]) -> int:
+    """Return how many words are unknown: <unk>, or <<unk>> as fairseq writes it in references."""
+    return sum(line.split().count(word) for line in text for word in ("<unk>", "<<unk>>"))
+
+
+def describe(system: list[str], references: list[str], target_lang: str) -> str:
+    """Return the line of `fairseq-generate --scoring`, which sees references without rare words."""
+    value = paper_bleu(system, references, target_lang)
+    subwords = any("@@" in line or "▁" in line for line in references)
+    return (
+        f"paper BLEU = {value:.2f} ({target_lang}; against references as the dictionary decodes "
+        f"them, {unknown_words(references)} words of them <unk>"
+        + (", and SUBWORDS, not words: give --remove-bpe" if subwords else "")
+        + "; aiayn score compares with the raw ones)"
+    )

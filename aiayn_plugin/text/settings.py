@@ -1,0 +1,77 @@
+"""`text.json`: how a data directory was made, and so how raw text meets the model trained on it."""
+
+import dataclasses
+import hashlib
+import json
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ..errors import InputError
+from .subwords import SUBWORDS
+
+SETTINGS_FILE = "text.json"
+FORMAT_VERSION = 1
+#: These settings become names of files, or parts of them.
+_FILE_NAMES = ("codes", "source_lang", "target_lang")
+
+
+def file_sha256(path: str | Path) -> str:
+    """Return the SHA-256 of a small file, in hexadecimal."""
+    return hashlib.sha256(Path(path).read_bytes()).hexdigest()
+
+
+@dataclass(frozen=True)
+class TextSettings:
+    """The settings that `text.json` holds."""
+
+    source_lang: str
+    target_lang: str
+    #: Merges asked for; the codes hold fewer if the training text gives no more.
+    merges: int
+    tokenizer: str = "sacremoses"
+    normalize_punctuation: bool = False
+    #: A key of SUBWORDS.
+    subword: str = "bpe"
+    #: The file of the subwords.
+    codes: str = SUBWORDS["bpe"][1]
+    codes_sha256: str = ""
+    cleaning: dict[str, float] = field(default_factory=dict)
+    #: The SHA-256 of each input, under its name: "train.en" and so on.
+    inputs: dict[str, str] = field(default_factory=dict)
+    #: The version of each library that had a part in it.
+    versions: dict[str, str] = field(default_factory=dict)
+    #: Subwords asked for, where no number of merges was (then `merges` is 0).
+    vocabulary: int = 0
+
+    def save(self, path: str | Path) -> None:
+        """Write the settings as JSON."""
+        content = {"format": FORMAT_VERSION, **dataclasses.asdict(self)}
+        Path(path).write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", "utf-8")
+
+    @classmethod
+    def load(cls, path: str | Path) -> "TextSettings":
+        """Return the settings that `save` wrote.
+
+        Raises InputError if the file is broken or of another format, and OSError if it cannot be
+        read.
+        """
+        try:
+            content: Any = json.loads(Path(path).read_bytes())
+        except ValueError as error:
+            raise InputError(f"{path}: not valid JSON: {error}") from None
+        if not isinstance(content, dict) or content.pop("format", None) != FORMAT_VERSION:
+            raise InputError(f"{path}: not text settings of format {FORMAT_VERSION}")
+        content.setdefault("vocabulary", 0)  # the format is older than this setting
+        fields = dataclasses.fields(cls)
+        if wrong := content.keys() ^ {item.name for item in fields}:
+            raise InputError(f"{path}: missing or unknown settings: {', '.join(sorted(wrong))}")
+        for item in fields:
+            kind = getattr(item.type, "__name__", str(item.type))
+            if type(content[item.name]).__name__ != kind:
+                raise InputError(f"{path}: {item.name} is not of type {kind}")
+            # The directory may come from anywhere: no name may lead out of it.
+            if item.name in _FILE_NAMES and not re.fullmatch(r"\w[\w.-]*", content[item.name]):
+                raise InputError(f"{path}: {item.name} is no plain name: {content[item.name]!r}")
+        return cls(**content)

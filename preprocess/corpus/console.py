@@ -1,0 +1,76 @@
+"""The frame of a command: messages, progress, common options, errors and the exit status."""
+
+import argparse
+import contextlib
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from concurrent.futures.process import BrokenProcessPool
+from typing import Any
+
+from tqdm import tqdm
+
+from aiayn_plugin.errors import InputError
+
+
+def say(message: str) -> None:
+    """Print a line on the standard error."""
+    print(message, file=sys.stderr, flush=True)
+
+
+@contextlib.contextmanager
+def progress(
+    describe: Callable[[int], str], total: int | None, **bar: Any
+) -> Iterator[Callable[[int], object]]:
+    """Give a function that adds a number to the work done and shows the progress.
+
+    On a terminal the function moves a bar of tqdm with the options `bar`. Elsewhere it prints
+    `describe(done)` for every tenth of the total.
+    """
+    done = bar.get("initial", 0)
+
+    def add(number: int) -> None:
+        nonlocal done
+        before, done = done, done + number
+        if total and done * 10 // total > before * 10 // total:
+            say(describe(done))
+
+    if sys.stderr.isatty():
+        with tqdm(total=total, **bar) as shown:
+            yield shown.update
+    else:
+        yield add
+
+
+def add_workers(parser: argparse.ArgumentParser) -> None:
+    """Add the option --workers to a parser."""
+    parser.add_argument("--workers", type=int, default=len(os.sched_getaffinity(0)),
+                        help="processes to use (default: all cores)")  # fmt: skip
+
+
+def show_next_step(data: str) -> None:
+    """Print where the data is, and the command that trains a model on it."""
+    train = f"fairseq-train {data} --user-dir aiayn_plugin --arch aiayn_base"
+    print(f"data is in {data}; next: {train}")
+
+
+def run_command(name: str, work: Callable[[], None], interrupted: str) -> int:
+    """Do the work of the command `name` and return its exit status.
+
+    An error gives one line on the standard error and status 1. An interruption gives one line that
+    ends in `interrupted`, and status 130.
+    """
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that a kill cleans up too
+    status = 1
+    try:
+        work()
+        return 0
+    except (InputError, OSError) as error:
+        message = str(error)
+    except BrokenProcessPool:
+        message = "a worker process was killed, perhaps for lack of memory; try fewer --workers"
+    except KeyboardInterrupt:
+        message, status = f"interrupted; {interrupted}", 130
+    say(f"{name}: error: {message}")
+    return status

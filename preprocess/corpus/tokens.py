@@ -1,0 +1,157 @@
+"""Raw parallel texts, the limits of training pairs, and the step from raw text to tokens."""
+
+import functools
+import hashlib
+import importlib.metadata
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from aiayn_plugin.errors import InputError
+from aiayn_plugin.text.lines import decode_line
+from aiayn_plugin.text.settings import TextSettings
+from aiayn_plugin.text.tokenizer import Tokenizer
+
+from .parallel import Batch, Counts, Files, Langs, LinePairs, Workers, transform_files
+from .stages import Stage, make_stage
+
+WORDS_FILE = "words.tsv"
+
+_tokenizer = functools.cache(Tokenizer)  # one for each process
+
+
+class Text(NamedTuple):
+    """A parallel text on disk: its name, a file for each language, and the lines of each file.
+
+    The key changes with the content. It is the SHA-256 of both files, or the key of a stage.
+    """
+
+    name: str
+    files: Files
+    lines: int
+    key: tuple[str, ...]
+
+
+class Cleaning(NamedTuple):
+    """The limits on the two lengths of a training pair: in words or, if `subwords`, in subwords."""
+
+    min_tokens: int = 1
+    max_tokens: int = 250
+    max_ratio: float = 9.0
+    subwords: bool = False
+
+    def flaw(self, source: int, target: int) -> str | None:
+        """Return why a pair with so many tokens is dropped, or None if it is kept."""
+        shorter, longer = sorted((source, target))
+        if shorter < self.min_tokens:
+            return "too short" if shorter else "empty"
+        if longer > self.max_tokens:
+            return "too long"
+        return "ratio" if longer > self.max_ratio * shorter else None
+
+
+class Job(NamedTuple):
+    """What each step needs: the directory of the stages, the settings and the workers."""
+
+    work: Path
+    settings: TextSettings
+    workers: Workers
+
+    @property
+    def langs(self) -> Langs:
+        """The source and the target language."""
+        return self.settings.source_lang, self.settings.target_lang
+
+    def cleaning(self, split: str) -> Cleaning | None:
+        """Return the limits on the pairs of a split, or None. Only training pairs have limits."""
+        limits = Cleaning(**self.settings.cleaning)  # type: ignore[arg-type]
+        return limits if split == "train" else None
+
+    def files(self, folder: Path) -> Files:
+        """Return the paths of the two files of a stage."""
+        source, target = (folder / f"text.{lang}" for lang in self.langs)
+        return source, target
+
+
+def load_text(
+    name: str, files: Files, workers: Workers, strict: bool = True, shown: Any = None
+) -> Text:
+    """Return the text of two raw files. Messages call the files `shown`, by default their paths.
+
+    Raises InputError if the numbers of lines differ, a file is empty or, in a strict text, a line
+    is not UTF-8, and OSError if a file cannot be read.
+    """
+    examined = workers.pool.map(functools.partial(_examine, strict=strict), files)
+    lines, digests = zip(*examined, strict=True)
+    if lines[0] != lines[1]:
+        source, target = shown or files
+        raise InputError(
+            f"{source} has {lines[0]:,} lines, but {target} has {lines[1]:,}: "
+            "each line of one must be the translation of that line of the other"
+        )
+    return Text(name, files, lines[0], digests)
+
+
+def _examine(path: Path, strict: bool) -> tuple[int, str]:
+    """Return the number of lines and the SHA-256 of a file."""
+    digest, number = hashlib.sha256(), 0
+    with open(path, "rb") as file:
+        for number, line in enumerate(file, start=1):
+            digest.update(line)
+            if strict:
+                decode_line(line, number, path)
+    if not number:
+        raise InputError(f"{path} is empty")
+    return number, digest.hexdigest()
+
+
+def tokenise(job: Job, text: Text, split: str) -> Stage:
+    """Write the tokens of a text. For training, clean the pairs and count the words too.
+
+    Raises InputError if a line of a validation or test text is not UTF-8.
+    """
+    normalize, cleaning = job.settings.normalize_punctuation, job.cleaning(split)
+    step = functools.partial(tokenize_batch, job.langs, normalize, cleaning)
+
+    def make(folder: Path) -> dict[str, Any]:
+        dropped, words = transform_files(
+            job.workers, step, [text.files], job.files(folder), text.lines,
+            f"tokenising {text.name}",
+        )  # fmt: skip
+        with open(folder / WORDS_FILE, "w", encoding="utf-8", newline="\n") as file:
+            file.writelines(f"{word}\t{count}\n" for word, count in words.items())
+        return {"lines": text.lines, "dropped": dropped}
+
+    version = importlib.metadata.version("sacremoses")
+    made_of = [text.key, job.langs, normalize, cleaning, version]
+    return make_stage(job.work, f"tokenised.{text.name}", made_of, make)
+
+
+def tokenize_batch(
+    langs: Langs, normalize_punctuation: bool, cleaning: Cleaning | None, pairs: LinePairs
+) -> Batch:
+    """Return the tokenised pairs. With `cleaning`, drop unfit pairs and count the words.
+
+    Raises InputError if a line is not UTF-8 and there is no `cleaning` to drop its pair.
+    """
+    source_tokenizer, target_tokenizer = (_tokenizer(lang, normalize_punctuation) for lang in langs)
+    kept: list[tuple[str, str]] = []
+    dropped, words = Counts(), Counts()
+    for pair in pairs:
+        try:
+            source_line, target_line = (line.decode() for line in pair)
+        except UnicodeDecodeError:
+            if not cleaning:  # a test set must keep all its lines
+                raise InputError(f"a line is not UTF-8: {pair!r:.200}") from None
+            dropped["not UTF-8"] += 1
+            continue
+        source = source_tokenizer.tokenize(source_line)
+        target = target_tokenizer.tokenize(target_line)
+        if cleaning:
+            flaw = None if cleaning.subwords else cleaning.flaw(len(source), len(target))
+            if flaw:
+                dropped[flaw] += 1
+                continue
+            words.update(source)
+            words.update(target)
+        kept.append((" ".join(source), " ".join(target)))
+    return Batch.of(kept, len(pairs), dropped, words)

@@ -1,0 +1,79 @@
+"""What the tests of preprocess/ share: the mirror, whole runs of wmt14.py, and error messages."""
+
+import subprocess
+import sys
+
+import pytest
+import wmt14
+from corpus import download
+from corpus.parallel import start_workers
+from corpus.sources import read_texts
+from corpus.table import load_pair
+from mirror import serve, wmt14_arguments
+
+
+@pytest.fixture(scope="session")
+def server():
+    """A mirror for all tests. `mirror` is the one to use."""
+    with serve(pairs=60) as running:
+        yield running
+
+
+@pytest.fixture
+def mirror(server, monkeypatch):
+    """The mirror without faults, with its original files, and without pauses between tries."""
+    monkeypatch.setattr(download, "PAUSES", (0.0, 0.0))
+    server.faults.clear()
+    server.requests.clear()
+    original = dict(server.files)
+    yield server
+    server.files = original
+
+
+@pytest.fixture(scope="session")
+def whole(server, tmp_path_factory):
+    """For each language pair, the directory and the output of one undisturbed run of wmt14.py."""
+    server.faults.clear()
+    folder = tmp_path_factory.mktemp("whole")
+    table = server.table(folder / "table.yaml")
+    runs = {}
+    for pair in ("en-de", "en-fr"):
+        command = [sys.executable, wmt14.__file__, *wmt14_arguments(pair, folder / pair, table)]
+        done = subprocess.run(command, capture_output=True, text=True, cwd=folder)
+        assert done.returncode == 0, done.stderr
+        runs[pair] = folder / pair, done
+    assert {path.name for path in folder.iterdir()} == {"table.yaml", *runs}
+    return runs
+
+
+@pytest.fixture
+def read():
+    """`read(pair, dest, table)` does the first part of wmt14.py, which ends in raw texts."""
+
+    def read(pair, dest, table):
+        dest.mkdir(exist_ok=True)
+        with start_workers(1) as workers:
+            return read_texts(load_pair(table, pair), dest, workers)
+
+    return read
+
+
+@pytest.fixture
+def error(capsys):
+    """`error(prepare, *args)` runs a command that must fail, and returns its message.
+
+    The message must have so many `lines`, and no other line may speak of an error.
+    """
+
+    def fail(command, *args, lines=1):
+        capsys.readouterr()
+        assert command.main([str(arg) for arg in args]) == 1
+        stderr = capsys.readouterr().err
+        start = f"{command.__name__}.py: error: "
+        errors = [line for line in stderr.splitlines() if "error" in line]
+        assert len(errors) == 1 and errors[0].startswith(start) and "Traceback" not in stderr
+        message = stderr.partition(start)[2].strip()
+        assert message.count("\n") == lines - 1, message
+        return message
+
+    return fail

@@ -1,0 +1,279 @@
+"""`preprocess/prepare.py` as a user runs it."""
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import prepare
+import pytest
+from fairseq.data import Dictionary, data_utils
+from sacremoses import MosesTokenizer
+
+from aiayn_plugin.text.lines import clean_line
+from aiayn_plugin.text.pipeline import TextPipeline
+from aiayn_plugin.text.settings import TextSettings
+
+ODD = ["a\u2028b", "a\x85b", "a\fb", "a\0b", "a\rb\r", "\u00a0a\u200bb", "<s> </s> <unk> <pad>",
+       "#fairseq:overwrite 1", "x@@ y @@", "a \x1c \x1d \x1e b\x0b"]  # fmt: skip
+PLAIN = [f"The {noun} number {n} sleeps, doesn't it?" for n in range(40) for noun in ("dog", "cat")]
+ENGLISH = [*PLAIN, *ODD]
+GERMAN = [*(line.replace("sleeps", "schläft") for line in PLAIN), *(f"{o} ü" for o in ODD)]
+
+
+def write(prefix, english, german, end="\n"):
+    """Write the lines to PREFIX.en and PREFIX.de."""
+    for lang, lines in (("en", english), ("de", german)):
+        Path(f"{prefix}.{lang}").write_bytes("".join(line + end for line in lines).encode())
+
+
+def make_raw(folder):
+    """Write a small corpus: odd lines, pairs to clean away, and other ends of lines."""
+    folder.mkdir()
+    bad_english = ["", "word " * 300, "word " * 30, "one"]
+    bad_german = ["leer", "Wort " * 300, "Wort", ""]
+    write(folder / "train", ENGLISH + bad_english, GERMAN + bad_german)
+    write(folder / "valid", ["", *ODD, ""], ["", *GERMAN[-len(ODD) :], ""], end="\r\n")
+    write(folder / "test", ["\ufeffThe dog", "", "cat"], ["The cat", "", ""])
+    return folder
+
+
+@pytest.fixture
+def raw(tmp_path):
+    """The folder of a small corpus that a test may spoil."""
+    return make_raw(tmp_path / "raw")
+
+
+def arguments(raw, destdir, *more):
+    prefixes = [f"--{split}pref={raw / split}" for split in ("train", "valid", "test")]
+    return ["-s", "en", "-t", "de", *prefixes, "--destdir", str(destdir), "--merges=60", *more]
+
+
+def command(*args):
+    return [sys.executable, prepare.__file__, *args]
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """The raw text, the data and the output of one whole run of the command."""
+    folder = tmp_path_factory.mktemp("made")
+    raw = make_raw(folder / "raw")
+    (folder / "data.part" / "work").mkdir(parents=True)  # a killed run left it
+    for name in ("prepare.lock", "dict.en.txt", "work/tok.train.en"):
+        (folder / "data.part" / name).write_text("half")
+    args = arguments(raw, folder / "data", "--workers=3")
+    done = subprocess.run(command(*args), capture_output=True, text=True, cwd=folder)
+    assert done.returncode == 0, done.stderr
+    return raw, folder / "data", done
+
+
+def sentences(data, split, lang):
+    """Return the lines of subwords that fairseq reads."""
+    dictionary = Dictionary.load(str(data / f"dict.{lang}.txt"))
+    dataset = data_utils.load_indexed_dataset(str(data / f"{split}.en-de.{lang}"), dictionary)
+    return [dictionary.string(sentence) for sentence in dataset]
+
+
+def test_training_data_holds_exactly_the_pieces_of_each_kept_line(made):
+    _, data, done = made
+    pipeline = TextPipeline.load(data)
+    for lang, lines in (("en", ENGLISH), ("de", GERMAN)):
+        assert sentences(data, "train", lang) == [pipeline.encode(line, lang) for line in lines]
+    assert "90 of 94 kept; dropped: 2 empty, 1 too long, 1 ratio" in done.stderr
+
+
+def test_odd_and_empty_lines_keep_both_sides_in_step(made):
+    _, data, _ = made
+    pipeline = TextPipeline.load(data)
+    for lang, lines in (("en", ["", *ODD, ""]), ("de", ["", *GERMAN[-len(ODD) :], ""])):
+        assert sentences(data, "valid", lang) == [pipeline.encode(line, lang) for line in lines]
+        kept = (data / f"valid.raw.{lang}").read_text("utf-8").splitlines()
+        assert kept == [clean_line(line) for line in lines]
+    english, german = (sentences(data, "test", lang) for lang in ("en", "de"))
+    assert [bool(line) for line in english] == [True, False, True]
+    assert [bool(line) for line in german] == [True, False, False]
+    assert english[0] == pipeline.encode("The dog")  # the byte-order mark is gone
+
+
+def test_decoding_gives_the_tokenised_text_back(made):
+    _, data, _ = made
+    pipeline = TextPipeline.load(data)
+    for line in PLAIN[:5]:
+        assert pipeline.decode(pipeline.encode(line), "en") == line
+        words = MosesTokenizer("en").tokenize(line, escape=False)
+        assert pipeline.encode(line).replace("@@ ", "").split() == words
+
+
+def test_the_directory_holds_the_data_and_nothing_else(made):
+    _, data, done = made
+    binary = {f"{split}.en-de.{lang}.{end}" for split in ("train", "valid", "test")
+              for lang in ("en", "de") for end in ("bin", "idx")}  # fmt: skip
+    text = {f"{split}.raw.{lang}" for split in ("valid", "test") for lang in ("en", "de")}
+    names = {path.name for path in data.iterdir()}
+    assert names == binary | text | {"dict.en.txt", "dict.de.txt", "codes.bpe", "text.json"}
+    assert {path.name for path in data.parent.iterdir()} == {"raw", "data"}
+    assert (data / "dict.en.txt").read_bytes() == (data / "dict.de.txt").read_bytes()
+    settings = TextSettings.load(data / "text.json")
+    assert (settings.merges, settings.cleaning["max_ratio"]) == (60, 9.0)
+    assert len((data / "codes.bpe").read_text("utf-8").splitlines()) == 61
+    assert f"next: fairseq-train {data} --user-dir aiayn_plugin" in done.stdout
+
+
+def state(folder):
+    """Return the time and the content of each file."""
+    return {path: (path.stat().st_mtime_ns, path.read_bytes()) for path in folder.iterdir()}
+
+
+def test_second_run_is_up_to_date_and_changes_nothing(made, capsys):
+    raw, data, _ = made
+    before = state(data)
+    assert prepare.main(arguments(raw, data)) == 0
+    assert "up to date" in capsys.readouterr().out
+    assert state(data) == before
+
+
+def test_directory_of_other_settings_or_inputs_is_left_alone(made, tmp_path, error):
+    raw, data, _ = made
+    before = state(data)
+    line = error(prepare, *arguments(raw, data, "--merges=50", "--max-ratio=3"))
+    assert "merges (60 there, 50 now)" in line and "cleaning" in line and "--destdir" in line
+    other = shutil.copytree(raw, tmp_path / "other")
+    (other / "test.de").write_text("x\ny\nz\n")
+    assert "input test.de;" in error(prepare, *arguments(other, data))
+    assert state(data) == before
+    copy = shutil.copytree(data, tmp_path / "copy")
+    (copy / "train.en-de.en.bin").unlink()
+    assert "lacks train.en-de.en.bin" in error(prepare, *arguments(raw, copy))
+
+
+def test_directory_that_others_made_is_left_alone(raw, tmp_path, error):
+    for name in ("data", "data.part"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "precious").write_text("x")
+        line = error(prepare, *arguments(raw, tmp_path / "data"))
+        assert "not made by prepare.py" in line
+        assert (tmp_path / name / "precious").exists()
+        shutil.rmtree(tmp_path / name)
+
+
+def spoil_length(raw):
+    write(raw / "valid", ["a", "b"], ["a"])
+    return "valid.en has 2 lines, but", "valid.de has 1"
+
+
+def spoil_missing(raw):
+    (raw / "test.de").unlink()
+    return f"no file {raw / 'test.de'}", f"found {raw / 'test.en'}"
+
+
+def spoil_empty(raw):
+    (raw / "train.de").write_bytes(b"")
+    return (f"{raw / 'train.de'} is empty",)
+
+
+def spoil_utf8(raw):
+    (raw / "train.de").write_bytes(b"gut\nschlecht \xe4\n" * 47)
+    return (f"{raw / 'train.de'}, line 2: not valid UTF-8", "0xe4")
+
+
+def spoil_training(raw):
+    write(raw / "train", ["", ""], ["a", "b"])
+    return "no training pair", "2 empty"
+
+
+def spoil_words(raw):
+    write(raw / "train", ["a", "b"], ["a", "b"])
+    return ("no BPE merge to learn",)
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [spoil_length, spoil_missing, spoil_empty, spoil_utf8, spoil_training, spoil_words],
+)
+def test_unfit_inputs_are_reported_and_nothing_is_made(raw, tmp_path, error, spoil):
+    parts = spoil(raw)
+    line = error(prepare, *arguments(raw, tmp_path / "data"))
+    assert all(part in line for part in parts), line
+    assert [path.name for path in tmp_path.iterdir()] == ["raw"]
+
+
+def test_missing_plugin_is_one_line(tmp_path):
+    # -E -S: without PYTHONPATH and without any installed package.
+    done = subprocess.run(
+        [sys.executable, "-E", "-S", prepare.__file__, "--help"],
+        capture_output=True, text=True, cwd=tmp_path,
+    )  # fmt: skip
+    assert done.returncode == 1 and done.stderr.count("\n") == 1 and not done.stdout
+    assert done.stderr.startswith("prepare.py: error: the plugin is not installed")
+    assert "bash examples/setup.sh" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        ("--target-lang=en", "both 'en'"),
+        ("--target-lang=fr", "train.fr: see --trainpref and the languages; found"),
+        ("--merges=0", "--merges must be 1 or more"),
+        ("--workers=0", "--workers must be 1 or more"),
+        ("--min-tokens=0", "--min-tokens must be 1 or more"),
+        ("--max-ratio=nan", "--max-ratio must be 1 or more"),
+        ("--max-tokens=0", "--max-tokens must not be less"),
+        ("--destdir=/dev/null/data", "/dev/null"),
+    ],
+)
+def test_unfit_options_are_reported(raw, tmp_path, error, option, message):
+    assert message in error(prepare, *arguments(raw, tmp_path / "data", option))
+    assert [path.name for path in tmp_path.iterdir()] == ["raw"]
+
+
+def test_failure_of_fairseq_is_one_line_and_leaves_nothing(raw, tmp_path, error, monkeypatch):
+    broken = tmp_path / "path" / "fairseq_cli"
+    broken.mkdir(parents=True)
+    (broken / "__init__.py").touch()
+    (broken / "preprocess.py").write_text("raise SystemExit('no room')")
+    monkeypatch.setenv("PYTHONPATH", str(broken.parent))
+    line = error(prepare, *arguments(raw, tmp_path / "data"))
+    assert "fairseq-preprocess failed with status 1: no room" in line
+    assert {path.name for path in tmp_path.iterdir()} == {"raw", "path"}
+
+
+def alive(group):
+    """Return the processes of a group that still run."""
+    processes = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):  # it has ended meanwhile
+            state, _, its_group = path.read_text().rpartition(")")[2].split()[:3]
+            processes += [path.parent.name] if its_group == str(group) and state != "Z" else []
+    return processes
+
+
+def test_killed_run_leaves_no_data_and_no_process(raw, tmp_path, error):
+    write(raw / "train", ENGLISH * 400, GERMAN * 400)
+    data, part = tmp_path / "data", tmp_path / "data.part"
+    for kill in (signal.SIGTERM, signal.SIGKILL):
+        with open(raw / "log", "w") as log:  # with a pipe this test would wait for the workers
+            process = subprocess.Popen(
+                command(*arguments(raw, data)), stderr=log, start_new_session=True
+            )
+        while not (part / "work").exists():
+            assert process.poll() is None
+            time.sleep(0.01)
+        if kill == signal.SIGKILL:
+            assert "another prepare.py is making" in error(prepare, *arguments(raw, data))
+        os.kill(process.pid, kill)
+        process.wait()
+        stderr = (raw / "log").read_text()
+        assert not data.exists()
+        if kill == signal.SIGTERM:
+            assert process.returncode == 130 and not part.exists()
+            assert stderr.endswith("prepare.py: error: interrupted; nothing was made\n")
+            assert "Traceback" not in stderr
+        deadline = time.monotonic() + 10
+        while alive(process.pid) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert not alive(process.pid)
+    assert (part / "prepare.lock").exists()  # so the next run may use the directory

@@ -1,0 +1,31 @@
+"""Stages: on disk whole or not at all, and made again only for a reason."""
+
+from pathlib import Path
+
+import pytest
+from corpus.stages import make_stage
+from mirror import content
+
+
+def test_stage_is_made_again_only_for_a_reason(tmp_path):
+    calls = []
+
+    def make(folder):
+        calls.append(folder)
+        (folder / "file").write_text(str(len(calls)))
+        return {"calls": len(calls)}
+
+    assert make_stage(tmp_path, "x", [1], make).result == {"calls": 1}
+    assert make_stage(tmp_path, "x", [1], make).result == {"calls": 1}
+    assert make_stage(tmp_path, "x", [2], make).result == {"calls": 2}
+    assert content(tmp_path).keys() == {Path("x/file"), Path("x/stage.json")}
+
+    def fail(folder):
+        (folder / "file").write_text("half")
+        raise OSError("no room")
+
+    with pytest.raises(OSError):
+        make_stage(tmp_path, "x", [3], fail)
+    assert (tmp_path / "x" / "file").read_text() == "2"
+    (tmp_path / "x" / "stage.json").write_text("{")
+    assert make_stage(tmp_path, "x", [2], make).result == {"calls": 3}

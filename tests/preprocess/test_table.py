@@ -1,0 +1,41 @@
+"""Malformed tables of corpora: one line is printed, and no file is written."""
+
+import pytest
+import wmt14
+import yaml
+
+
+def table(change):
+    """Return the text of a small table with one archive after `change(archive, pair)`."""
+    archive = {"addresses": ["http://x/a.tgz"], "size": 3}
+    corpora = {split: [{"name": split, "archive": "a.tgz", "en": "e", "de": "d"}]
+               for split in ("train", "valid", "test")}  # fmt: skip
+    pair = {"subword": "bpe", "vocabulary": 9, **corpora}
+    change(archive, pair)
+    return yaml.safe_dump({"archives": {"a.tgz": archive}, "pairs": {"en-de": pair}})
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (table(lambda _, pair: pair["valid"][0].update(name="train")), "two corpora are called"),
+        (table(lambda _, pair: pair.update(subword="x")), "subword is 'x'"),
+        (table(lambda _, pair: pair.update(vocabulary="9")), "vocabulary is '9'"),
+        (table(lambda archive, _: archive.update(addresses="http://x")), "not a list of addr"),
+        (table(lambda archive, _: archive.update(size="9")), "size of a.tgz is '9'"),
+        ("pairs:\narchives:", "has no pair"),
+        ("a: [", "not a table of corpora"),
+        ("a: 1", "not a table of corpora: 'pairs'"),
+        ("pairs: {}\narchives: {}", "has no pair 'en-de'"),
+        ("pairs: {en-de: {train: []}}\narchives: {}", "en-de or its archives lack 'valid'"),
+        ("pairs: {}\narchives: {../x: {addresses: []}}", "has no pair"),
+        ("pairs: {en-de: {}}\narchives: {../x: {addresses: []}}", "'../x' is no plain name"),
+    ],
+)
+def test_unfit_tables_are_reported(tmp_path, capsys, text, message):
+    path, dest = tmp_path / "table.yaml", tmp_path / "dest"
+    path.write_text(text)
+    assert wmt14.main(["en-de", "--dest", str(dest), "--table", str(path)]) == 1
+    stderr = capsys.readouterr().err
+    assert stderr.startswith("wmt14.py: error: ") and message in stderr
+    assert len(stderr.splitlines()) == 1 and not dest.exists()

@@ -1,0 +1,113 @@
+"""`preprocess/wmt14.py` on a miniature of the public files: whole runs and further runs."""
+
+import shutil
+
+import pytest
+import wmt14
+from fairseq.data import Dictionary, data_utils
+from mirror import ODD, content, wmt14_arguments
+
+from aiayn_plugin.text.lines import clean_line
+from aiayn_plugin.text.pipeline import TextPipeline
+
+
+@pytest.mark.parametrize("pair", ["en-de", "en-fr"])
+def test_data_holds_the_pieces_of_each_kept_pair(whole, pair, read):
+    folder, done = whole[pair]
+    data = folder / "data"
+    langs = pair.split("-")
+    pipeline = TextPipeline.load(data)
+    texts = read(pair, folder, folder.parent / "table.yaml")
+    kept = []
+    for text in texts["train"]:
+        sides = [file.read_bytes().split(b"\n")[:-1] for file in text.files]
+        for lines in zip(*sides, strict=True):
+            encoded = [
+                pipeline.encode(line.decode("utf-8", "replace"), lang)
+                for line, lang in zip(lines, langs, strict=True)
+            ]
+            sizes = sorted(len(side.split()) for side in encoded)
+            if b"\xff" not in lines[0] and sizes[0] and sizes[1] <= min(250, 1.5 * sizes[0]):
+                kept.append(encoded)
+    corpora = len(texts["train"])
+    assert len(kept) > 55 * corpora
+    assert "q" in kept[-1][0] and "q" in kept[-1][1]  # its pieces decided, not its words
+    unknown = Dictionary.load(str(data / "dict.en.txt")).unk_string()
+    for side, lang in enumerate(langs):
+        dictionary = Dictionary.load(str(data / f"dict.{lang}.txt"))
+        dataset = data_utils.load_indexed_dataset(str(data / f"train.{pair}.{lang}"), dictionary)
+        pieces = [[piece if piece in dictionary else unknown for piece in line[side].split()]
+                  for line in kept]  # fmt: skip
+        wanted = [" ".join(line) for line in pieces]
+        assert [dictionary.string(sentence) for sentence in dataset] == wanted
+        assert abs(len(dictionary) - 400) < 60 if pair == "en-de" else len(dictionary) <= 403
+    total = (60 + len(ODD) + 1) * corpora
+    assert f"training pairs: {len(kept)} of {total} kept; dropped: " in done.stderr
+    for reason in ("not UTF-8", "too long", "ratio"):
+        assert f"{corpora} {reason}" in done.stderr
+
+
+def test_test_sets_are_complete_and_their_references_raw(whole):
+    folder, done = whole["en-de"]
+    for split, corpus in (("valid", "newstest2013"), ("test", "newstest2014")):
+        for lang in ("en", "de"):
+            lines = (folder / "work" / f"raw.{corpus}" / lang).read_text("utf-8").split("\n")[:-1]
+            kept = (folder / "data" / f"{split}.raw.{lang}").read_text("utf-8").splitlines()
+            assert len(lines) == 20 and kept == [clean_line(line) for line in lines]
+            binary = data_utils.load_indexed_dataset(
+                str(folder / "data" / f"{split}.en-de.{lang}"),
+                Dictionary.load(str(folder / "data" / f"dict.{lang}.txt")),
+            )
+            assert len(binary) == 20 and min(binary.sizes) > 1
+    assert done.stderr.count("verified by its published sha256") == 5
+    assert f"data is in {folder}/data; next: fairseq-train {folder}/data" in done.stdout
+
+
+def test_second_run_changes_nothing_and_fetches_nothing(whole, mirror, capsys):
+    folder, _ = whole["en-de"]
+    before = {path: path.stat().st_mtime_ns for path in folder.rglob("*") if path.is_file()}
+    table = mirror.table(folder.parent / "table.yaml")
+    for name in ("download", "work"):  # the user may delete them
+        (folder / name).rename(folder.parent / name)
+    try:
+        assert wmt14.main(wmt14_arguments("en-de", folder, table)) == 0
+        assert "is up to date" in capsys.readouterr().out
+        assert not mirror.requests and not (folder / "download").exists()
+    finally:
+        for name in ("download", "work"):
+            (folder.parent / name).rename(folder / name)
+    assert wmt14.main(wmt14_arguments("en-de", folder, table)) == 0
+    after = {path: path.stat().st_mtime_ns for path in folder.rglob("*") if path.is_file()}
+    del before[folder / wmt14.LOCK], after[folder / wmt14.LOCK]
+    assert after == before and not mirror.requests
+
+
+def test_other_settings_leave_data_alone_and_use_stages(whole, mirror, tmp_path, capsys, error):
+    folder = shutil.copytree(whole["en-de"][0], tmp_path / "dest", symlinks=True)
+    table = mirror.table(tmp_path / "table.yaml")
+    before = content(folder / "data")
+    args = ["en-de", "--dest", str(folder), "--table", str(table)]
+    (folder / "data" / "train.en-de.en.bin").rename(tmp_path / "bin")
+    assert "lacks train.en-de.en.bin" in error(wmt14, *args, "--vocabulary=400")
+    (tmp_path / "bin").rename(folder / "data" / "train.en-de.en.bin")
+    line = error(wmt14, *args, "--vocabulary=300")
+    assert "belongs to other settings (vocabulary)" in line and "--dest" in line
+    assert content(folder / "data") == before
+    shutil.rmtree(folder / "data")
+    assert wmt14.main([*args, "--vocabulary=300"]) == 0
+    stderr = capsys.readouterr().err
+    assert "tokenised.commoncrawl: done before" in stderr and "learning 300" in stderr
+    assert not mirror.requests
+
+
+def test_table_can_name_the_users_own_corpus(mirror, tmp_path, read):
+    for lang in ("en", "de"):
+        (tmp_path / f"mine.{lang}").write_text(f"hello {lang}\n" * 30)
+
+    def add(table):
+        table["pairs"]["en-de"]["train"] = [{"name": "mine", "en": "mine.en", "de": "mine.de"}]
+
+    texts = read("en-de", tmp_path / "dest", mirror.table(tmp_path / "table.yaml", add))
+    assert [text.name for text in texts["train"]] == ["mine"]
+    assert texts["train"][0].files == (tmp_path / "mine.en", tmp_path / "mine.de")
+    assert texts["train"][0].lines == 30

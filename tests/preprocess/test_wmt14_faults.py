@@ -1,0 +1,210 @@
+"""`preprocess/wmt14.py` on a miniature of the public files: faults and interruptions."""
+
+import contextlib
+import os
+import random
+import resource
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import wmt14
+from corpus.sources import RECORD
+from mirror import EUROPARL, TABLE, content, pack, wmt14_arguments
+
+from aiayn_plugin.errors import InputError
+
+
+def command(*args):
+    return [sys.executable, wmt14.__file__, *args]
+
+
+def raw(dest):
+    """Return the files of the texts that were taken out of their archives."""
+    return {path: text for path, text in content(dest / "work").items()
+            if path.parts[0].startswith("raw.")}  # fmt: skip
+
+
+def forget(table):
+    """Delete what is published about the archives."""
+    for facts in table["archives"].values():
+        del facts["sha256"], facts["size"]
+
+
+# ---- Downloads
+
+
+@pytest.mark.parametrize("fault", ["cut", "no ranges", "missing", "wrong"])
+def test_text_is_the_same_after_a_fault_of_the_server(whole, mirror, tmp_path, fault, read):
+    mirror.faults[EUROPARL] = fault
+    read("en-de", tmp_path / "dest", mirror.table(tmp_path / "table.yaml"))
+    assert raw(tmp_path / "dest") == raw(whole["en-de"][0])
+    ranges = [wanted for path, wanted in mirror.requests if path == EUROPARL]
+    size = len(mirror.files[EUROPARL])
+    if fault == "cut":
+        rest, asked = size, [None]
+        for _ in range(3):
+            rest -= rest // 2
+            asked.append(f"bytes={size - rest}-")
+        assert ranges == asked
+    if fault == "no ranges":
+        assert ranges == [None, f"bytes={size // 2}-"]
+    second = [path for path, _ in mirror.requests if path.startswith("second/")]
+    assert second == ([f"second/{EUROPARL}"] if fault in ("missing", "wrong") else [])
+    assert {path.name for path in tmp_path.iterdir()} == {"dest", "table.yaml"}
+
+
+def test_unavailable_files_are_listed_and_can_be_given_by_hand(mirror, tmp_path, error, read):
+    table = mirror.table(tmp_path / "table.yaml")
+    crawl = "wmt13/training-parallel-commoncrawl.tgz"
+    args = wmt14_arguments("en-de", tmp_path / "dest", table)
+    mirror.faults |= {path: "missing" for path in (EUROPARL, f"second/{EUROPARL}", crawl)}
+    mirror.faults[f"second/{crawl}"] = "wrong"
+    first, second = error(wmt14, *args, lines=2).split("\n")
+    path = tmp_path / "dest" / "download" / "training-parallel-europarl-v7.tgz"
+    assert first.startswith("cannot get training-parallel-europarl-v7.tgz: ")
+    assert first.count("HTTP 404") == 2 and f"put the file at {path} by hand" in first
+    assert second.count("HTTP 404") == 1 and "has the sha256" in second
+    path.write_bytes(b"another")
+    assert "has 7 bytes" in error(wmt14, *args)
+    path.write_bytes(mirror.files[EUROPARL])
+    del mirror.faults[crawl]
+    assert len(read("en-de", tmp_path / "dest", table)["train"]) == 3
+
+
+def test_unpublished_checksum_is_recorded_and_enforced(mirror, tmp_path, capsys, read):
+    table = mirror.table(tmp_path / "table.yaml", forget)
+    texts = read("en-de", tmp_path / "dest", table)
+    assert "no checksum is published" in capsys.readouterr().err
+    shutil.rmtree(tmp_path / "dest" / "work")
+    shutil.copytree(tmp_path / "dest" / "download", tmp_path / "kept")
+    (tmp_path / "dest" / "download" / "training-parallel-europarl-v7.tgz").unlink()
+    assert read("en-de", tmp_path / "dest", table) == texts
+    assert "recorded when it was first fetched" in capsys.readouterr().err
+    shutil.rmtree(tmp_path / "dest" / "work")
+    (tmp_path / "dest" / "download" / "training-parallel-europarl-v7.tgz").unlink()
+    mirror.files[EUROPARL] = mirror.files[EUROPARL][:-1] + b"?"
+    with pytest.raises(InputError, match="cannot get training-parallel-europarl-v7.tgz.*sha256"):
+        read("en-de", tmp_path / "dest", table)
+
+
+def test_nothing_is_fetched_if_the_disk_cannot_hold_it(mirror, tmp_path, error):
+    def huge(table):
+        table["archives"]["training-parallel-europarl-v7.tgz"]["size"] = 10**18
+
+    table = mirror.table(tmp_path / "table.yaml", huge)
+    line = error(wmt14, *wmt14_arguments("en-de", tmp_path / "dest", table))
+    assert "1000000000.0 GB to fetch" in line and not mirror.requests
+
+
+# ---- Broken archives
+
+
+def test_archive_cut_short_can_be_fetched_again(whole, mirror, tmp_path, error, read):
+    table = mirror.table(tmp_path / "table.yaml", forget)
+    sound = mirror.files[EUROPARL]
+    mirror.files[EUROPARL] = sound[: len(sound) // 2]
+    line = error(wmt14, *wmt14_arguments("en-de", tmp_path / "dest", table))
+    assert "training-parallel-europarl-v7.tgz: broken or cut short" in line
+    assert "training-parallel-europarl-v7.tgz.broken now: start again" in line
+    mirror.files[EUROPARL] = sound
+    read("en-de", tmp_path / "dest", table)
+    assert raw(tmp_path / "dest") == raw(whole["en-de"][0])
+
+
+def test_unequal_numbers_of_lines_are_reported(mirror, tmp_path, error):
+    names = [f"training/europarl-v7.de-en.{lang}" for lang in ("en", "de")]
+    texts = b"a\nb\x0c\xe2\x80\xa8\n", b"a\nb\nc\n"
+    mirror.files[EUROPARL] = pack(dict(zip(names, texts, strict=True)), compressed=True)
+    table = mirror.table(tmp_path / "table.yaml")
+    line = error(wmt14, *wmt14_arguments("en-de", tmp_path / "dest", table))
+    assert f"europarl-v7: {names[0]} has 2 lines, but {names[1]} has 3" in line
+    assert not (tmp_path / "dest" / "work" / "raw.europarl-v7").exists()
+
+
+# ---- Stops
+
+
+def test_full_disk_gives_one_line_and_the_next_run_the_same_bytes(whole, mirror, tmp_path):
+    table = mirror.table(tmp_path / "table.yaml")
+    args = command(*wmt14_arguments("en-de", tmp_path / "dest", table))
+    # Bytes that a file may have: a download fails, then unpacking, then fairseq-preprocess.
+    limits = (1000, 4000, 12_000)
+    for limit in limits:
+        stopped = subprocess.run(
+            args,
+            capture_output=True,
+            text=True,
+            preexec_fn=lambda size=limit: resource.setrlimit(resource.RLIMIT_FSIZE, (size, size)),
+        )
+        assert stopped.returncode == 1 and "Traceback" not in stopped.stderr, stopped.stderr
+        assert "too large" in stopped.stderr or "fairseq-preprocess failed" in stopped.stderr
+    assert subprocess.run(args, capture_output=True).returncode == 0
+    assert content(tmp_path / "dest" / "data") == content(whole["en-de"][0] / "data")
+    assert {path.name for path in tmp_path.iterdir()} == {"dest", "table.yaml"}
+
+
+def test_directory_that_others_made_is_left_alone(mirror, tmp_path, error):
+    (tmp_path / "precious").write_text("x")
+    args = wmt14_arguments("en-de", tmp_path, TABLE)
+    assert "not made by wmt14.py" in error(wmt14, *args)
+    assert content(tmp_path) == {Path("precious"): b"x"}
+
+
+def running(folder):
+    """Return the processes that have a path in the folder on their command line."""
+    processes = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):  # it has ended meanwhile
+            processes += [path.parent.name] if os.fsencode(folder) in path.read_bytes() else []
+    return processes
+
+
+def test_fairseq_preprocess_ends_with_the_run_that_started_it(whole, mirror, tmp_path):
+    folder = shutil.copytree(whole["en-de"][0], tmp_path / "dest")
+    shutil.rmtree(folder / "data")
+    args = command(*wmt14_arguments("en-de", folder, mirror.table(tmp_path / "table.yaml")))
+    with subprocess.Popen(args, stderr=subprocess.PIPE) as process:
+        while b"fairseq-preprocess" not in process.stderr.readline():
+            assert process.poll() is None
+        time.sleep(1)
+        assert len(running(folder)) > 1
+        process.kill()
+    deadline = time.monotonic() + 3
+    while running(folder) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not running(folder)
+
+
+@pytest.mark.long
+def test_run_killed_at_any_moment_goes_on_to_the_same_bytes(whole, mirror, tmp_path):
+    rng = random.Random(0)
+    table = mirror.table(tmp_path / "table.yaml")
+    reference = content(whole["en-de"][0] / "data"), content(whole["en-de"][0] / "work")
+    seconds = 14.0  # about the time of a run
+    kills = 0
+    while kills < 20:
+        dest = tmp_path / f"dest{kills // 4}"  # four kills in each, from its first run on
+        args = command(*wmt14_arguments("en-de", dest, table))
+        process = subprocess.Popen(args, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(rng.uniform(0.5, seconds))
+            assert process.returncode == 0
+            shutil.rmtree(dest / "data")  # the run was too fast to be killed: make its data again
+            continue
+        process.kill()
+        process.wait()
+        kills += 1
+    for dest in tmp_path.glob("dest?"):
+        done = subprocess.run(
+            command(*wmt14_arguments("en-de", dest, table)), capture_output=True, text=True
+        )
+        assert done.returncode == 0, done.stderr
+        assert (content(dest / "data"), content(dest / "work")) == reference
+        files = {"data", "work", "download", wmt14.LOCK, RECORD}
+        assert {path.name for path in dest.iterdir()} == files
+    assert len(list(tmp_path.iterdir())) == 6
+    assert not running(tmp_path)

@@ -1,0 +1,92 @@
+"""§6.1: from the log of fairseq-generate to scores."""
+
+import math
+
+import pytest
+import sacrebleu
+
+from aiayn_plugin.text.scores import PaperTokens, describe, hypotheses, paper_bleu, score
+
+LOG = """2026-01-01 | INFO | fairseq_cli.generate | loading
+S-1\tsource
+T-1\tH-7\tno hypothesis
+H-1\t-0.2\tbest of 1
+D-1\t-0.2\tbest of 1
+H-1\t-0.3\tsecond of 1
+H-0\t-0.5\ta b@@ c
+H-2\t-9.9\t
+Generate test with beam=4: BLEU4 = 1
+"""
+
+
+def test_the_best_hypotheses_in_order():
+    assert hypotheses(LOG.splitlines(keepends=True)) == ["a b@@ c", "best of 1", ""]
+
+
+def test_a_lost_sentence_is_noticed():
+    with pytest.raises(ValueError, match="no hypothesis for sentence 1"):
+        hypotheses(line for line in LOG.splitlines() if not line.startswith("H-1"))
+
+
+def test_scores():
+    system = ["Der Hund läuft schnell weg.", "Ja."]
+    references = ["Der Hund läuft sehr schnell weg.", "Ja."]
+    found = score(system, references, "de")
+    assert found.bleu == pytest.approx(sacrebleu.corpus_bleu(system, [references]).score)
+    assert (found.exact, found.sentences) == (0.5, 2)
+    assert "tok:13a" in found.signature and "case:mixed" in found.signature
+    with pytest.raises(ValueError, match="1 hypotheses, but 2 references"):
+        score(system[:1], references, "de")
+    with pytest.raises(ValueError, match="nothing"):
+        score([], [], "de")
+
+
+def test_no_hypothesis_at_all():
+    with pytest.raises(ValueError, match="no hypothesis"):
+        hypotheses(["| INFO | loading\n"])
+
+
+@pytest.mark.parametrize("lang, raw, tokens", [
+    # “ and ” become ", „ and « » stay what they are: so does Moses
+    ("de", "Er sagte: „Ja“ und «nein».", 'Er sagte : „ Ja " und « nein » .'),
+    ("de", "Das ist ”gut”…", 'Das ist " gut " ...'),
+    ("de", "Der E-Mail-Dienst - ein Nord-Süd-Thema",
+     "Der E ##AT##-##AT## Mail ##AT##-##AT## Dienst - ein Nord ##AT##-##AT## Süd ##AT##-##AT## "
+     "Thema"),
+    ("de", "A-B-C", "A ##AT##-##AT## B-C"),  # perl's matches do not overlap
+    ("fr", "un rendez-vous - oui", "un rendez-vous - oui"),
+    ("de", "1.234,5 Meter, 20-30 %, -5 Grad",
+     "1.234,5 Meter , 20 ##AT##-##AT## 30 % , -5 Grad"),
+    ("fr", "L’été, c’est «bien»!", "L' été , c' est « bien » !"),
+    ("de", "a & b <c>", "a & b < c >"),
+    ("de", "", ""),
+])  # fmt: skip
+def test_the_papers_words(lang, raw, tokens):
+    assert PaperTokens(lang)(raw) == tokens
+
+
+def test_paper_bleu_counted_by_hand():
+    # 8 words each, the third differs
+    value = paper_bleu(["Der Hund läuft sehr schnell weg heute ."],
+                       ["Der Hund rennt sehr schnell weg heute ."], "de")  # fmt: skip
+    assert value == pytest.approx(100 * (7 / 8 * 5 / 7 * 3 / 6 * 2 / 5) ** 0.25)
+    # the compound is five words, so 8 against 9
+    value = paper_bleu(["Die Nord-Süd-Achse ist ."], ["Die Nord-Süd-Achse ist da ."], "de")
+    expected = 100 * math.exp(1 - 9 / 8) * (8 / 8 * 6 / 7 * 5 / 6 * 4 / 5) ** 0.25
+    assert value == pytest.approx(expected)
+
+
+def test_paper_bleu_is_sacrebleu_of_tokens():
+    system = ["Ein Mann - alt - fährt Rad.", "Zwei Kinder spielen im Park-Haus mit Bällen."]
+    references = ["Ein alter Mann fährt Rad .", "Zwei Kinder spielen im Park-Haus mit dem Ball."]
+    by_hand = [["Ein Mann - alt - fährt Rad .",
+                "Zwei Kinder spielen im Park ##AT##-##AT## Haus mit Bällen ."],
+               ["Ein alter Mann fährt Rad .",
+                "Zwei Kinder spielen im Park ##AT##-##AT## Haus mit dem Ball ."]]  # fmt: skip
+    expected = sacrebleu.corpus_bleu(by_hand[0], [by_hand[1]], tokenize="none", force=True)
+    assert paper_bleu(system, references, "de") == pytest.approx(expected.score)
+
+
+def test_the_scorer_says_what_it_cannot_know():
+    text = describe(["ein Hund läuft schnell"], ["ein <<unk>> läuft schnell"], "de")
+    assert "1 words of them <unk>" in text and "aiayn score" in text
