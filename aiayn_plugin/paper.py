@@ -104,6 +104,9 @@ class TrainingSettings:
 class Settings(TrainingSettings, ModelSettings):
     """A named architecture: its model and its training."""
 
+    #: The parameters that Table 3 gives, in millions.
+    paper_millions: int | None = None
+
 
 BIG: Mapping[str, Any] = {
     "d_model": 1024,
@@ -130,48 +133,33 @@ TINY: Mapping[str, Any] = {
     "save_interval_updates": 100,
 }
 
-#: What each architecture changes of base. The rows of Table 3 are named by letter and change.
+#: What each architecture changes of base. The rows of Table 3 are named by letter and change, with
+#: the number of parameters that the table gives.
 ARCHITECTURES: Mapping[str, Mapping[str, Any]] = {
-    "aiayn_base": {},
+    "aiayn_base": {"paper_millions": 65},
     "aiayn_a_h1": {"h": 1},
     "aiayn_a_h4": {"h": 4},
     "aiayn_a_h16": {"h": 16},
     "aiayn_a_h32": {"h": 32},
-    "aiayn_b_dk16": {"d_k": 16},
-    "aiayn_b_dk32": {"d_k": 32},
-    "aiayn_c_n2": {"N": 2},
-    "aiayn_c_n4": {"N": 4},
-    "aiayn_c_n8": {"N": 8},
-    "aiayn_c_d256": {"d_model": 256},
-    "aiayn_c_d1024": {"d_model": 1024},
-    "aiayn_c_ff1024": {"d_ff": 1024},
-    "aiayn_c_ff4096": {"d_ff": 4096},
+    "aiayn_b_dk16": {"d_k": 16, "paper_millions": 58},
+    "aiayn_b_dk32": {"d_k": 32, "paper_millions": 60},
+    "aiayn_c_n2": {"N": 2, "paper_millions": 36},
+    "aiayn_c_n4": {"N": 4, "paper_millions": 50},
+    "aiayn_c_n8": {"N": 8, "paper_millions": 80},
+    "aiayn_c_d256": {"d_model": 256, "paper_millions": 28},
+    "aiayn_c_d1024": {"d_model": 1024, "paper_millions": 168},
+    "aiayn_c_ff1024": {"d_ff": 1024, "paper_millions": 53},
+    "aiayn_c_ff4096": {"d_ff": 4096, "paper_millions": 90},
     "aiayn_d_dropout00": {"dropout": 0.0},
     "aiayn_d_dropout02": {"dropout": 0.2},
     "aiayn_d_smoothing00": {"label_smoothing": 0.0},
     "aiayn_d_smoothing02": {"label_smoothing": 0.2},
     "aiayn_e_learned": {"positions": "learned"},
-    "aiayn_big": BIG,
+    "aiayn_big": {**BIG, "paper_millions": 213},
     "aiayn_big_en_fr": {**BIG, "dropout": 0.1},
     "aiayn_parser": {"N": 4, "d_model": 1024},
     "aiayn_tiny": TINY,
 }
-
-#: The parameters that Table 3 gives, in millions.
-PAPER_MILLIONS = {
-    "aiayn_base": 65,
-    "aiayn_b_dk16": 58,
-    "aiayn_b_dk32": 60,
-    "aiayn_c_n2": 36,
-    "aiayn_c_n4": 50,
-    "aiayn_c_n8": 80,
-    "aiayn_c_d256": 28,
-    "aiayn_c_d1024": 168,
-    "aiayn_c_ff1024": 53,
-    "aiayn_c_ff4096": 90,
-    "aiayn_big": 213,
-}
-
 
 def settings(arch: str) -> Settings:
     """Return all settings of a named architecture."""
@@ -202,10 +190,9 @@ def table(vocabulary: int = 37_000) -> str:
     rows: list[tuple[Any, ...]] = [head]
     for arch in ARCHITECTURES:
         s = settings(arch)
-        paper = PAPER_MILLIONS.get(arch)
         rows.append((arch, s.N, s.d_model, s.d_ff, s.h, *s.head_widths(), s.dropout,
                      s.label_smoothing, f"{s.max_update:,}", f"{parameters(arch, vocabulary):,}",
-                     f"{paper}M" if paper else ""))
+                     f"{s.paper_millions}M" if s.paper_millions else ""))
     widths = [max(len(str(cell)) for cell in column) for column in zip(*rows, strict=True)]
     lines = (f"{row[0]:<{widths[0]}}" + "".join(
         f"  {cell!s:>{width}}" for cell, width in zip(row[1:], widths[1:], strict=True))

@@ -6,7 +6,6 @@ import logging
 import statistics
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -22,26 +21,25 @@ WAYS = {"restricted": (True, False), "full": (False, False), "full, by steps": (
 QUANTITIES = {"forward_s": "forward", "backward_s": "backward", "forward_bytes": "fwd memory",
               "backward_bytes": "bwd memory"}
 
+HELP = "restricted self-attention (Table 1) against full"
+DESCRIPTION = (
+    "Time and peak memory, forward and backward apart, of one self-attention "
+    "sub-layer of the encoder of the base model, restricted to a neighbourhood of r positions "
+    "and full, for one sentence of n tokens."
+)
 
-def add_parser(kinds: Any) -> None:
-    """Add `attention` to the commands of `aiayn benchmark`."""
-    attention = kinds.add_parser(
-        "attention",
-        help="restricted self-attention (Table 1) against full",
-        description="Time and peak memory, forward and backward apart, of one self-attention "
-        "sub-layer of the encoder of the base model, restricted to a neighbourhood of r positions "
-        "and full, for one sentence of n tokens.",
-    )
-    attention.add_argument("--neighbourhood", type=int, default=64, metavar="R")
-    attention.add_argument("--lengths", type=int, nargs="+", metavar="N",
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `aiayn benchmark attention`."""
+    parser.add_argument("--neighbourhood", type=int, default=64, metavar="R")
+    parser.add_argument("--lengths", type=int, nargs="+", metavar="N",
                            default=[512, 1024, 2048, 4096, 8192, 16384])
-    attention.add_argument("--runs", type=int, default=5, help="medians of so many (default: 5)")
-    attention.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
-    attention.add_argument("--max-gigabytes", type=float, default=12.0, metavar="GB",
+    parser.add_argument("--runs", type=int, default=5, help="medians of so many (default: 5)")
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--max-gigabytes", type=float, default=12.0, metavar="GB",
                            help="leave out what would need more memory (default: 12)")
-    attention.add_argument("--output", type=Path, metavar="FILE.json")
-    attention.add_argument("--plot", type=Path, metavar="FILE.png", help="needs matplotlib")
-    attention.set_defaults(run=run)
+    parser.add_argument("--output", type=Path, metavar="FILE.json")
+    parser.add_argument("--plot", type=Path, metavar="FILE.png", help="needs matplotlib")
 
 
 def run(args: argparse.Namespace) -> None:

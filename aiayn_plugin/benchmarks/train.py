@@ -33,18 +33,18 @@ FAIRSEQ = [
 #: Random sentences for a run without data: about the lengths of WMT's English-German.
 VOCABULARY, SENTENCES, MEAN_LENGTH, SPREAD = 37_000, 20_000, 28, 0.6
 
+HELP = "training against fairseq's own Transformer"
+DESCRIPTION = (
+    "Target tokens per second and peak memory of the plugin's model and of "
+    "fairseq's of the same size, alternating, on the same batches, each side in the best of "
+    "its precisions. Without data: random words of a vocabulary of "
+    f"{VOCABULARY:,}, lengths log-normal with mean {MEAN_LENGTH} and σ {SPREAD} of the "
+    "logarithm, the target within a fifth of the source."
+)
 
-def add_parser(kinds: Any) -> None:
-    """Add `train` to the commands of `aiayn benchmark`."""
-    parser = kinds.add_parser(
-        "train",
-        help="training against fairseq's own Transformer",
-        description="Target tokens per second and peak memory of the plugin's model and of "
-        "fairseq's of the same size, alternating, on the same batches, each side in the best of "
-        "its precisions. Without data: random words of a vocabulary of "
-        f"{VOCABULARY:,}, lengths log-normal with mean {MEAN_LENGTH} and σ {SPREAD} of the "
-        "logarithm, the target within a fifth of the source.",
-    )
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `aiayn benchmark train`."""
     add = parser.add_argument
     add("data", type=Path, nargs="?", metavar="DATA", help="a fairseq data directory")
     add("--size", choices=sorted(SIZES), default="base")
@@ -65,7 +65,6 @@ def add_parser(kinds: Any) -> None:
         help="print where the time of one of the plugin's updates goes")
     add("--cpu", action="store_true")
     add("--output", type=Path, metavar="FILE.json")
-    parser.set_defaults(run=run)
 
 
 class Side:

@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from fairseq import checkpoint_utils
 from sacrebleu.metrics import BLEU
@@ -33,16 +32,16 @@ WAYS = {
 }
 CTRANSLATE2 = "CTranslate2 "
 
+HELP = "fairseq-generate with the plugin's search against fairseq's own"
+DESCRIPTION = (
+    "Translate a set with fairseq's model and its converted twin (aiayn convert), "
+    "alternating, each at its best batch size; and compare the hypotheses, and their sacreBLEU "
+    "where preprocess/prepare.py made the data."
+)
 
-def add_parser(kinds: Any) -> None:
-    """Add `translate` to the commands of `aiayn benchmark`."""
-    parser = kinds.add_parser(
-        "translate",
-        help="fairseq-generate with the plugin's search against fairseq's own",
-        description="Translate a set with fairseq's model and its converted twin (aiayn convert), "
-        "alternating, each at its best batch size; and compare the hypotheses, and their sacreBLEU "
-        "where preprocess/prepare.py made the data.",
-    )
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `aiayn benchmark translate`."""
     parser.add_argument("data", type=Path, metavar="DATA", help="a fairseq data directory")
     parser.add_argument("--stock", type=Path, required=True, metavar="FILE",
                         help="a checkpoint of fairseq's model")
@@ -61,7 +60,6 @@ def add_parser(kinds: Any) -> None:
                         metavar="PRECISION", help="CTranslate2 on the CPU too, in these precisions")
     parser.add_argument("--cpu", action="store_true")
     parser.add_argument("--output", type=Path, metavar="FILE.json")
-    parser.set_defaults(run=run)
 
 
 #: Maps a batch size to the seconds of a search, and to the hypothesis of each sentence number.

@@ -17,8 +17,8 @@ COMPONENTS = {
 #: Settings of the paper that are options of these components. Another component may have an option
 #: of the same name, which keeps its own default.
 OPTIONS_OF = {"label_smoothing": "criterion", "warmup_updates": "lr_scheduler"}
-#: Settings that only the optimiser has; they are defaults of the optimiser itself.
-OF_OPTIMIZER = ("adam_betas", "adam_eps", "weight_decay")
+#: Settings that are no options here: those of the optimiser are defaults of the optimiser itself.
+NO_OPTIONS = ("adam_betas", "adam_eps", "weight_decay", "paper_millions")
 #: Options of fairseq-train on which the defaults of others depend, beside fairseq's names for ours.
 DECIDING = (*COMPONENTS, *names.PAIRS.values(), "positions", "tie_embeddings", "update_freq",
             "tokens_per_update", "save_interval", "save_interval_updates", "keep_last_epochs")
@@ -67,7 +67,7 @@ def training_defaults(argv: Sequence[str] | None) -> dict[str, Any]:
     _check(typed, chosen)
     paper = asdict(settings(arch))
     other = [name for name, of in OPTIONS_OF.items() if chosen[of] != COMPONENTS[of]]
-    for name in (*OF_OPTIMIZER, *other):
+    for name in (*NO_OPTIONS, *other):
         del paper[name]
     if typed.keys() & {"batch_size", "update_freq"}:  # the user cuts the batches
         paper["tokens_per_update"] = 0

@@ -86,7 +86,8 @@ class Generator(BeamSearch, SequenceGenerator):
             if isinstance(model, Transformer) else AnyModel(model, batch)
             for model in self.model.models
         ]  # fmt: skip
-        return self.find(models, batch["src_tokens"], batch.get("prefix"), bos_token)
+        first_token = self.eos if bos_token is None else bos_token
+        return self.find(models, batch["src_tokens"], batch.get("prefix"), first_token)
 
     def score_dtype(self) -> torch.dtype:
         """Return float32, or the precision of the models if it is better."""

@@ -1,77 +1,27 @@
 """§5: the paper's settings beside a run's, at the head of a training's log."""
 
-from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+from typing import Any
 
 from omegaconf import DictConfig
 
-from ..paper import Settings, settings
+from ..paper import ModelSettings, settings
 from ..training.optimizer import lrate
 from .defaults import COMPONENTS
 from .model import model_settings
 from .optimizer import betas_of
 
-
-class Row(NamedTuple):
-    """A setting: how to read the paper's value and this run's."""
-
-    name: str
-    paper: Callable[[Settings], Any]
-    run: Callable[[DictConfig], Any]
-
-
-def _of_model(name: str) -> Row:
-    return Row(name, lambda paper: getattr(paper, name),
-               lambda cfg: getattr(model_settings(cfg.model), name))
-
-
-def _head_width(name: str, number: int) -> Row:
-    return Row(name, lambda paper: paper.head_widths()[number],
-               lambda cfg: model_settings(cfg.model).head_widths()[number])
-
-
-def _component(name: str) -> Row:
-    return Row(name, lambda paper: COMPONENTS[name], lambda cfg: getattr(cfg[name], "_name", None))
-
-
-def _option(name: str, group: str, missing: Any = "-") -> Row:
-    """A setting of a group of fairseq's configuration, which another component may not have."""
-    return Row(name, lambda paper: getattr(paper, name),
-               lambda cfg: getattr(cfg[group], name, missing) if cfg[group] else missing)
-
-
-def _peak(d_model: int, warmup_updates: int) -> str:
-    return f"{lrate(warmup_updates, d_model, warmup_updates):.3g}"
-
-
-def _peak_of_run(cfg: DictConfig) -> str:
-    if getattr(cfg.lr_scheduler, "_name", None) == COMPONENTS["lr_scheduler"]:
-        return _peak(cfg.model.d_model, cfg.lr_scheduler.warmup_updates)
-    return ", ".join(map(str, cfg.optimization.lr))
-
-
+#: The rows of the table.
 ROWS = (
-    *map(_of_model, ("N", "d_model", "d_ff", "h")),
-    _head_width("d_k", 0),
-    _head_width("d_v", 1),
-    *map(_of_model, ("positions", "feed_forward_gain", "dropout", "attention_dropout",
-                     "attention_bias", "neighbourhood", "tie_embeddings")),
-    *map(_component, COMPONENTS),
-    _option("label_smoothing", "criterion"),
-    Row("adam_betas", lambda paper: paper.adam_betas,
-        lambda cfg: betas_of(getattr(cfg.optimizer, "adam_betas", "-"))),
-    _option("adam_eps", "optimizer"),
-    _option("weight_decay", "optimizer", missing=0.0),
-    _option("clip_norm", "optimization"),
-    _option("warmup_updates", "lr_scheduler"),
-    Row("peak_learning_rate", lambda paper: _peak(paper.d_model, paper.warmup_updates),
-        _peak_of_run),
-    Row("tokens_per_update", lambda paper: paper.tokens_per_update,
-        lambda cfg: getattr(cfg.task, "tokens_per_update", 0) or "-"),
-    _option("max_update", "optimization"),
-    _option("save_interval_updates", "checkpoint"),
-    _option("keep_interval_updates", "checkpoint"),
+    "N", "d_model", "d_ff", "h", "d_k", "d_v", "positions", "feed_forward_gain", "dropout",
+    "attention_dropout", "attention_bias", "neighbourhood", "tie_embeddings", *COMPONENTS,
+    "label_smoothing", "adam_betas", "adam_eps", "weight_decay", "clip_norm", "warmup_updates",
+    "peak_learning_rate", "tokens_per_update", "max_update", "save_interval_updates",
+    "keep_interval_updates",
 )  # fmt: skip
+#: The groups of fairseq's configuration that have the settings of a training.
+GROUPS = ("criterion", "optimizer", "lr_scheduler", "task", "optimization", "checkpoint")
 
 
 def compare(cfg: DictConfig) -> Iterator[tuple[str, Any, Any]]:
@@ -81,8 +31,29 @@ def compare(cfg: DictConfig) -> Iterator[tuple[str, Any, Any]]:
     """
     arch = cfg.model._name
     paper = settings(arch if arch != "aiayn_tiny" else "aiayn_base")
-    for row in ROWS:
-        yield row.name, row.paper(paper), row.run(cfg)
+    training: dict[str, Any] = {"weight_decay": 0.0}
+    for group in GROUPS:
+        training.update(cfg[group] or {})
+    training["adam_betas"] = betas_of(training.get("adam_betas", "-"))
+    training["tokens_per_update"] = training.get("tokens_per_update") or "-"
+    chosen = {name: getattr(cfg[name], "_name", None) for name in COMPONENTS}
+    sides = (_values(paper, asdict(paper), COMPONENTS),
+             _values(model_settings(cfg.model), training, chosen))  # fmt: skip
+    for name in ROWS:
+        yield name, *(side.get(name, "-") for side in sides)
+
+
+def _values(
+    model: ModelSettings, training: Mapping[str, Any], components: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the value of each row."""
+    if components["lr_scheduler"] == COMPONENTS["lr_scheduler"]:
+        warmup = training["warmup_updates"]
+        peak = f"{lrate(warmup, model.d_model, warmup):.3g}"
+    else:
+        peak = ", ".join(map(str, training["lr"]))
+    widths = dict(zip(("d_k", "d_v"), model.head_widths(), strict=True))
+    return {**training, **asdict(model), **widths, **components, "peak_learning_rate": peak}
 
 
 def block(cfg: DictConfig) -> str:

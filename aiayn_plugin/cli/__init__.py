@@ -20,6 +20,7 @@ from . import (
     score,
     translate,
 )  # fmt: skip
+from .commands import add_commands
 
 COMMANDS = (architectures, average, benchmark, bundle, configs, convert, export, score, translate)
 
@@ -28,8 +29,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Run `aiayn COMMAND …`; bad input ends it with one line on stderr and exit status 1."""
     parser = argparse.ArgumentParser(prog="aiayn", description=__doc__)
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    for command in COMMANDS:
-        command.add_parser(commands)
+    add_commands(commands, COMMANDS)
     args = parser.parse_args(argv)
     logging.getLogger("fairseq").setLevel(logging.WARNING)
     try:

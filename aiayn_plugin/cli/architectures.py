@@ -1,25 +1,23 @@
 """`aiayn architectures`: Table 3 by name, with exact parameter counts."""
 
 import argparse
-from typing import Any
 
 from ..errors import InputError
 from ..paper import table
 
+HELP = "list the architectures of the paper with their sizes and exact parameters"
+DESCRIPTION = (
+    "Every --arch with its sizes, its exact number of parameters, and the number "
+    "that the paper gives. Learned positions are counted with 1,024 on each side."
+)
 
-def add_parser(commands: Any) -> None:
-    """Add `architectures` to the commands of `aiayn`."""
-    parser = commands.add_parser(
-        "architectures",
-        help="list the architectures of the paper with their sizes and exact parameters",
-        description="Every --arch with its sizes, its exact number of parameters, and the number "
-        "that the paper gives. Learned positions are counted with 1,024 on each side.",
-    )
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `aiayn architectures`."""
     parser.add_argument(
         "--vocabulary", type=int, default=37_000, metavar="V",
         help="entries of the shared dictionary (default: 37,000)",
     )
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> None:

@@ -2,22 +2,21 @@
 
 import argparse
 from pathlib import Path
-from typing import Any
 
 from ..checkpoints.averaging import average, last_checkpoints
 from ..checkpoints.files import save
 from ..errors import InputError
 
+HELP = "average the last checkpoints of a run into one model"
+DESCRIPTION = (
+    "Write the mean of several checkpoints' weights, in float32, as one "
+    "checkpoint that every fairseq command loads. The paper takes the last 5 of a base run, "
+    "the last 20 of a big one."
+)
 
-def add_parser(commands: Any) -> None:
-    """Add `average` to the commands of `aiayn`; the options are those of fairseq's script."""
-    parser = commands.add_parser(
-        "average",
-        help="average the last checkpoints of a run into one model",
-        description="Write the mean of several checkpoints' weights, in float32, as one "
-        "checkpoint that every fairseq command loads. The paper takes the last 5 of a base run, "
-        "the last 20 of a big one.",
-    )
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `aiayn average`."""
     parser.add_argument(
         "--inputs", nargs="+", required=True, metavar="PATH", type=Path,
         help="a run's --save-dir, with one of the options below; or the checkpoints themselves",
@@ -30,7 +29,6 @@ def add_parser(commands: Any) -> None:
     parser.add_argument("--checkpoint-upper-bound", type=int, metavar="N", default=None,
                         help="leave out checkpoints after update (or epoch) N")
     parser.add_argument("--output", required=True, metavar="FILE", type=Path)
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> None:

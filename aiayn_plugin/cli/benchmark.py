@@ -1,13 +1,15 @@
 """`aiayn benchmark`: measurements, both sides of every ratio in one run."""
 
-from typing import Any
+import argparse
 
 from ..benchmarks import attention, train, translate
+from .commands import add_commands
+
+HELP = "measure speed and memory"
+DESCRIPTION = None
 
 
-def add_parser(commands: Any) -> None:
-    """Add `benchmark` to the commands of `aiayn`."""
-    parser = commands.add_parser("benchmark", help="measure speed and memory")
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add what can be measured."""
     kinds = parser.add_subparsers(title="what to measure", required=True, metavar="WHAT")
-    for kind in (attention, train, translate):
-        kind.add_parser(kinds)
+    add_commands(kinds, (attention, train, translate))

@@ -2,26 +2,24 @@
 
 import argparse
 from pathlib import Path
-from typing import Any
 
 from ..checkpoints.directory import MODEL_FILE, bundle
 
+HELP = "make a model directory to copy to another machine"
+DESCRIPTION = (
+    "Put the model without the optimiser's state, dictionaries, codes and text "
+    "settings into one directory, which aiayn translate takes."
+)
 
-def add_parser(commands: Any) -> None:
-    """Add `bundle` to the commands of `aiayn`."""
-    parser = commands.add_parser(
-        "bundle",
-        help="make a model directory to copy to another machine",
-        description="Put the model without the optimiser's state, dictionaries, codes and text "
-        "settings into one directory, which aiayn translate takes.",
-    )
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `aiayn bundle`."""
     parser.add_argument("model", metavar="MODEL_DIR", type=Path,
                         help="what a recipe of examples/ leaves behind")
     parser.add_argument("--checkpoint", metavar="FILE", type=Path, default=None,
                         help=f"default: MODEL_DIR/{MODEL_FILE}")
     parser.add_argument("--output", metavar="DIR", type=Path, required=True,
                         help="the new directory")
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> None:

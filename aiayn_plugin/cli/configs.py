@@ -1,20 +1,18 @@
 """`aiayn configs`: where the configurations for fairseq-hydra-train are."""
 
 import argparse
-from typing import Any
 
 from ..boundary.hydra import DIRECTORY
 
+HELP = "print the directory of the configurations for fairseq-hydra-train"
+DESCRIPTION = (
+    'fairseq-hydra-train --config-dir "$(aiayn configs)" --config-name aiayn_base '
+    "task.data=/path/to/data"
+)
 
-def add_parser(commands: Any) -> None:
-    """Add `configs` to the commands of `aiayn`."""
-    parser = commands.add_parser(
-        "configs",
-        help="print the directory of the configurations for fairseq-hydra-train",
-        description='fairseq-hydra-train --config-dir "$(aiayn configs)" --config-name aiayn_base '
-        "task.data=/path/to/data",
-    )
-    parser.set_defaults(run=run)
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """There are none."""
 
 
 def run(args: argparse.Namespace) -> None:

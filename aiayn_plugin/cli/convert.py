@@ -2,25 +2,23 @@
 
 import argparse
 from pathlib import Path
-from typing import Any
 
 from ..boundary.convert import convert
 from ..checkpoints.files import load, save
 
+HELP = "turn a checkpoint of fairseq's transformer into one of the plugin's, or back"
+DESCRIPTION = (
+    "Reads a checkpoint of fairseq's post-norm transformer family "
+    "(transformer_wmt_en_de, transformer_vaswani_wmt_en_de_big, …) and writes the same model "
+    "for the plugin; or reads one of the plugin's, with --positions fairseq or learned, and "
+    "writes it for fairseq. Dictionaries stay as they are."
+)
 
-def add_parser(commands: Any) -> None:
-    """Add `convert` to the commands of `aiayn`."""
-    parser = commands.add_parser(
-        "convert",
-        help="turn a checkpoint of fairseq's transformer into one of the plugin's, or back",
-        description="Reads a checkpoint of fairseq's post-norm transformer family "
-        "(transformer_wmt_en_de, transformer_vaswani_wmt_en_de_big, …) and writes the same model "
-        "for the plugin; or reads one of the plugin's, with --positions fairseq or learned, and "
-        "writes it for fairseq. Dictionaries stay as they are.",
-    )
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `aiayn convert`."""
     parser.add_argument("--input", required=True, metavar="FILE", type=Path)
     parser.add_argument("--output", required=True, metavar="FILE", type=Path)
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> None:

@@ -2,28 +2,26 @@
 
 import argparse
 from pathlib import Path
-from typing import Any
 
 from ..checkpoints.export import QUANTIZATIONS, imported_ctranslate2, specification
 from ..checkpoints.files import written_aside
 from ..translator import Translator
 
+HELP = "write a model for CTranslate2"
+DESCRIPTION = (
+    "Write a model directory of CTranslate2 (pip install ctranslate2), a fast "
+    "engine for CPUs. It takes and gives subwords; its length penalty is fairseq's."
+)
 
-def add_parser(commands: Any) -> None:
-    """Add `export` to the commands of `aiayn`."""
-    parser = commands.add_parser(
-        "export",
-        help="write a model for CTranslate2",
-        description="Write a model directory of CTranslate2 (pip install ctranslate2), a fast "
-        "engine for CPUs. It takes and gives subwords; its length penalty is fairseq's.",
-    )
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `aiayn export`."""
     parser.add_argument("model", metavar="MODEL_DIR", type=Path,
                         help="what a recipe of examples/ leaves behind, or aiayn bundle made")
     parser.add_argument("--output", metavar="DIR", type=Path, required=True,
                         help="the new directory")
     parser.add_argument("--quantization", choices=QUANTIZATIONS, default="float32",
                         help="how the weights are stored (default: %(default)s)")
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> None:

@@ -3,24 +3,23 @@
 import argparse
 import os
 from pathlib import Path
-from typing import Any
 
 from ..errors import InputError
 from ..text.lines import read_lines
 from ..text.pipeline import TextPipeline
 from ..text.scores import Scores, hypotheses, score
 
+HELP = "score what fairseq-generate translated, or any translation"
+DESCRIPTION = (
+    "The paper's BLEU, sacreBLEU and chrF, always together. The input is a log of "
+    "fairseq-generate with --data, the directory that preprocess/prepare.py made: the "
+    "hypotheses become raw text, and the references are the raw ones kept there. Or it is raw "
+    "text, a sentence a line, with --reference and --target-lang."
+)
 
-def add_parser(commands: Any) -> None:
-    """Add `score` to the commands of `aiayn`."""
-    parser = commands.add_parser(
-        "score",
-        help="score what fairseq-generate translated, or any translation",
-        description="The paper's BLEU, sacreBLEU and chrF, always together. The input is a log of "
-        "fairseq-generate with --data, the directory that preprocess/prepare.py made: the "
-        "hypotheses become raw text, and the references are the raw ones kept there. Or it is raw "
-        "text, a sentence a line, with --reference and --target-lang.",
-    )
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `aiayn score`."""
     parser.add_argument("system", metavar="FILE", type=Path,
                         help="what fairseq-generate printed, or with --reference raw text")
     parser.add_argument("--data", metavar="DIR", type=Path, default=None,
@@ -38,7 +37,6 @@ def add_parser(commands: Any) -> None:
                         help="fail below this sacreBLEU, in a check that runs by itself")
     parser.add_argument("--min-exact", metavar="X", type=float, default=0.0,
                         help="fail below this percentage of exact matches")
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> None:

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 from tqdm import tqdm
 
@@ -17,15 +17,15 @@ from ..translator import PRECISIONS, Translation, Translator
 #: Lines that are read before they are sorted by length.
 BUFFER = 10_000
 
+HELP = "translate raw text"
+DESCRIPTION = (
+    "Translate raw text from standard input, a sentence a line, with the paper's "
+    "search. On a terminal each line is answered at once."
+)
 
-def add_parser(commands: Any) -> None:
-    """Add `translate` to the commands of `aiayn`."""
-    parser = commands.add_parser(
-        "translate",
-        help="translate raw text",
-        description="Translate raw text from standard input, a sentence a line, with the paper's "
-        "search. On a terminal each line is answered at once.",
-    )
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `aiayn translate`."""
     parser.add_argument("model", metavar="MODEL_DIR", type=Path,
                         help="what a recipe of examples/ leaves behind, or aiayn bundle made")
     parser.add_argument("--beam", type=int, default=SEARCH["beam"], help="default: %(default)s")
@@ -41,7 +41,6 @@ def add_parser(commands: Any) -> None:
                         help="as torch names it (default: a GPU where there is one)")
     parser.add_argument("--precision", choices=sorted(PRECISIONS), default="float32",
                         help="default: %(default)s")
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> None:

@@ -10,7 +10,7 @@ from torch.utils.checkpoint import checkpoint
 
 from ..errors import InputError
 from .neighbourhood import Reach, causal_reach, centred_reach, restricted_attention, visible
-from .precision import for_products
+from .precision import autocast_once
 
 
 class KeysAndValues(Protocol):
@@ -118,54 +118,41 @@ class MultiHeadAttention(nn.Module):
         Returns (batch, n, d_model) and the weights (batch, h, n, m), or None if nobody needs them.
         With need_weights, restricted attention too takes time and memory of n².
         """
-        if self.recompute and torch.is_grad_enabled() and cache is None:
-            return checkpoint(
-                self._forward, x, memory, padding, None, need_weights,
-                use_reentrant=False, preserve_rng_state=self.dropout > 0,
-            )  # fmt: skip
-        return self._forward(x, memory, padding, cache, need_weights)
-
-    def _forward(
-        self,
-        x: Tensor,
-        memory: Tensor | None,
-        padding: Tensor | None,
-        cache: KeysAndValues | None,
-        need_weights: bool,
-    ) -> tuple[Tensor, Tensor | None]:
-        x = for_products(x)
-        weights: Tensor | None
         if cache is not None:
             # A few queries: torch's fused attention takes two to three times as long on a CPU.
             out, weights = scaled_dot_product_attention(*cache.extend(x))
-        else:
-            reach = self._reach(x.size(1)) if memory is None else None
-            memory = x if memory is None else memory
-            q, k, v = (heads(projected, self.h) for projected in
-                       (self.W_Q(x), self.W_K(memory), self.W_V(memory)))
-            out, weights = self._attend(q, k, v, padding, reach, need_weights)
-        return self.W_O(out.transpose(1, 2).flatten(2)), weights
+            return self._joined(out), weights
+        if self.recompute and torch.is_grad_enabled():
+            return checkpoint(self._attend, x, memory, padding, need_weights, use_reentrant=False,
+                              preserve_rng_state=self.dropout > 0)  # fmt: skip
+        return self._attend(x, memory, padding, need_weights)
 
     def _attend(
-        self,
-        q: Tensor,
-        k: Tensor,
-        v: Tensor,
-        padding: Tensor | None,
-        reach: Reach | None,
-        need_weights: bool,
+        self, x: Tensor, memory: Tensor | None, padding: Tensor | None, need_weights: bool
     ) -> tuple[Tensor, Tensor | None]:
-        """Equation (1) by the fastest way that there is for all positions at once."""
-        n, dropout = q.size(2), self.dropout if self.training else 0.0
+        """Attend from all positions at once, by the fastest way that there is."""
+        x = autocast_once(x)
+        n, dropout = x.size(1), self.dropout if self.training else 0.0
+        reach = self._reach(n) if memory is None else None
+        memory = x if memory is None else memory
+        q, k, v = (heads(projected, self.h) for projected in
+                   (self.W_Q(x), self.W_K(memory), self.W_V(memory)))  # fmt: skip
+        weights = None
         if need_weights:
             mask = visible(n, k.size(2), padding, reach, q.device)
-            return scaled_dot_product_attention(q, k, v, mask, dropout)
-        if reach is not None and n > 2 * (reach.before + reach.after + 1):
-            return restricted_attention(q, k, v, reach, padding, dropout), None
-        if reach == causal_reach(n) and padding is None:
-            return F.scaled_dot_product_attention(q, k, v, None, dropout, is_causal=True), None
-        mask = visible(n, k.size(2), padding, reach, q.device)
-        return F.scaled_dot_product_attention(q, k, v, mask, dropout), None
+            out, weights = scaled_dot_product_attention(q, k, v, mask, dropout)
+        elif reach is not None and n > 2 * (reach.before + reach.after + 1):
+            out = restricted_attention(q, k, v, reach, padding, dropout)
+        elif reach == causal_reach(n) and padding is None:
+            out = F.scaled_dot_product_attention(q, k, v, None, dropout, is_causal=True)
+        else:
+            mask = visible(n, k.size(2), padding, reach, q.device)
+            out = F.scaled_dot_product_attention(q, k, v, mask, dropout)
+        return self._joined(out), weights
+
+    def _joined(self, x: Tensor) -> Tensor:
+        """Concatenate the heads (batch, h, n, d_v), and project them by W^O."""
+        return self.W_O(x.transpose(1, 2).flatten(2))
 
     def _reach(self, n: int) -> Reach | None:
         """Return how far each of n positions sees; None if it sees all."""

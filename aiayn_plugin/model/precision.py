@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 
-def for_products(x: Tensor) -> Tensor:
+def autocast_once(x: Tensor) -> Tensor:
     """Return x in the precision of torch's autocast, or x itself where autocast is off.
 
     autocast would convert x for each product; an x that several products read is converted once.

@@ -11,7 +11,7 @@ from .dropout import dropout
 from .embedding import ScaledEmbedding
 from .layers import DecoderLayer, EncoderLayer
 from .positions import build_positions, positions_of
-from .precision import for_products
+from .precision import autocast_once
 
 
 def _attention(settings: ModelSettings) -> dict:
@@ -117,7 +117,7 @@ class Decoder(EmbeddedStack):
         needs them.
         """
         padding = tokens.eq(self.embedding.padding) if left_padded else None
-        memory = for_products(memory) if memory is not None else None
+        memory = autocast_once(memory) if memory is not None else None
         x = self.embed(tokens, cache.position if cache is not None else None)
         weights = None
         for i, layer in enumerate(self.layers):

@@ -1,6 +1,7 @@
 """§6.1 Beam search, under the rules of the paper or of fairseq."""
 
 import math
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
@@ -14,6 +15,18 @@ from .rules import Rules
 #: Sentences that are done leave their batch as soon as they are an eighth of it. To leave costs a
 #: copy of the caches of all others; to stay costs the steps of hypotheses that nobody reads.
 DONE_BEFORE_DROPPED = 1 / 8
+
+
+@dataclass
+class State:
+    """A search in progress."""
+
+    models: list[StepwiseModel]
+    open: OpenHypotheses
+    finished: Finished
+    shortest: int  #: the lowest limit of all sentences
+    step: int = 0
+    history: History = field(default_factory=History)
 
 
 class BeamSearch:
@@ -38,16 +51,12 @@ class BeamSearch:
 
     @torch.no_grad()
     def find(
-        self,
-        models: list[StepwiseModel],
-        source: Tensor,
-        prefix: Tensor | None = None,
-        first_token: int | None = None,
+        self, models: list[StepwiseModel], source: Tensor, prefix: Tensor | None, first_token: int
     ) -> list[list[dict]]:
         """Return the hypotheses of each sentence, best first; [] for a sentence without any.
 
         source: (sentences, m) tokens. prefix: (sentences, n) tokens that each translation begins
-        with, or padding. first_token: what the models read first (default: the end symbol).
+        with, or padding. first_token: what the models read first.
         Raises InputError if min_len is above the limit of a sentence.
         """
         lengths = (source.ne(self.pad) & source.ne(self.eos)).sum(dim=1)
@@ -57,86 +66,66 @@ class BeamSearch:
             raise InputError(f"--min-len {self.min_len} is more than the limit of {shortest} "
                              "tokens: lower it, or raise --max-len-b")
         zero = torch.zeros(len(source), 1, dtype=self.score_dtype(), device=source.device)
-        hypotheses = OpenHypotheses(
-            torch.arange(len(source), device=source.device),
-            limits,
-            torch.full_like(source[:, :1, None], self.eos if first_token is None else first_token),
-            zero,
-            prefix,
-        )
-        finished, history = Finished(len(source), self.rules, zero), History()
-        for step in range(longest + 1):
-            features = self._advance(models, hypotheses, history)
-            log_p, token = self._best_tokens(models, features, hypotheses, step, shortest)
-            self._choose(log_p, token, hypotheses, finished, history, step)
-            if not self._drop_done(hypotheses, finished, models, step):
+        numbers = torch.arange(len(source), device=source.device)
+        first = torch.full_like(source[:, :1, None], first_token)
+        state = State(models, OpenHypotheses(numbers, limits, first, zero, prefix),
+                      Finished(len(source), self.rules, zero), shortest)  # fmt: skip
+        for state.step in range(longest + 1):
+            self._choose(state, *self._best_tokens(state, self._advance(state)))
+            if not self._drop_done(state):
                 break
-        return finished.read(history, self.eos)
+        return state.finished.read(state.history, self.eos)
 
     def score_dtype(self) -> torch.dtype:
         """Return the precision of the scores."""
         return torch.float32
 
-    def _advance(
-        self, models: list[StepwiseModel], hypotheses: OpenHypotheses, history: History
-    ) -> list[Tensor]:
+    def _advance(self, state: State) -> list[Tensor]:
         """Return each model's features of the next token, (sentences, b, …)."""
         features, weights = [], []
-        for model in models:
+        for model in state.models:
             of_model, attention = model.step(
-                hypotheses.tokens, hypotheses.parents, self.want_attention
+                state.open.tokens, state.open.parents, self.want_attention
             )
             features.append(of_model)
             if attention is not None:
                 weights.append(attention)
         if weights and self.want_attention:
-            history.attention.append((hypotheses.sentence, torch.stack(weights).mean(dim=0)))
+            attention = torch.stack(weights).mean(dim=0)
+            state.history.attention.append((state.open.sentence, attention))
         return features
 
-    def _best_tokens(
-        self,
-        models: list[StepwiseModel],
-        features: list[Tensor],
-        hypotheses: OpenHypotheses,
-        step: int,
-        shortest: int,
-    ) -> tuple[Tensor, Tensor]:
+    def _best_tokens(self, state: State, features: list[Tensor]) -> tuple[Tensor, Tensor]:
         """Return log P and number of the best next tokens of each hypothesis, (sentences, b, n).
 
         n is 2b, of which at most b are end symbols. The scores of all sentences at once would not
         fit into the cache of a CPU.
         """
-        sentences, b = hypotheses.score.shape
-        rows = score_rows(b * self.vocab_size, hypotheses.score.device.type)
+        sentences, b = state.open.score.shape
+        rows = score_rows(b * self.vocab_size, state.open.score.device.type)
         best = []
         for start in range(0, sentences, rows):
             piece = slice(start, start + rows)
-            scores = self._scores(models, [x[piece] for x in features], hypotheses.part(piece),
-                                  step, shortest)  # fmt: skip
+            scores = self._scores(state, [x[piece] for x in features], state.open.part(piece))
             best.append(scores.topk(min(2 * self.beam_size, scores.size(2)), dim=2))
         log_p, token = (torch.cat(parts) for parts in zip(*best, strict=True))
         return log_p, token
 
     def _scores(
-        self,
-        models: list[StepwiseModel],
-        features: list[Tensor],
-        hypotheses: OpenHypotheses,
-        step: int,
-        shortest: int,
+        self, state: State, features: list[Tensor], hypotheses: OpenHypotheses
     ) -> Tensor:
         """Return log P of the next token (sentences, b, V); −∞ for what may not come next.
 
-        P is the mean over all models.
+        P is the mean over all models. features, hypotheses: of some of the sentences.
         """
         log_ps = [model.log_probabilities(x, self.temperature)
-                  for model, x in zip(models, features, strict=True)]
+                  for model, x in zip(state.models, features, strict=True)]  # fmt: skip
         scores = log_ps[0]
         if len(log_ps) > 1:
             scores = torch.stack(log_ps).logsumexp(dim=0) - math.log(len(log_ps))
         scores = self.fuse(scores, hypotheses)
-        self._forbid(scores, hypotheses, step, shortest)
-        self.block(scores, hypotheses, step)
+        self._forbid(scores, hypotheses, state)
+        self.block(scores, hypotheses, state.step)
         return scores
 
     def fuse(self, scores: Tensor, hypotheses: OpenHypotheses) -> Tensor:
@@ -146,15 +135,13 @@ class BeamSearch:
     def block(self, scores: Tensor, hypotheses: OpenHypotheses, step: int) -> None:
         """Forbid more tokens, in place."""
 
-    def _forbid(
-        self, scores: Tensor, hypotheses: OpenHypotheses, step: int, shortest: int
-    ) -> None:
+    def _forbid(self, scores: Tensor, hypotheses: OpenHypotheses, state: State) -> None:
         """Set to −∞, in place, what may not come next."""
-        limit, prefix = hypotheses.limit, hypotheses.prefix
+        limit, prefix, step = hypotheses.limit, hypotheses.prefix, state.step
         scores[:, :, self.pad] = -math.inf
         if self.unk_penalty:
             scores[:, :, self.unk] -= self.unk_penalty
-        if step >= shortest:  # some sentences may be at their limit: only the end is left
+        if step >= state.shortest:  # some sentences may be at their limit: only the end is left
             full = limit.le(step)[:, None, None]
             other = torch.arange(scores.size(2), device=scores.device).ne(self.eos)
             scores.masked_fill_(full & other, -math.inf)
@@ -172,56 +159,37 @@ class BeamSearch:
             alone = torch.full_like(scores, -math.inf).scatter(2, forced, forced_score)
             scores.copy_(torch.where(applies, alone, scores))
 
-    def _choose(
-        self,
-        log_p: Tensor,
-        token: Tensor,
-        hypotheses: OpenHypotheses,
-        finished: Finished,
-        history: History,
-        step: int,
-    ) -> None:
+    def _choose(self, state: State, log_p: Tensor, token: Tensor) -> None:
         """Finish what ends among the b best candidates, and extend the b best that go on.
 
         log_p, token: (sentences, b, n), the n best next tokens of each hypothesis.
         """
-        b, n = self.beam_size, token.size(2)
+        now, b, n = state.open, self.beam_size, token.size(2)
         wide = min(2 * b, n * token.size(1))
-        total, index = (log_p + hypotheses.score[:, :, None]).flatten(1).topk(wide, dim=1)
+        total, index = (log_p + now.score[:, :, None]).flatten(1).topk(wide, dim=1)
         token, parent = token.flatten(1).gather(1, index), index // n
         end = token.eq(self.eos)
-        finished.take(hypotheses.sentence, total[:, :b], parent[:, :b], end[:, :b], step)
+        state.finished.take(now.sentence, total[:, :b], parent[:, :b], end[:, :b], state.step)
         # The first b that do not end, in their order. A tiny vocabulary may have fewer of them;
         # then some that end come last, at −∞.
         rank = end * wide + torch.arange(wide, device=end.device)
         order = rank.topk(b, largest=False).indices
-        hypotheses.score = total.masked_fill(end, -math.inf).gather(1, order)
-        hypotheses.parents = parent.gather(1, order)
+        now.score = total.masked_fill(end, -math.inf).gather(1, order)
+        now.parents = parent.gather(1, order)
         token = token.gather(1, order)
-        past = hypotheses.parents[:, :, None].expand(-1, -1, hypotheses.tokens.size(2))
-        hypotheses.tokens = torch.cat(
-            (hypotheses.tokens.gather(1, past), token[:, :, None]), dim=2
-        )
-        history.choices.append(
-            Choices(hypotheses.sentence, token, hypotheses.parents, hypotheses.score)
-        )
+        past = now.parents[:, :, None].expand(-1, -1, now.tokens.size(2))
+        now.tokens = torch.cat((now.tokens.gather(1, past), token[:, :, None]), dim=2)
+        state.history.choices.append(Choices(now.sentence, token, now.parents, now.score))
 
-    def _drop_done(
-        self,
-        hypotheses: OpenHypotheses,
-        finished: Finished,
-        models: list[StepwiseModel],
-        step: int,
-    ) -> bool:
+    def _drop_done(self, state: State) -> bool:
         """Drop the sentences that are done if they are many; return whether any is not done."""
-        best = hypotheses.score.amax(dim=1)
-        worst = finished.score[hypotheses.sentence, -1]
-        count = finished.count[hypotheses.sentence]
-        done = hypotheses.limit.le(step) | best.eq(-math.inf)
-        done |= self.rules.done(worst, best, count, hypotheses.limit)
+        now, finished = state.open, state.finished
+        best, worst = now.score.amax(dim=1), finished.score[now.sentence, -1]
+        done = now.limit.le(state.step) | best.eq(-math.inf)
+        done |= self.rules.done(worst, best, finished.count[now.sentence], now.limit)
         remaining = (~done).nonzero()[:, 0]
         if 0 < len(remaining) <= (1 - DONE_BEFORE_DROPPED) * len(done):
-            hypotheses.select(remaining)
-            for model in models:
+            now.select(remaining)
+            for model in state.models:
                 model.select(remaining)
         return len(remaining) > 0

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from ..model.embedding import score_rows
-from ..model.precision import for_products
+from ..model.precision import autocast_once
 
 # float16 has two limits: it rounds what is below 6e-8 to zero, and its largest number is 65,504.
 #: With a vocabulary of 37,000 a wrong class has q = 0.1 / 36,999 = 2.7e-6, where float16 keeps 5
@@ -87,6 +87,6 @@ def projected_loss(
     weight) and of the plain negative log-likelihood (without), in nats.
     """
     keep = target.ne(padding_idx)
-    x, weight, target = for_products(x[keep]), for_products(weight), target[keep]
+    x, weight, target = autocast_once(x[keep]), autocast_once(weight), target[keep]
     with_gradient = torch.is_grad_enabled() and (x.requires_grad or weight.requires_grad)
     return _ProjectedLoss.apply(x, weight, target, epsilon, with_gradient)

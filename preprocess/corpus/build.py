@@ -110,7 +110,7 @@ def _binarise(job: Job, encoded: dict[str, Stage], destdir: Path, dictionary: Pa
     """
     say("fairseq-preprocess: making the dictionary and the binary files")
     source, target = job.langs
-    command = [sys.executable, str(Path(__file__).with_name("follow.py")), "preprocess"]
+    command = [sys.executable, str(Path(__file__).with_name("end_with_parent.py")), "preprocess"]
     command += ["--joined-dictionary", "--source-lang", source, "--target-lang", target]
     # fairseq makes the first part alone, after all others. So many small parts are faster: on 16
     # cores, 16 parts take 2/16 of the time of one core, but 64 parts take 5/64.

@@ -73,12 +73,12 @@ def _start_worker() -> None:
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     parent = multiprocessing.parent_process()
 
-    def follow() -> None:
+    def end_with_parent() -> None:
         if parent:
             parent.join()
         os._exit(1)
 
-    threading.Thread(target=follow, daemon=True).start()
+    threading.Thread(target=end_with_parent, daemon=True).start()
 
 
 def transform_files(
