@@ -1,9 +1,9 @@
 """Attention Is All You Need, as a plugin of fairseq: `--user-dir aiayn_plugin`.
 
 fairseq imports this package by the name of its directory, and then the package registers its model,
-task, criterion, optimiser, schedule and scorer. Without fairseq it registers nothing, so that a
-program that only reads text (`aiayn_plugin.text`) loads neither fairseq nor torch. Such a program
-calls `import aiayn_plugin.boundary` if it needs fairseq's commands later.
+task, criterion, optimiser, schedule and scorer. If fairseq is not loaded yet, it registers nothing,
+so that a program that only reads text (`aiayn_plugin.text`) loads neither fairseq nor torch. Such a
+program imports `aiayn_plugin.boundary` if it needs fairseq later.
 """
 
 import sys

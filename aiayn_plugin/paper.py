@@ -14,8 +14,6 @@ from .errors import InputError
 POSITIONS = ("sinusoids", "learned", "fairseq")
 #: Which of source embedding, target embedding and projection are one matrix (§3.4: all).
 TIED = ("all", "target", "none")
-#: The search (§6.1), under fairseq's names: at most 1.0 · (source tokens) + 50 target tokens.
-SEARCH = {"beam": 4, "lenpen": 0.6, "max_len_a": 1.0, "max_len_b": 50}
 
 
 def _setting(default: Any, meaning: str, choices: tuple[str, ...] | None = None) -> Any:
@@ -24,7 +22,7 @@ def _setting(default: Any, meaning: str, choices: tuple[str, ...] | None = None)
 
 
 def option(settings: type, name: str) -> Any:
-    """Return a field of the settings once more, for a dataclass of a command's options."""
+    """Return a copy of a field, for the dataclass of a command's options."""
     known = settings.__dataclass_fields__[name]  # type: ignore[attr-defined]
     return field(default=known.default, metadata=known.metadata)
 
@@ -98,6 +96,16 @@ class TrainingSettings:
     # that time, or 600 of big. The last 5 of base or 20 of big were averaged (§6.1).
     save_interval_updates: int = _setting(1_500, "updates between two checkpoints")
     keep_interval_updates: int = _setting(5, "checkpoints that are kept, to be averaged")
+
+
+@dataclass(frozen=True)
+class SearchSettings:
+    """The search (§6.1): at most limit_a · (source tokens) + limit_b target tokens."""
+
+    beam: int = 4
+    alpha: float = 0.6
+    limit_a: float = 1.0
+    limit_b: int = 50
 
 
 @dataclass

@@ -71,7 +71,7 @@ class Translator:
         device = device or ("cuda" if torch.cuda.is_available() else "cpu")
         try:
             torch.empty(0, device=device)
-        except (AssertionError, RuntimeError) as error:  # torch's words for a missing device
+        except (AssertionError, RuntimeError) as error:  # what torch reports of a missing device
             raise InputError(f"device {device!r} cannot be used: {error}") from None
         settings = pipeline.settings
         task, model = load_for_translation(

@@ -1,23 +1,17 @@
 """What the tests share."""
 
+import logging
 import os
+import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from commands import STOCK_TRAINING, TRAIN, stock_model
 
 ROOT = Path(__file__).resolve().parent.parent
-#: How fairseq's own small model is trained, without the plugin.
-STOCK = (
-    "--arch transformer --encoder-layers 2 --decoder-layers 2 --share-all-embeddings "
-    "--encoder-embed-dim 128 --decoder-embed-dim 128 --encoder-ffn-embed-dim 256 "
-    "--decoder-ffn-embed-dim 256 --encoder-attention-heads 4 --decoder-attention-heads 4 "
-    "--task translation --optimizer adam --lr-scheduler inverse_sqrt --cpu --num-workers 0 "
-    "--criterion label_smoothed_cross_entropy --label-smoothing 0.1 --no-epoch-checkpoints "
-    "--disable-validation"
-).split() + ["--adam-betas", "(0.9, 0.98)"]
 
 
 @pytest.fixture(scope="session")
@@ -30,9 +24,17 @@ def repo() -> Path:
     return ROOT
 
 
+@pytest.fixture
+def quiet() -> Iterator[None]:
+    """While a test runs, fairseq logs no more than warnings."""
+    logging.disable(logging.INFO)
+    yield
+    logging.disable(logging.NOTSET)
+
+
 @pytest.fixture(scope="session")
 def run() -> Callable[..., subprocess.CompletedProcess[str]]:
-    """Runs a command as a user would, with the commands of this Python's environment on PATH.
+    """`run(command, …)` runs a command as a user would, with this Python's commands on PATH.
 
     `run("fairseq-train", "--help", cwd=tmp_path, env={"NAME": "value"}, timeout=60)`; the result
     is not checked.
@@ -61,19 +63,19 @@ def run() -> Callable[..., subprocess.CompletedProcess[str]]:
 
 @pytest.fixture(scope="session")
 def prepare(run, tmp_path_factory) -> Callable[..., Path]:
-    """`prepare(train, valid, test)` gives a prepared directory of the embedded corpus."""
+    """`prepare(train, valid, test)` makes a data directory with so many pairs of CLDR."""
 
     def make(train: int, valid: int, test: int) -> Path:
         folder = tmp_path_factory.mktemp("corpus")
         sizes = ["--train", train, "--valid", valid, "--test", test]
-        made = run(sys.executable, "preprocess/cldr.py", "--dest", folder / "raw", *sizes)
-        assert made.returncode == 0, made.stderr
+        log = run(sys.executable, "preprocess/cldr.py", "--dest", folder / "raw", *sizes)
+        assert log.returncode == 0, log.stderr
         splits = [f"--{split}pref={folder}/raw/{split}" for split in ("train", "valid", "test")]
-        made = run(
+        log = run(
             *(sys.executable, "preprocess/prepare.py", "-s", "en", "-t", "de", *splits),
             *("--destdir", folder / "data", "--merges", "500"),
         )
-        assert made.returncode == 0, made.stderr
+        assert log.returncode == 0, log.stderr
         return folder / "data"
 
     return make
@@ -81,8 +83,24 @@ def prepare(run, tmp_path_factory) -> Callable[..., Path]:
 
 @pytest.fixture(scope="session")
 def corpus(prepare) -> Path:
-    """A prepared directory with 1,014 validation pairs and 5 test pairs."""
+    """A data directory with 2,000 training, 1,014 validation and 5 test pairs."""
     return prepare(2000, 1014, 5)
+
+
+@pytest.fixture(scope="session")
+def model_dir(run, corpus, tmp_path_factory) -> Path:
+    """What a recipe leaves behind: data/, model.pt and checkpoints, of a hardly trained model."""
+    folder = tmp_path_factory.mktemp("recipe")
+    log = run(
+        *("fairseq-train", corpus, *TRAIN, "--positions", "learned", "--warmup-updates", "10"),
+        *("--max-update", "30", "--save-interval-updates", "10", "--disable-validation"),
+        *("--save-dir", folder),
+        cwd=folder,
+    )
+    assert log.returncode == 0, log.stderr
+    shutil.copy(folder / "checkpoint_last.pt", folder / "model.pt")
+    shutil.copytree(corpus, folder / "data")
+    return folder
 
 
 @pytest.fixture(scope="session")
@@ -93,18 +111,19 @@ def trained_on_multi30k(run, repo, tmp_path_factory) -> tuple[Path, Path, Path]:
         pytest.skip(f"needs the text of Multi30k in {raw}")
     folder = tmp_path_factory.mktemp("multi30k")
     prefixes = {"train": "train", "valid": "val", "test": "test_2016_flickr"}
-    made = run(
+    log = run(
         *("python", "preprocess/prepare.py", "-s", "en", "-t", "de", "--merges", "4000"),
         *("--destdir", folder / "data"),
         *(f"--{split}pref={raw / name}" for split, name in prefixes.items()),
     )
-    assert made.returncode == 0, made.stderr
+    assert log.returncode == 0, log.stderr
     log = run(
-        *("fairseq-train", folder / "data", *STOCK, "--lr", "0.003", "--warmup-updates", "200"),
-        *("--max-tokens", "2000", "--max-update", "500", "--save-dir", folder),
+        *("fairseq-train", folder / "data", *stock_model(128, 256, 4), *STOCK_TRAINING),
+        *("--lr", "0.003", "--warmup-updates", "200", "--max-tokens", "2000"),
+        *("--max-update", "500", "--save-dir", folder),
     )
     assert log.returncode == 0, log.stderr
-    stock, ours = folder / "checkpoint_last.pt", folder / "ours.pt"
-    made = run("aiayn", "convert", "--input", stock, "--output", ours)
-    assert made.returncode == 0, made.stderr
-    return folder / "data", stock, ours
+    stock, converted = folder / "checkpoint_last.pt", folder / "converted.pt"
+    log = run("aiayn", "convert", "--input", stock, "--output", converted)
+    assert log.returncode == 0, log.stderr
+    return folder / "data", stock, converted

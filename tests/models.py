@@ -1,42 +1,62 @@
-"""Small models for the tests."""
+"""Small models, and fairseq's trainings of them, for the tests."""
 
+from argparse import Namespace
+from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import torch
+from commands import SMALL
+from fairseq import checkpoint_utils, options, tasks, utils
 from fairseq.data import Dictionary
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.models.transformer import TransformerModel, base_architecture
+from fairseq.trainer import Trainer
+from omegaconf import DictConfig
 
+import aiayn_plugin.boundary  # noqa: F401  it registers the plugin
 from aiayn_plugin.boundary.model import Transformer, TransformerConfig
 
 PAD, EOS = 1, 2
 
 
+class Hostile:
+    """What prints a line when it is loaded without weights_only."""
+
+    def __reduce__(self):
+        return print, ("this must not run",)
+
+
 def dictionary(words: int) -> Dictionary:
-    made = Dictionary()
-    for i in range(words - len(made)):
-        made.add_symbol(f"w{i}")
-    return made
+    """Return a dictionary of so many entries, with fairseq's four."""
+    entries = Dictionary()
+    for i in range(words - len(entries)):
+        entries.add_symbol(f"w{i}")
+    return entries
 
 
-def build(words=30, left_pad_target=False, **options) -> Transformer:
-    """A small model in float64, always with the same weights."""
-    options = {"N": 2, "d_model": 16, "d_ff": 24, "h": 4, **options}
-    options = {"max_source_positions": 64, "max_target_positions": 64, **options}
+def build(words: int = 30, left_pad_target: bool = False, **settings) -> Transformer:
+    """Return a small model in float64, always with the same weights."""
+    settings = {"N": 2, "d_model": 16, "d_ff": 24, "h": 4, **settings}
+    settings = {"max_source_positions": 64, "max_target_positions": 64, **settings}
     task = SimpleNamespace(
         source_dictionary=(d := dictionary(words)),
         target_dictionary=d,
         cfg=SimpleNamespace(left_pad_target=left_pad_target),
     )
     torch.manual_seed(1)
-    return Transformer.build_model(TransformerConfig(**options), task).double()
+    return Transformer.build_model(TransformerConfig(**settings), task).double()
 
 
-def fairseq_model(words=30, **options):
-    """A small Transformer of fairseq's in float32, always with the same weights, and its args."""
-    args = SimpleNamespace(
+def fairseq_model(words: int = 30, **settings) -> tuple[TransformerModel, Namespace]:
+    """Return a small Transformer of fairseq's in float32, always with the same weights.
+
+    Its settings come with it.
+    """
+    args = Namespace(
         encoder_layers=2, decoder_layers=2, encoder_embed_dim=16, encoder_ffn_embed_dim=24,
         encoder_attention_heads=4, decoder_attention_heads=4, dropout=0.0,
-        **{"share_all_embeddings": True, **options},
+        **{"share_all_embeddings": True, **settings},
     )  # fmt: skip
     base_architecture(args)
     torch.manual_seed(3)
@@ -49,7 +69,7 @@ def fairseq_model(words=30, **options):
 
 
 def sentences(source_length=6, target_length=5, batch=2):
-    """Source and shifted target tokens, without padding."""
+    """Return source and shifted target tokens, without padding."""
     torch.manual_seed(2)
     source = torch.randint(4, 30, (batch, source_length))
     target = torch.randint(4, 30, (batch, target_length))
@@ -59,8 +79,46 @@ def sentences(source_length=6, target_length=5, batch=2):
 
 
 def pad_left(tokens, n):
+    """Return tokens (batch, m) after n columns of padding."""
     return torch.cat((torch.full((tokens.size(0), n), PAD), tokens), dim=1)
 
 
 def pad_right(tokens, n):
+    """Return tokens (batch, m) before n columns of padding."""
     return torch.cat((tokens, torch.full((tokens.size(0), n), PAD)), dim=1)
+
+
+def parse(*argv: str, parser=options.get_training_parser, data: str | Path = "data") -> Any:
+    """Return what one of fairseq's commands reads from a command line."""
+    return options.parse_args_and_arch(parser(), [str(data), *argv])
+
+
+def configuration(*argv: str, **how) -> DictConfig:
+    """Return fairseq's configuration for a command line; `how` is as for parse."""
+    return convert_namespace_to_omegaconf(parse(*argv, **how))
+
+
+def trainer(data: Path, save_dir: Path, *flags: str) -> tuple[Trainer, Any]:
+    """Return fairseq's trainer of a small model, and its epoch of batches.
+
+    It continues the run in save_dir if there is one.
+    """
+    cfg = configuration(*SMALL, "--save-dir", str(save_dir), *flags, data=data)
+    utils.set_torch_seed(cfg.common.seed)
+    task = tasks.setup_task(cfg.task)
+    model, criterion = task.build_model(cfg.model), task.build_criterion(cfg.criterion)
+    continued = Trainer(cfg, task, model, criterion)
+    _, epoch = checkpoint_utils.load_checkpoint(cfg.checkpoint, continued)
+    return continued, epoch
+
+
+def rates_taken(trainer: Trainer, epoch: Any, updates: int) -> list[float]:
+    """Return the rate that the optimiser holds at the moment it takes each of some updates."""
+    taken = []
+    trainer.optimizer.optimizer.register_step_pre_hook(
+        lambda optimizer, args, kwargs: taken.append(optimizer.param_groups[0]["lr"])
+    )
+    batches = epoch.next_epoch_itr(shuffle=True)
+    for _ in range(updates):
+        trainer.train_step([next(batches)])
+    return taken

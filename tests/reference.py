@@ -10,7 +10,7 @@ import torch
 
 
 def sinusoid(pos, d_model):
-    """§3.5."""
+    """Return the sinusoids of a position (§3.5)."""
     row = []
     for i in range(d_model // 2):
         angle = pos / 10000 ** (2 * i / d_model)
@@ -19,7 +19,7 @@ def sinusoid(pos, d_model):
 
 
 def fairseq_sinusoid(pos, d_model):
-    """fairseq's own: sines first, another divisor, two positions later; in its single precision."""
+    """Return fairseq's: sines first, another divisor, two positions later; in single precision."""
     half = d_model // 2
     rates = [math.exp(i * -(math.log(10000) / (half - 1))) for i in range(half)]
     angles = [(pos + 2) * rate for rate in rates]
@@ -33,11 +33,12 @@ class Reference:
         self.w, self.cfg = weights, cfg
 
     def linear(self, name, x):
+        """Return Wx, or Wx + b if there is a bias."""
         y = self.w[f"{name}.weight"] @ x
         return y + self.w[f"{name}.bias"] if f"{name}.bias" in self.w else y
 
     def attention(self, name, queries, memory, sees):
-        """§3.2.2: sees(i) lists the positions of the memory that position i attends to."""
+        """Return §3.2.2; sees(i) lists the positions of the memory that position i attends to."""
         q = [self.linear(f"{name}.W_Q", x) for x in queries]
         k = [self.linear(f"{name}.W_K", x) for x in memory]
         v = [self.linear(f"{name}.W_V", x) for x in memory]
@@ -58,12 +59,12 @@ class Reference:
         return result
 
     def feed_forward(self, name, xs):
-        """Equation (2)."""
+        """Return equation (2) at each position."""
         hidden = [self.linear(f"{name}.W_1", x).clamp(min=0) for x in xs]
         return [self.linear(f"{name}.W_2", x) for x in hidden]
 
     def add_norm(self, name, xs, sublayer):
-        """§3.1: LayerNorm(x + Sublayer(x))."""
+        """Return LayerNorm(x + Sublayer(x)) at each position (§3.1)."""
         result = []
         for x, y in zip(xs, sublayer, strict=True):
             z = x + y
@@ -74,7 +75,7 @@ class Reference:
         return result
 
     def embed(self, stack, tokens):
-        """§3.4, §3.5."""
+        """Return the embedding times √d_model plus the position of each token (§3.4, §3.5)."""
         d_model = self.cfg.d_model
         result = []
         for pos, token in enumerate(tokens):
@@ -90,6 +91,7 @@ class Reference:
         return result
 
     def encode(self, tokens):
+        """Return the encoder's output, with the neighbourhood of Table 1 if there is one."""
         x, n, r = self.embed("encoder", tokens), len(tokens), self.cfg.neighbourhood
 
         def sees(i):
@@ -106,6 +108,7 @@ class Reference:
         return x
 
     def decode(self, tokens, memory):
+        """Return the decoder's output for all tokens."""
         x, n, r = self.embed("decoder", tokens), len(tokens), self.cfg.neighbourhood
 
         def before(i):
@@ -124,7 +127,7 @@ class Reference:
         return x
 
     def scores(self, source, target):
-        """Scores before the softmax, (length of target, V)."""
+        """Return the scores before the softmax, (length of target, V)."""
         if "decoder.W_vocabulary.weight" in self.w:
             matrix = self.w["decoder.W_vocabulary.weight"]
         else:

@@ -1,146 +1,58 @@
-"""The whole model against the paper's equations written with loops (reference.py), and against
-fairseq's and torch's Transformers with the differences switched to theirs."""
-
-from dataclasses import asdict
-from types import SimpleNamespace
+"""The paper's values: architectures, their parameters and their table."""
 
 import pytest
 import torch
-from models import PAD, build, fairseq_model, pad_left, pad_right, sentences
-from reference import Reference
+from models import build, parse
 
-from aiayn_plugin.boundary.convert import settings_from_fairseq, weights_from_fairseq
-from aiayn_plugin.boundary.model import TransformerConfig
+from aiayn_plugin.errors import InputError
+from aiayn_plugin.paper import ARCHITECTURES, ModelSettings, parameters, settings, table
 
-CONFIGURATIONS = {
-    "base": {},
-    "row A, one head": {"h": 1},
-    "row A, many heads": {"h": 8},
-    "row B": {"d_k": 3},
-    "d_v apart": {"d_v": 6},
-    "learned positions": {"positions": "learned"},
-    "fairseq's positions": {"positions": "fairseq"},
-    "attention biases": {"attention_bias": True},
-    "untied": {"tie_embeddings": "none"},
-    "target tied": {"tie_embeddings": "target"},
-    "restricted, odd": {"neighbourhood": 3},
-    "restricted, even": {"neighbourhood": 4},
-    "restricted to itself": {"neighbourhood": 1},
+MODEL_SETTINGS = ("N", "d_model", "d_ff", "h", "d_k", "d_v", "positions", "dropout")
+#: Parameters with a shared vocabulary of 37,000, from the specification.
+KNOWN = {
+    "aiayn_base": 63_045_632,
+    "aiayn_a_h32": 63_045_632,
+    "aiayn_e_learned": 63_045_632 + 2 * 1024 * 512,
+    "aiayn_big": 214_171_648,
+    "aiayn_big_en_fr": 214_171_648,
 }
 
 
-def named(options):
-    cfg = TransformerConfig(**{"N": 2, "d_model": 16, "d_ff": 24, "h": 4, **options})
-    return SimpleNamespace(**{name: getattr(cfg, name) for name in vars(cfg)})
+def model_of(arch, **more):
+    """Return a model of an architecture, with 37,000 words and without memory for its weights."""
+    chosen = {name: getattr(settings(arch), name) for name in MODEL_SETTINGS}
+    with torch.device("meta"):
+        return build(37_000, max_source_positions=1024, max_target_positions=1024, **chosen, **more)
 
 
-@pytest.mark.parametrize("name", CONFIGURATIONS)
-def test_outputs_and_gradients_equal_the_equations(name):
-    """Two sentences of different length in one padded batch; each by itself in the reference."""
-    options = CONFIGURATIONS[name]
-    model = build(dropout=0.0, **options)
-    for parameter in model.parameters():  # biases too: zeros would hide a fault
-        torch.nn.init.normal_(parameter, std=0.3)
-    n = 40 if "restricted" in name else 11  # several blocks of restricted attention
-    source, target = sentences(n, n)
-    short_source, short_target = source[1:, 4:], target[1:, :6]
-    batch = torch.cat((source[:1], pad_left(short_source, 4)))
-    shifted = torch.cat((target[:1], pad_right(short_target, n - 6)))
-    found, _ = model(batch, None, shifted)
-
-    weights = dict(model.named_parameters(remove_duplicate=False))
-    reference = Reference(weights, named(options))
-    expected = [
-        reference.scores(source[0].tolist(), target[0].tolist()),
-        reference.scores(short_source[0].tolist(), short_target[0].tolist()),
-    ]
-    tolerance = 1e-10 if name == "learned positions" else 1e-6  # the other tables are in float32
-    torch.testing.assert_close(found[0], expected[0], rtol=0, atol=tolerance)
-    torch.testing.assert_close(found[1, :6], expected[1], rtol=0, atol=tolerance)
-
-    slopes = [torch.randn_like(scores) for scores in expected]
-    ours = (found[0] * slopes[0]).sum() + (found[1, :6] * slopes[1]).sum()
-    theirs = sum((scores * slope).sum() for scores, slope in zip(expected, slopes, strict=True))
-    parameters = dict(model.named_parameters())
-    pairs = zip(
-        torch.autograd.grad(ours, [*parameters.values()]),
-        torch.autograd.grad(theirs, [*parameters.values()]),
-        strict=True,
-    )
-    for parameter, (gradient, by_loops) in zip(parameters, pairs, strict=True):
-        if parameter.endswith("embedding.weight"):
-            # the padding's row gets no gradient as an input, with any padding or none
-            gradient, by_loops = gradient[PAD + 1 :], by_loops[PAD + 1 :]
-        scale = max(1.0, by_loops.abs().max().item())
-        torch.testing.assert_close(
-            gradient / scale, by_loops / scale, rtol=0, atol=tolerance * 10, msg=parameter
-        )
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+def test_parameter_counts(arch):
+    count = sum(p.numel() for p in model_of(arch).parameters())
+    assert count == parameters(arch, 37_000) == KNOWN.get(arch, count)
 
 
-@pytest.mark.parametrize("options", [
-    {},
-    {"share_all_embeddings": False},
-    {"share_all_embeddings": False, "share_decoder_input_output_embed": True},
-    {"encoder_learned_pos": True, "decoder_learned_pos": True},
-])  # fmt: skip
-@pytest.mark.parametrize("training", [True, False])
-def test_equals_fairseqs_transformer(options, training):
-    theirs, args = fairseq_model(**options)
-    positions = {name: getattr(args, name) for name in
-                 ("max_source_positions", "max_target_positions")}
-    ours = build(**asdict(settings_from_fairseq(args)), **positions).float()
-    ours.load_state_dict(weights_from_fairseq(theirs.state_dict()), strict=False)
-    ours.train(training), theirs.train(training)
-    source, target = sentences(9, 7)
-    source[1] = pad_left(source[1:, -6:], 3)
-    target[1] = pad_right(target[1:, :5], 2)
-    real = target.ne(PAD)
-    lengths = source.ne(PAD).sum(1)
-    found = ours.get_normalized_probs(ours(source, lengths, target), log_probs=True)
-    expected = theirs.get_normalized_probs(theirs(source, lengths, target), log_probs=True)
-    torch.testing.assert_close(found[real], expected[real], rtol=0, atol=1e-5)
+def test_attention_biases_are_counted():
+    model = model_of("aiayn_base", attention_bias=True)
+    assert sum(p.numel() for p in model.parameters()) == 63_082_496
 
 
-def test_equals_torchs_transformer_without_its_final_norms():
-    ours = build(attention_bias=True, dropout=0.0).float()
-    for name, parameter in ours.named_parameters():
-        if name.endswith("bias"):
-            torch.nn.init.normal_(parameter, std=0.1)
-    sizes = {"d_model": 16, "nhead": 4, "dim_feedforward": 24, "dropout": 0.0, "batch_first": True}
-    theirs = torch.nn.Transformer(
-        custom_encoder=torch.nn.TransformerEncoder(torch.nn.TransformerEncoderLayer(**sizes), 2),
-        custom_decoder=torch.nn.TransformerDecoder(torch.nn.TransformerDecoderLayer(**sizes), 2),
-        d_model=16, nhead=4, batch_first=True,
-    )  # fmt: skip
-    state = {}
-    for stack, last in (("encoder", 1), ("decoder", 2)):
-        for i, layer in enumerate(getattr(ours, stack).layers):
-            at = f"{stack}.layers.{i}"
-            attentions = {"self_attn": layer.self_attention}
-            if stack == "decoder":
-                attentions["multihead_attn"] = layer.encoder_attention
-            for name, module in attentions.items():
-                stacked = (module.W_Q, module.W_K, module.W_V)
-                state[f"{at}.{name}.in_proj_weight"] = torch.cat([p.weight for p in stacked])
-                state[f"{at}.{name}.in_proj_bias"] = torch.cat([p.bias for p in stacked])
-                state[f"{at}.{name}.out_proj.weight"] = module.W_O.weight
-                state[f"{at}.{name}.out_proj.bias"] = module.W_O.bias
-            linears = {"linear1": layer.feed_forward.W_1, "linear2": layer.feed_forward.W_2}
-            norms = {f"norm{k + 1}": layer.add_norms[k].norm for k in range(last + 1)}
-            for name, module in {**linears, **norms}.items():
-                state[f"{at}.{name}.weight"] = module.weight
-                state[f"{at}.{name}.bias"] = module.bias
-    theirs.load_state_dict(state)
+@pytest.mark.parametrize("arch", [a for a in ARCHITECTURES if settings(a).paper_millions])
+def test_parameters_are_about_the_papers(arch):
+    """The paper counts another vocabulary, and rounds."""
+    assert parameters(arch, 37_000) == pytest.approx(settings(arch).paper_millions * 1e6, rel=0.07)
 
-    source, target = sentences(9, 7)
-    source[1] = pad_left(source[1:, -6:], 3)
-    padding = source.eq(PAD)
-    expected = theirs(
-        ours.encoder.embed(source),
-        ours.decoder.embed(target),
-        tgt_mask=torch.nn.Transformer.generate_square_subsequent_mask(7),
-        src_key_padding_mask=padding,
-        memory_key_padding_mask=padding,
-    )
-    found, _ = ours(source, None, target, features_only=True)
-    torch.testing.assert_close(found, expected, rtol=0, atol=1e-5)
+
+def test_head_widths_follow_from_d_model_and_h():
+    assert ModelSettings().head_widths() == (64, 64)
+    assert ModelSettings(d_k=16).head_widths() == (16, 64)
+    assert ModelSettings(d_model=10, h=4, d_k=3, d_v=5).head_widths() == (3, 5)
+    with pytest.raises(InputError, match="d_model 10 is not divisible by h 4"):
+        ModelSettings(d_model=10, h=4, d_k=3).head_widths()
+
+
+@pytest.mark.usefixtures("quiet")
+def test_help_and_readme_list_the_architectures(repo, capsys):
+    with pytest.raises(SystemExit):
+        parse("--help")
+    assert table() in capsys.readouterr().out
+    assert table() in (repo / "README.md").read_text(encoding="utf-8")

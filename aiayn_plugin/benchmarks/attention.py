@@ -33,11 +33,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of `aiayn benchmark attention`."""
     parser.add_argument("--neighbourhood", type=int, default=64, metavar="R")
     parser.add_argument("--lengths", type=int, nargs="+", metavar="N",
-                           default=[512, 1024, 2048, 4096, 8192, 16384])
+                        default=[512, 1024, 2048, 4096, 8192, 16384])
     parser.add_argument("--runs", type=int, default=5, help="medians of so many (default: 5)")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--max-gigabytes", type=float, default=12.0, metavar="GB",
-                           help="leave out what would need more memory (default: 12)")
+                        help="leave out what would need more memory (default: 12)")
     parser.add_argument("--output", type=Path, metavar="FILE.json")
     parser.add_argument("--plot", type=Path, metavar="FILE.png", help="needs matplotlib")
 
@@ -49,6 +49,7 @@ def run(args: argparse.Namespace) -> None:
     print(f"{'n':>6} {'way':<15}" + "".join(f"{name:>12}" for name in QUANTITIES.values()))
     for n in args.lengths:
         for way, (restricted, by_steps) in WAYS.items():
+            # about six n × n matrices of 8 heads in float32, forward and backward
             if by_steps and 6 * 8 * n * n * 4 / 1e9 > args.max_gigabytes:
                 continue
             torch.manual_seed(1)

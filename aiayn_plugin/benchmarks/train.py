@@ -95,6 +95,8 @@ class Side:
         except BrokenProcessPool:
             reason = self.log.read_text(encoding="utf-8")[-1000:].strip()
             raise InputError(f"{self.command} failed: {reason}") from None
+        except Exception as error:  # whatever ends a training, such as too little memory
+            raise InputError(f"{self.command} failed: {error}") from None
 
     def close(self) -> None:
         """End the process."""

@@ -18,6 +18,7 @@ from sacrebleu.metrics import BLEU
 from .. import boundary  # noqa: F401  it registers the plugin
 from ..checkpoints.export import QUANTIZATIONS, imported_ctranslate2, specification
 from ..errors import InputError
+from ..paper import SearchSettings
 from ..text.lines import read_lines
 from ..text.pipeline import TextPipeline
 from ..text.settings import SETTINGS_FILE
@@ -48,8 +49,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--converted", type=Path, required=True, metavar="FILE",
                         help="the same, converted")
     parser.add_argument("--gen-subset", default="valid")
-    parser.add_argument("--beam", type=int, default=4)
-    parser.add_argument("--lenpen", type=float, default=0.6)
+    parser.add_argument("--beam", type=int, default=SearchSettings.beam)
+    parser.add_argument("--lenpen", type=float, default=SearchSettings.alpha)
     parser.add_argument("--batch-sizes", type=int, nargs="+", default=[32, 64, 128], metavar="N")
     parser.add_argument("--runs", type=int, default=3, help="medians of so many (default: 3)")
     parser.add_argument("--precision", choices=("float32", "fp16", "bf16"), default="float32",

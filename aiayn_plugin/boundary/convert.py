@@ -51,7 +51,7 @@ OFF = {
 #: Rows of fairseq's learned positions before the first position: padding_idx + 1.
 FIRST_POSITION = 2
 #: Positions of a model whose settings do not say how many.
-POSITIONS = 1024
+MAX_POSITIONS = 1024
 
 
 def our_name(name: str) -> str:
@@ -142,7 +142,7 @@ def weights_for_fairseq(ours: Transformer, theirs: TransformerModel) -> dict[str
 
 
 def convert(state: dict) -> tuple[dict, str]:
-    """Return fairseq's transformer as one of ours, or one of ours as fairseq's, and a word on it.
+    """Return fairseq's transformer as one of ours, or one of ours as fairseq's, and its name.
 
     state: what a checkpoint file holds. The result, without an optimiser's state, is what a file
     can hold. Raises InputError if it cannot be done.
@@ -161,7 +161,7 @@ def convert(state: dict) -> tuple[dict, str]:
         else:
             raise InputError(f"a model of architecture {name} is not of fairseq's transformer "
                              "family, nor one of aiayn_plugin's")
-    except (KeyError, RuntimeError) as error:  # torch's words for weights that do not fit
+    except (KeyError, RuntimeError) as error:  # what torch reports of weights that do not fit
         raise InputError(f"the weights are not those of a {name}: {error}") from None
     history = {"criterion_name": "", "optimizer_name": "", "lr_scheduler_state": {},
                "num_updates": 0}
@@ -184,7 +184,7 @@ def _ours(args: argparse.Namespace, weights: dict[str, Tensor]) -> tuple[dict, d
     for side in ("source", "target"):
         name = f"max_{side}_positions"
         if getattr(args, name, None) is None:
-            setattr(args, name, getattr(args, "max_positions", POSITIONS))
+            setattr(args, name, getattr(args, "max_positions", MAX_POSITIONS))
         positions[name] = getattr(args, name)
     args.encoder_embed_path = args.decoder_embed_path = None  # the checkpoint has the embeddings
     settings = settings_from_fairseq(args)
@@ -199,7 +199,7 @@ def _ours(args: argparse.Namespace, weights: dict[str, Tensor]) -> tuple[dict, d
 def _theirs(args: argparse.Namespace, weights: dict[str, Tensor]) -> tuple[Any, dict]:
     """Return fairseq's settings and weights for ours."""
     settings = model_settings(args)
-    positions = {name: getattr(args, name, POSITIONS)
+    positions = {name: getattr(args, name, MAX_POSITIONS)
                  for name in ("max_source_positions", "max_target_positions")}
     theirs = settings_for_fairseq(settings, positions)
     task = _task(weights, "embedding")

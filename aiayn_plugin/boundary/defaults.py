@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from ..errors import InputError
-from ..paper import ARCHITECTURES, SEARCH, settings
+from ..paper import ARCHITECTURES, settings
 from . import names
 
 COMPONENTS = {
@@ -17,7 +17,7 @@ COMPONENTS = {
 #: Settings of the paper that are options of these components. Another component may have an option
 #: of the same name, which keeps its own default.
 OPTIONS_OF = {"label_smoothing": "criterion", "warmup_updates": "lr_scheduler"}
-#: Settings that are no options here: those of the optimiser are defaults of the optimiser itself.
+#: Settings that are no options here: β and ε are defaults of our optimiser, which has no decay.
 NO_OPTIONS = ("adam_betas", "adam_eps", "weight_decay", "paper_millions")
 #: Options of fairseq-train on which the defaults of others depend, beside fairseq's names for ours.
 DECIDING = (*COMPONENTS, *names.PAIRS.values(), "positions", "tie_embeddings", "update_freq",
@@ -34,7 +34,7 @@ def search_defaults(argv: Sequence[str] | None) -> dict[str, Any]:
     parser.add_argument("--length-penalty", default="gnmt")
     typed = parser.parse_known_args(argv)[0]
     ours = (typed.task, typed.length_penalty) == ("aiayn_translation", "gnmt")
-    return dict(SEARCH) if ours else {}
+    return names.SEARCH if ours else {}
 
 
 def typed_options(argv: Sequence[str] | None) -> dict[str, Any]:

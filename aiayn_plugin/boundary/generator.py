@@ -12,7 +12,7 @@ from ..search.beam import BeamSearch
 from ..search.hypotheses import OpenHypotheses
 from ..search.models import OurModel, StepwiseModel
 from ..search.rules import Rules
-from .any_model import AnyModel
+from .fairseq_model import FairseqModel
 from .model import Transformer
 
 #: On a CPU a batch is searched in parts, each in a thread of its own: a second thread inside the
@@ -33,14 +33,16 @@ class Generator(BeamSearch, SequenceGenerator):
     def __init__(
         self, models, tgt_dict, *, rules: Rules, alignment: str | None = None, **kwargs
     ) -> None:
-        """alignment: "hard" or "soft" for attention and alignments too. The other arguments are
-        SequenceGenerator's."""
+        """Build the generator; alignment "hard" or "soft" asks for attention and alignments too.
+
+        The other arguments are SequenceGenerator's.
+        """
         super().__init__(models, tgt_dict, **kwargs)
         self.rules, self.alignment = rules, alignment
         self.want_attention = alignment is not None
 
     def _generate(self, sample, prefix_tokens=None, constraints=None, bos_token=None):
-        """As fairseq's. Raises InputError for constraints, and where there is no hypothesis."""
+        """As fairseq's. Raises InputError for constraints, and if there is no hypothesis."""
         if constraints is not None:
             raise InputError("constraints need fairseq's search: give --task translation")
         batch = {name: sample["net_input"][name] for name in ("src_tokens", "src_lengths")}
@@ -65,7 +67,11 @@ class Generator(BeamSearch, SequenceGenerator):
     def _in_threads(
         self, batch: dict[str, Tensor], parts: int, bos_token: int | None
     ) -> list[list[dict]]:
-        """Search every n-th sentence in one of n threads: a batch is sorted by length."""
+        """Search in n threads.
+
+        A batch is sorted by length, so each thread takes every n-th sentence: with two threads one
+        has 0, 2, 4 and the other 1, 3.
+        """
         if parts < 2:
             return self._find(batch, bos_token)
         threads = torch.get_num_threads()
@@ -83,7 +89,7 @@ class Generator(BeamSearch, SequenceGenerator):
     def _find(self, batch: dict[str, Tensor], bos_token: int | None) -> list[list[dict]]:
         models: list[StepwiseModel] = [
             OurModel(model.encoder, model.decoder, batch["src_tokens"])
-            if isinstance(model, Transformer) else AnyModel(model, batch)
+            if isinstance(model, Transformer) else FairseqModel(model, batch)
             for model in self.model.models
         ]  # fmt: skip
         first_token = self.eos if bos_token is None else bos_token
@@ -93,7 +99,7 @@ class Generator(BeamSearch, SequenceGenerator):
         """Return float32, or the precision of the models if it is better."""
         return torch.promote_types(next(self.model.parameters()).dtype, torch.float32)
 
-    def fuse(self, scores: Tensor, hypotheses: OpenHypotheses) -> Tensor:
+    def add_language_model(self, scores: Tensor, hypotheses: OpenHypotheses) -> Tensor:
         """Return the scores with --lm-weight times those of the language model, if there is one."""
         if self.lm_model is None:
             return scores
@@ -101,7 +107,7 @@ class Generator(BeamSearch, SequenceGenerator):
         log_p = self.lm_model.get_normalized_probs(out, log_probs=True, sample=None)[:, -1]
         return scores + self.lm_weight * log_p.unflatten(0, hypotheses.score.shape)
 
-    def block(self, scores: Tensor, hypotheses: OpenHypotheses, step: int) -> None:
+    def forbid_repeats(self, scores: Tensor, hypotheses: OpenHypotheses, step: int) -> None:
         """Forbid what --no-repeat-ngram-size forbids."""
         if self.repeat_ngram_blocker is not None:
             rows = hypotheses.tokens.flatten(0, 1), scores.flatten(0, 1)

@@ -3,7 +3,7 @@
 `python -m aiayn_plugin.boundary.hydra` writes them anew.
 """
 
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +46,12 @@ def configuration(arch: str) -> str:
                        "keep_interval_updates": paper.keep_interval_updates,
                        "no_epoch_checkpoints": True},
     }  # fmt: skip
-    return HEAD.format(arch=arch) + yaml.safe_dump(groups, sort_keys=False)
+    lines = yaml.safe_dump(groups, sort_keys=False).splitlines()
+    meanings = {f"  {f.name}": f.metadata.get("help") for f in fields(paper)}
+    for number, line in enumerate(lines):
+        if meaning := meanings.get(line.partition(":")[0]):
+            lines[number] = f"{line}  # {meaning}"
+    return HEAD.format(arch=arch) + "\n".join(lines) + "\n"
 
 
 def main() -> None:

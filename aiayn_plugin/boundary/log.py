@@ -34,7 +34,8 @@ def compare(cfg: DictConfig) -> Iterator[tuple[str, Any, Any]]:
     training: dict[str, Any] = {"weight_decay": 0.0}
     for group in GROUPS:
         training.update(cfg[group] or {})
-    training["adam_betas"] = betas_of(training.get("adam_betas", "-"))
+    if "adam_betas" in training:
+        training["adam_betas"] = betas_of(training["adam_betas"])
     training["tokens_per_update"] = training.get("tokens_per_update") or "-"
     chosen = {name: getattr(cfg[name], "_name", None) for name in COMPONENTS}
     sides = (_values(paper, asdict(paper), COMPONENTS),
@@ -56,7 +57,7 @@ def _values(
     return {**training, **asdict(model), **widths, **components, "peak_learning_rate": peak}
 
 
-def block(cfg: DictConfig) -> str:
+def table(cfg: DictConfig) -> str:
     """Return the table that opens a training's log; "<" marks what differs from the paper."""
     arch = cfg.model._name
     note = " (not in the paper; compared with base)" if arch == "aiayn_tiny" else ""

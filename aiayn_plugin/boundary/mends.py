@@ -23,7 +23,7 @@ from omegaconf.base import ContainerMetadata, Metadata
 from omegaconf.nodes import AnyNode
 
 # If a command imports the plugin first, fairseq reports here that tensorboardX is missing. Only
-# --tensorboard-logdir needs it, and reports it again.
+# --tensorboard-logdir needs it, and reports it again. Can go when fairseq reports it only there.
 logging.getLogger("fairseq.tasks.text_to_speech").setLevel(logging.WARNING)
 
 from fairseq import options  # noqa: E402
@@ -47,7 +47,8 @@ def mend() -> None:
     PathManager.copy = staticmethod(link_or_copy)
     distributed_utils.infer_init_method = with_torchrun(distributed_utils.infer_init_method)
     atexit.register(finish_data_threads)
-    # fairseq asks for pinned memory on machines without a GPU too, and torch warns of it.
+    # fairseq asks for pinned memory on machines without a GPU too, and torch warns of it. Can go
+    # when fairseq asks only where it helps.
     warnings.filterwarnings("ignore", message="'pin_memory' argument is set as true")
 
 
@@ -172,10 +173,10 @@ def generate_in_bfloat16(task: Any, models: list) -> None:
 
 
 def keep_every_sentence(batch_options: dict) -> None:
-    """Make batches that need be no multiple of 8 sentences.
+    """Allow batches of any number of sentences.
 
-    fairseq's are, and it drops the sentences that are left over: of 1,014 the last 6. Can go when
-    fairseq keeps them.
+    fairseq's are multiples of 8, and it drops the sentences left over: of 1,014 the last 6. Can go
+    when fairseq keeps them.
     """
     batch_options["required_batch_size_multiple"] = 1
 

@@ -16,12 +16,13 @@ from fairseq.models import (
 from omegaconf import II
 from torch import Tensor
 
-from ..checkpoints.compare import BUFFER, matching, settings_without_shape
+from ..checkpoints.compare import matching, settings_without_shape
+from ..checkpoints.files import BUFFER
 from ..errors import InputError
 from ..model.cache import DecoderCache
 from ..model.embedding import ScaledEmbedding
 from ..model.stacks import Decoder, Encoder
-from ..paper import ARCHITECTURES, POSITIONS, SEARCH, TIED, ModelSettings, option
+from ..paper import ARCHITECTURES, POSITIONS, TIED, ModelSettings, option
 from . import names
 
 
@@ -96,16 +97,17 @@ class AiaynDecoder(Decoder, FairseqIncrementalDecoder):
         memory = encoder_out["encoder_out"][0]
         masks = encoder_out["encoder_padding_mask"]
         padding = masks[0] if masks else None
+        need_weights = not self.training
         if incremental_state is None:
             x, weights = self.decode(prev_output_tokens, memory, padding, self.left_padded,
-                                     need_weights=not self.training)  # fmt: skip
+                                     need_weights=need_weights)  # fmt: skip
         else:
             if "aiayn" not in incremental_state:
                 incremental_state["aiayn"] = DecoderCache(self.layers, memory, padding)
             cache, last = incremental_state["aiayn"], prev_output_tokens[:, -1:]
             cache.advance(last)
-            x, weights = self.decode(last, cache=cache)
-        attn = None if self.training or weights is None else weights.mean(dim=1)
+            x, weights = self.decode(last, cache=cache, need_weights=need_weights)
+        attn = None if weights is None else weights.mean(dim=1)
         return (x if features_only else self.output_layer(x)), {"attn": [attn]}
 
     def output_layer(self, features: Tensor) -> Tensor:
@@ -143,12 +145,12 @@ class Transformer(FairseqEncoderDecoderModel):
         """
         hub = super().from_pretrained(*args, **kwargs)
         if getattr(hub.task.cfg, "length_penalty", None) == "gnmt":
-            hub.cfg.generation.update({k: v for k, v in SEARCH.items() if k not in kwargs})
+            hub.cfg.generation.update({k: v for k, v in names.SEARCH.items() if k not in kwargs})
         return hub
 
     @classmethod
     def build_model(cls, cfg: Any, task) -> "Transformer":
-        """Raises InputError for settings or dictionaries that the model cannot have."""
+        """Return the model. Raises InputError for settings or dictionaries that it cannot have."""
         source, target = task.source_dictionary, task.target_dictionary
         settings = model_settings(cfg)
         shared = settings.tie_embeddings == "all"
@@ -157,12 +159,12 @@ class Transformer(FairseqEncoderDecoderModel):
                 "source and target dictionaries differ, and one matrix embeds both (§3.4): "
                 "prepare the data with a joined dictionary, or give --tie-embeddings target"
             )
-        of_target = ScaledEmbedding(len(target), settings.d_model, target.pad())
-        of_source = of_target
+        target_embedding = ScaledEmbedding(len(target), settings.d_model, target.pad())
+        source_embedding = target_embedding
         if not shared:
-            of_source = ScaledEmbedding(len(source), settings.d_model, source.pad())
-        model = cls(AiaynEncoder(settings, of_source, cfg.max_source_positions, source),
-                    AiaynDecoder(settings, of_target, cfg.max_target_positions, target))
+            source_embedding = ScaledEmbedding(len(source), settings.d_model, source.pad())
+        model = cls(AiaynEncoder(settings, source_embedding, cfg.max_source_positions, source),
+                    AiaynDecoder(settings, target_embedding, cfg.max_target_positions, target))
         model.decoder.left_padded = getattr(task.cfg, "left_pad_target", False)
         model.register_buffer(BUFFER, settings_without_shape(settings))
         return model

@@ -1,11 +1,19 @@
-"""The names under which fairseq's users know the settings of the paper's model."""
+"""The names under which fairseq's users know the settings of the paper's model and search."""
 
 import argparse
 from collections.abc import Mapping
 from typing import Any
 
 from ..errors import InputError
+from ..paper import SearchSettings
 
+#: The paper's search.
+SEARCH = {
+    "beam": SearchSettings.beam,
+    "lenpen": SearchSettings.alpha,
+    "max_len_a": SearchSettings.limit_a,
+    "max_len_b": SearchSettings.limit_b,
+}
 STACKS = ("encoder", "decoder")
 #: fairseq has each of these options twice, as --encoder-… and --decoder-…; ours holds for both.
 PAIRS = {
@@ -63,7 +71,8 @@ def translate(typed: Mapping[str, Any]) -> dict[str, Any]:
         raise InputError("both stacks have the same positions (§3.5): give --encoder-learned-pos "
                          "and --decoder-learned-pos, or --positions learned")
     switches = {name: meaning for name, meaning in SWITCHES.items() if name in typed}
-    settings.update(switches.values())
+    for ours, value in switches.values():
+        settings[ours] = value  # the later one wins
     for name, (ours, _) in switches.items():
         _check_agreement(typed, ours, settings[ours], flag(name))
     return settings

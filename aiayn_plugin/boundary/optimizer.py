@@ -9,6 +9,7 @@ from fairseq.optim import FairseqOptimizer, register_optimizer
 from fairseq.optim.lr_scheduler import FairseqLRScheduler, register_lr_scheduler
 from omegaconf import II
 
+from ..errors import InputError
 from ..paper import TrainingSettings, option
 from ..training.optimizer import adam, lrate
 
@@ -41,15 +42,21 @@ class AiaynInverseSqrt(FairseqLRScheduler):
 class AdamConfig(FairseqDataclass):
     adam_betas: Any = field(
         default=str(TrainingSettings.adam_betas),
-        metadata={"help": "beta_1 and beta_2 of Adam (§5.3)"},
+        metadata=TrainingSettings.__dataclass_fields__["adam_betas"].metadata,
     )
     adam_eps: float = option(TrainingSettings, "adam_eps")
     lr: Any = II("optimization.lr")
 
 
 def betas_of(betas: Any) -> Any:
-    """Return β₁ and β₂ of "(0.9, 0.98)", as fairseq's command line writes them; else the input."""
-    return ast.literal_eval(betas) if isinstance(betas, str) and betas.startswith("(") else betas
+    """Return β₁ and β₂, which fairseq's command line gives as text: "(0.9, 0.98)".
+
+    Raises InputError for a text that is no such pair.
+    """
+    try:
+        return ast.literal_eval(betas) if isinstance(betas, str) else betas
+    except (SyntaxError, ValueError):
+        raise InputError(f'--adam-betas is {betas!r}, not two numbers: "(0.9, 0.98)"') from None
 
 
 @register_optimizer("aiayn_adam", dataclass=AdamConfig)

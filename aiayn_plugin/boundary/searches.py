@@ -7,24 +7,19 @@ from typing import Any
 from fairseq.dataclass.configs import GenerationConfig
 
 from ..errors import InputError
-from ..paper import SEARCH
 from ..search.rules import FairseqRules, PaperRules, Rules
-from .names import flag
-
-#: Where --length-penalty fairseq is given, the defaults are fairseq's.
-FAIRSEQ_SEARCH = {name: getattr(GenerationConfig(), name) for name in SEARCH}
+from .names import SEARCH, flag
 
 
-def complete(args: Any, paper: bool) -> Any:
+def complete(args: Any, paper: bool) -> Namespace:
     """Return the options of a search with all defaults.
 
-    args: the whole GenerationConfig, or a Namespace of what was typed (--eval-bleu-args).
-    paper: whether the paper's search is asked for, or fairseq's.
+    args: the whole GenerationConfig, or only what was typed (--eval-bleu-args). paper: whether the
+    search is the paper's or fairseq's.
     """
-    if not isinstance(args, Namespace):
-        return args
-    defaults = {**vars(GenerationConfig()), **(SEARCH if paper else FAIRSEQ_SEARCH)}
-    return Namespace(**{**defaults, **vars(args)})
+    stock = {**vars(GenerationConfig()), "prefix_allowed_tokens_fn": None}
+    defaults = {**stock, **(SEARCH if paper else {})}
+    return Namespace(**{name: getattr(args, name, value) for name, value in defaults.items()})
 
 
 def other_search(args: Any, prefix_allowed_tokens_fn: Any = None) -> str | None:
@@ -35,18 +30,17 @@ def other_search(args: Any, prefix_allowed_tokens_fn: Any = None) -> str | None:
         "diversity_rate": args.diversity_rate > -1,
         "match_source_len": args.match_source_len,
         "constraints": args.constraints,
-        "prefix_allowed_tokens_fn":
-            prefix_allowed_tokens_fn or getattr(args, "prefix_allowed_tokens_fn", None),
+        "prefix_allowed_tokens_fn": prefix_allowed_tokens_fn or args.prefix_allowed_tokens_fn,
     }
     return next((flag(name) for name, value in asked.items() if value), None)
 
 
-def rules_of(args: Any, paper: bool, words: int) -> Rules:
-    """Return the rules of a search with these options; words: entries of the target dictionary.
+def rules_of(args: Any, paper: bool, vocabulary: int) -> Rules:
+    """Return the rules of a search; vocabulary: the entries of the target dictionary.
 
     Raises InputError if there is no such search.
     """
-    _check(args, paper, words)
+    _check(args, paper, vocabulary)
     exponent = 0.0 if args.unnormalized else args.lenpen
     kept = min(args.nbest, args.beam)
     # If an option lets scores rise, nothing is decided before the limit.
@@ -56,9 +50,9 @@ def rules_of(args: Any, paper: bool, words: int) -> Rules:
     return FairseqRules(exponent, args.max_len_a, args.max_len_b, kept, args.beam, early)
 
 
-def _check(args: Any, paper: bool, words: int) -> None:
-    if not 1 <= args.beam < words:
-        raise InputError(f"--beam {args.beam} must be at least 1, and less than the {words} "
+def _check(args: Any, paper: bool, vocabulary: int) -> None:
+    if not 1 <= args.beam < vocabulary:
+        raise InputError(f"--beam {args.beam} must be at least 1, and less than the {vocabulary} "
                          "entries of the target dictionary")
     if paper and not 0 <= args.lenpen < math.inf:
         raise InputError(f"--lenpen {args.lenpen} must not be negative: it is α of the GNMT "

@@ -27,8 +27,8 @@ class AiaynTranslationConfig(TranslationConfig):
         default=0,
         metadata={
             "help": "target tokens per update, without padding, over all devices (§5.1: 25,000): "
-            "batches of at most --max-tokens are sized and accumulated to it; 0: fairseq's own "
-            "--max-tokens and --update-freq"
+            "an update takes as many batches of at most --max-tokens as make up this number; 0: "
+            "fairseq's own --max-tokens and --update-freq"
         },
     )
     length_penalty: ChoiceEnum(("gnmt", "fairseq")) = field(  # type: ignore[valid-type]
@@ -63,8 +63,8 @@ class AiaynTranslation(TranslationTask):
         if not from_checkpoint:
             self.training_cfg = self.cfg._get_root()
             if cfg._name in ARCHITECTURES:
-                block = log.block(self.training_cfg)
-                logger.info("the paper's settings and this run's:\n%s", block)
+                table = log.table(self.training_cfg)
+                logger.info("the paper's settings and this run's:\n%s", table)
                 mends.train_in_bfloat16(self.training_cfg, model)
             check_disk(self.training_cfg, sum(p.numel() for p in model.parameters()))
         return model
@@ -157,6 +157,7 @@ class AiaynTranslation(TranslationTask):
 
     def _warn_of_memory(self, sentences: int) -> None:
         if not self.warned_of_memory:
-            logger.warning("out of memory: a batch of %d sentences is translated in halves, later "
-                           "ones where they must be; a smaller --max-tokens avoids this", sentences)
+            logger.warning("out of memory: a batch of %d sentences is translated in halves, and "
+                           "so is each later one that is too large; a smaller --max-tokens avoids "
+                           "this", sentences)
         self.warned_of_memory = True

@@ -1,4 +1,4 @@
 """Checkpoints: read without running code, compared with a model, averaged, written whole, exported.
 
-Nothing here knows fairseq.
+Nothing here imports fairseq.
 """

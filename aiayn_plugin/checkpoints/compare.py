@@ -5,37 +5,38 @@ from torch import Tensor
 
 from ..errors import InputError
 from ..paper import POSITIONS, ModelSettings
+from .files import BUFFER, todays_names
 
-#: Settings that change what a model computes and the shape of no weight. A model keeps them as
-#: numbers, in a buffer that its checkpoints hold under this name.
+#: Settings that change what a model computes and the shape of no weight. A model keeps a number for
+#: each in a buffer, which its checkpoints hold.
 WITHOUT_SHAPE = ("h", "neighbourhood", "positions")
-BUFFER = "settings_without_shape"
-#: The buffer's name in checkpoints of version 0.1.0.
-OLD_BUFFER = "shapeless"
 ADVICE = "give the --arch and the options that it was trained with, or another --save-dir"
 
 
 def settings_without_shape(settings: ModelSettings) -> Tensor:
     """Return the buffer: h 8, no neighbourhood and sinusoids are [8, 0, 0]."""
-    numbers = settings.h, settings.neighbourhood or 0, POSITIONS.index(str(settings.positions))
-    return torch.tensor(numbers, device="cpu")
+    values = (getattr(settings, name) or 0 for name in WITHOUT_SHAPE)
+    return torch.tensor([POSITIONS.index(value) if value in POSITIONS else value
+                         for value in values], device="cpu")  # fmt: skip
 
 
 def matching(checkpoint: dict[str, Tensor], model: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Return a checkpoint's weights under today's names; older ones lack the buffer, or name it so.
+    """Return a checkpoint's weights as the model with the state `model` loads them.
 
-    model: the state of the model that will load them. Raises InputError if they are another's.
+    An older checkpoint may lack the buffer. Raises InputError if the weights are another model's.
     """
-    weights = {BUFFER if name == OLD_BUFFER else name: w for name, w in checkpoint.items()}
-    weights = {BUFFER: model[BUFFER], **weights}
+    weights = {BUFFER: model[BUFFER], **todays_names(checkpoint)}
     for name in sorted(weights.keys() | model.keys()):
         _compare_shapes(name, weights.get(name), model.get(name))
-    for name, *numbers in zip(WITHOUT_SHAPE, weights[BUFFER], model[BUFFER], strict=True):
-        if numbers[0] != numbers[1]:
-            theirs, ours = (POSITIONS[int(n)] if name == "positions" else int(n) or None
-                            for n in numbers)
-            raise _another(name, theirs, ours)
+    for name, theirs, ours in zip(WITHOUT_SHAPE, weights[BUFFER], model[BUFFER], strict=True):
+        if theirs != ours:
+            raise _another(name, _setting(name, theirs), _setting(name, ours))
     return weights
+
+
+def _setting(name: str, number: Tensor) -> object:
+    """Return the setting that a number of the buffer stands for."""
+    return POSITIONS[int(number)] if name == "positions" else int(number) or None
 
 
 def _compare_shapes(name: str, theirs: Tensor | None, ours: Tensor | None) -> None:
@@ -45,8 +46,8 @@ def _compare_shapes(name: str, theirs: Tensor | None, ours: Tensor | None) -> No
         raise _another(name, *shapes)
     if theirs.shape == ours.shape:
         return
-    words = name.endswith(("embedding.weight", "vocabulary.weight"))
-    if words and theirs.shape[1:] == ours.shape[1:]:
+    is_vocabulary = name.endswith(("embedding.weight", "vocabulary.weight"))
+    if is_vocabulary and theirs.shape[1:] == ours.shape[1:]:
         raise InputError(
             f"the checkpoint has a dictionary of {len(theirs)} entries, the data one of "
             f"{len(ours)}: give the data that it was trained with, or prepare the data with that "

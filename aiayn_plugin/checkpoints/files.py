@@ -14,7 +14,9 @@ import torch
 
 from ..errors import InputError
 
-#: torch's word on what the file wants to run.
+#: The buffer that a model keeps of its settings (compare.py), and its name in older checkpoints.
+BUFFER, OLD_BUFFER = "settings_without_shape", "shapeless"
+#: What torch reports of code that the file wants to run.
 UNSAFE = re.compile(r"GLOBAL (\S+)")
 
 
@@ -34,9 +36,15 @@ def load(path: Path) -> dict:
         raise InputError(f"{path} is no checkpoint that can be loaded safely{why}") from None
     except Exception:  # a broken file may lead to any of them
         raise InputError(f"{path} is no checkpoint, or a broken one") from None
-    if not isinstance(state, dict) or "model" not in state:
+    if not isinstance(state, dict) or not isinstance(state.get("model"), dict):
         raise InputError(f"{path} is no fairseq checkpoint: it holds no model")
+    state["model"] = todays_names(state["model"])
     return state
+
+
+def todays_names(weights: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Return the weights of a checkpoint under the names of this version."""
+    return {BUFFER if name == OLD_BUFFER else name: weight for name, weight in weights.items()}
 
 
 def configuration(state: dict) -> tuple[dict[str, Any], str | None]:
@@ -70,7 +78,7 @@ def save(state: dict, path: Path) -> None:
 
 @contextmanager
 def written_aside(directory: Path) -> Iterator[Path]:
-    """Inside `with`, an empty directory, which becomes `directory` if all goes well.
+    """Give an empty directory, which becomes `directory` if all inside `with` goes well.
 
     Raises InputError if `directory` is there already.
     """

@@ -10,7 +10,7 @@ from typing import BinaryIO
 from tqdm import tqdm
 
 from ..errors import InputError
-from ..paper import SEARCH
+from ..paper import SearchSettings
 from ..text.lines import decode_lines
 from ..translator import PRECISIONS, Translation, Translator
 
@@ -28,8 +28,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of `aiayn translate`."""
     parser.add_argument("model", metavar="MODEL_DIR", type=Path,
                         help="what a recipe of examples/ leaves behind, or aiayn bundle made")
-    parser.add_argument("--beam", type=int, default=SEARCH["beam"], help="default: %(default)s")
-    parser.add_argument("--lenpen", type=float, default=SEARCH["lenpen"],
+    parser.add_argument("--beam", type=int, default=SearchSettings.beam,
+                        help="default: %(default)s")
+    parser.add_argument("--lenpen", type=float, default=SearchSettings.alpha,
                         help="α of GNMT's length penalty (default: %(default)s)")
     parser.add_argument("--nbest", metavar="N", type=int, default=1,
                         help="N translations of each line: line number ||| translation ||| score")
@@ -38,7 +39,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--max-tokens", metavar="N", type=int, default=2000,
                         help="source tokens of a batch (default: %(default)s)")
     parser.add_argument("--device", default=None,
-                        help="as torch names it (default: a GPU where there is one)")
+                        help="as torch names it (default: a GPU if there is one)")
     parser.add_argument("--precision", choices=sorted(PRECISIONS), default="float32",
                         help="default: %(default)s")
 

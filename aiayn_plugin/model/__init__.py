@@ -1,1 +1,1 @@
-"""§3 Model architecture, in torch alone: nothing here knows fairseq."""
+"""§3 Model architecture, in torch alone: nothing here imports fairseq."""

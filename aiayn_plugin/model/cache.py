@@ -72,7 +72,7 @@ class SelfAttentionCache:
         # Keys are kept as columns: their product with a few queries takes less than half the time.
         self.keys, self.values = Slots(3), Slots(2)
 
-    def extend(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
+    def queries_keys_values(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
         """Take in x (sentences, b, d_model), the next position of each hypothesis.
 
         Returns queries (sentences, h, b, d_k), keys (sentences, h, slots, d_k), values (sentences,
@@ -102,7 +102,7 @@ class MemoryCache:
         self.keys = heads(attention.W_K(memory), attention.h).transpose(2, 3).contiguous()
         self.values = heads(attention.W_V(memory), attention.h).contiguous()
 
-    def extend(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
+    def queries_keys_values(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
         """Return the queries of x (sentences, b, d_model); the memory stays what it is."""
         q = heads(self.attention.W_Q(x), self.attention.h)
         return q, self.keys.transpose(2, 3), self.values, self.mask
@@ -116,12 +116,12 @@ class MemoryCache:
 
 
 class Past:
-    """Which slots each hypothesis sees: its own past, or of that the last r positions."""
+    """For each hypothesis, the slots that it sees: its past, or the last r positions of it."""
 
     def __init__(self, neighbourhood: int | None) -> None:
         self.neighbourhood = neighbourhood
         self.seen = torch.empty(0, dtype=torch.bool)  # (sentences, b, slots)
-        self.widths: list[int] = []  # slots of each step that is kept
+        self.hypotheses: list[int] = []  # slots of each step that is kept
         self.steps = 0
         self._mask: Tensor | None = None
 
@@ -136,14 +136,14 @@ class Past:
             self.seen = itself
         else:
             if parents is not None:
-                of_parent = parents[:, :, None].expand(-1, -1, self.seen.size(2))
-                self.seen = self.seen.gather(1, of_parent)
+                index = parents[:, :, None].expand(-1, -1, self.seen.size(2))
+                self.seen = self.seen.gather(1, index)
             self.seen = torch.cat((self.seen, itself), dim=2)
         self.steps, self._mask = self.steps + 1, None
-        self.widths.append(b)
-        if self.neighbourhood is None or len(self.widths) <= self.neighbourhood:
+        self.hypotheses.append(b)
+        if self.neighbourhood is None or len(self.hypotheses) <= self.neighbourhood:
             return 0
-        unseen = self.widths.pop(0)
+        unseen = self.hypotheses.pop(0)
         self.seen = self.seen[:, :, unseen:]
         return unseen
 
@@ -162,7 +162,7 @@ class DecoderCache:
     """The caches of all layers of a decoder, while it decodes a batch of sentences."""
 
     def __init__(self, layers, memory: Tensor, memory_padding: Tensor | None) -> None:
-        """layers: the decoder's. memory, memory_padding: what Encoder.encode returned."""
+        """Begin to decode; memory and memory_padding are what Encoder.encode returned."""
         mask = None
         if memory_padding is not None:
             mask = additive(~memory_padding[:, None, None], memory)
@@ -173,7 +173,7 @@ class DecoderCache:
 
     @property
     def position(self) -> int:
-        """The position that is computed next; the first is 0."""
+        """The position of the step that `advance` prepared; the first is 0."""
         return self.past.steps - 1
 
     def advance(self, tokens: Tensor, parents: Tensor | None = None) -> None:
@@ -189,6 +189,6 @@ class DecoderCache:
     def select(self, rows: Tensor) -> None:
         """Keep these sentences, in this order; a sentence may come twice."""
         self.past.select(rows)
-        for own, of_memory in self.layers:
+        for own, memory in self.layers:
             own.select(rows)
-            of_memory.select(rows)
+            memory.select(rows)

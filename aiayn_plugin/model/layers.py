@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from .attention import KeysAndValues, MultiHeadAttention
+from .attention import AttentionCache, MultiHeadAttention
 from .dropout import dropout
 
 
@@ -55,7 +55,7 @@ class EncoderLayer(nn.Module):
         self.add_norms = nn.ModuleList(AddNorm(d_model, dropout) for _ in range(2))
 
     def forward(self, x: Tensor, padding: Tensor | None = None) -> Tensor:
-        """x: (batch, n, d_model); padding: boolean (batch, n), True at padding."""
+        """Map x (batch, n, d_model) to the same; padding: boolean (batch, n), True at padding."""
         x = self.add_norms[0](x, self.self_attention(x, padding=padding)[0])
         return self.add_norms[1](x, self.feed_forward(x))
 
@@ -80,20 +80,20 @@ class DecoderLayer(nn.Module):
         memory: Tensor | None = None,
         padding: Tensor | None = None,
         memory_padding: Tensor | None = None,
-        caches: tuple[KeysAndValues, KeysAndValues] | tuple[None, None] = (None, None),
+        caches: tuple[AttentionCache, AttentionCache] | tuple[None, None] = (None, None),
         need_weights: bool = False,
     ) -> tuple[Tensor, Tensor | None]:
-        """x: (batch, n, d_model), memory: (batch, m, d_model); paddings: boolean (batch, n or m).
+        """Map x (batch, n, d_model) to the same.
 
-        With caches, which hold what is known of earlier positions and of the memory, x is the next
-        position of n hypotheses. Padding at the end of x needs no `padding`: no position sees what
-        follows it. Returns the output and the encoder-decoder weights (batch, h, n, m), or None if
-        nobody needs them.
+        memory: (batch, m, d_model); paddings: boolean (batch, n or m). `padding` is needed only if
+        x begins with padding: a position never sees what follows it. With caches, which hold
+        earlier positions and the memory, x is the next position of n hypotheses. Returns also the
+        encoder-decoder weights (batch, h, n, m), or None if nobody needs them.
         """
-        own, of_memory = caches
+        own, memory_cache = caches
         x = self.add_norms[0](x, self.self_attention(x, padding=padding, cache=own)[0])
         context, weights = self.encoder_attention(
-            x, memory, memory_padding, of_memory, need_weights
+            x, memory, memory_padding, memory_cache, need_weights
         )
         x = self.add_norms[1](x, context)
         return self.add_norms[2](x, self.feed_forward(x)), weights

@@ -5,7 +5,7 @@ from torch import Tensor
 
 
 def autocast_once(x: Tensor) -> Tensor:
-    """Return x in the precision of torch's autocast, or x itself where autocast is off.
+    """Return x in the precision of torch's autocast, or x itself if autocast is off.
 
     autocast would convert x for each product; an x that several products read is converted once.
     """

@@ -41,19 +41,19 @@ class EmbeddedStack(nn.Module):
     """What encoder and decoder share: embedding + positions, then dropout (§3.4, §3.5, §5.4)."""
 
     def __init__(
-        self, settings: ModelSettings, embedding: ScaledEmbedding, max_positions: int, *others
+        self, settings: ModelSettings, embedding: ScaledEmbedding, max_positions: int, *of_fairseq
     ) -> None:
-        """max_positions: how many positions there are, if `settings.positions` limits them.
+        """Build the stack; max_positions counts if `settings.positions` is limited.
 
-        others: what the next base class takes, if a subclass has one more.
+        of_fairseq: what fairseq's class takes, in a subclass that has one (boundary/model.py).
         """
-        super().__init__(*others)
+        super().__init__(*of_fairseq)
         self.embedding = embedding
         self.positions = build_positions(settings.positions, settings.d_model, max_positions)
         self.dropout = settings.dropout
 
     def embed(self, tokens: Tensor, position: int | None = None) -> Tensor:
-        """Map (batch, n) tokens to (batch, n, d_model); with a position, all stand there."""
+        """Map (batch, n) tokens to (batch, n, d_model); with `position`, each is at that one."""
         if position is None:
             positions, length = positions_of(tokens, self.embedding.padding), tokens.size(1)
         else:
@@ -67,8 +67,10 @@ class EmbeddedStack(nn.Module):
 class Encoder(EmbeddedStack):
     """The stack of N encoder layers; there is no norm after the last one."""
 
-    def __init__(self, settings: ModelSettings, *others) -> None:
-        super().__init__(settings, *others)
+    def __init__(
+        self, settings: ModelSettings, embedding: ScaledEmbedding, max_positions: int, *of_fairseq
+    ) -> None:
+        super().__init__(settings, embedding, max_positions, *of_fairseq)
         self.layers = _layers(EncoderLayer, settings)
 
     def encode(self, tokens: Tensor) -> tuple[Tensor, Tensor | None]:
@@ -76,9 +78,8 @@ class Encoder(EmbeddedStack):
 
         The padding is boolean (batch, m), True at padding, or None if there is none.
         """
-        padding: Tensor | None = tokens.eq(self.embedding.padding)
-        if not padding.any():  # type: ignore[union-attr]
-            padding = None
+        is_padding = tokens.eq(self.embedding.padding)
+        padding = is_padding if is_padding.any() else None
         x = self.embed(tokens)
         for layer in self.layers:
             x = layer(x, padding)
@@ -88,8 +89,10 @@ class Encoder(EmbeddedStack):
 class Decoder(EmbeddedStack):
     """The stack of N decoder layers, and the projection to the vocabulary (§3.4)."""
 
-    def __init__(self, settings: ModelSettings, *others) -> None:
-        super().__init__(settings, *others)
+    def __init__(
+        self, settings: ModelSettings, embedding: ScaledEmbedding, max_positions: int, *of_fairseq
+    ) -> None:
+        super().__init__(settings, embedding, max_positions, *of_fairseq)
         vocabulary, d_model = self.embedding.weight.shape
         #: The pre-softmax matrix if it is one of its own, else None.
         self.W_vocabulary: Projection | None = None

@@ -14,7 +14,7 @@ from .rules import Rules
 
 #: Sentences that are done leave their batch as soon as they are an eighth of it. To leave costs a
 #: copy of the caches of all others; to stay costs the steps of hypotheses that nobody reads.
-DONE_BEFORE_DROPPED = 1 / 8
+DONE_SHARE = 1 / 8
 
 
 @dataclass
@@ -24,7 +24,7 @@ class State:
     models: list[StepwiseModel]
     open: OpenHypotheses
     finished: Finished
-    shortest: int  #: the lowest limit of all sentences
+    lowest_limit: int  #: of all sentences
     step: int = 0
     history: History = field(default_factory=History)
 
@@ -32,8 +32,8 @@ class State:
 class BeamSearch:
     """The search over the next tokens that some models propose.
 
-    The settings come as attributes: fairseq's SequenceGenerator, which the boundary puts beside
-    this class, has them all but `rules` and `want_attention` under these names.
+    boundary/generator.py inherits from this class and from fairseq's SequenceGenerator, which sets
+    all of these attributes but `rules` and `want_attention`.
     """
 
     rules: Rules
@@ -61,16 +61,17 @@ class BeamSearch:
         """
         lengths = (source.ne(self.pad) & source.ne(self.eos)).sum(dim=1)
         limits = self.rules.limits(lengths, source.size(1)).clamp(max=self.max_len - 1)
-        shortest, longest = (int(limits.min()), int(limits.max())) if len(limits) else (0, -1)
-        if shortest < self.min_len and len(limits):
-            raise InputError(f"--min-len {self.min_len} is more than the limit of {shortest} "
+        lowest, longest = (int(limits.min()), int(limits.max())) if len(limits) else (0, -1)
+        if lowest < self.min_len and len(limits):
+            raise InputError(f"--min-len {self.min_len} is more than the limit of {lowest} "
                              "tokens: lower it, or raise --max-len-b")
         zero = torch.zeros(len(source), 1, dtype=self.score_dtype(), device=source.device)
         numbers = torch.arange(len(source), device=source.device)
         first = torch.full_like(source[:, :1, None], first_token)
         state = State(models, OpenHypotheses(numbers, limits, first, zero, prefix),
-                      Finished(len(source), self.rules, zero), shortest)  # fmt: skip
-        for state.step in range(longest + 1):
+                      Finished(len(source), self.rules, zero), lowest)  # fmt: skip
+        for step in range(longest + 1):
+            state.step = step
             self._choose(state, *self._best_tokens(state, self._advance(state)))
             if not self._drop_done(state):
                 break
@@ -84,10 +85,10 @@ class BeamSearch:
         """Return each model's features of the next token, (sentences, b, …)."""
         features, weights = [], []
         for model in state.models:
-            of_model, attention = model.step(
+            next_features, attention = model.step(
                 state.open.tokens, state.open.parents, self.want_attention
             )
-            features.append(of_model)
+            features.append(next_features)
             if attention is not None:
                 weights.append(attention)
         if weights and self.want_attention:
@@ -98,8 +99,9 @@ class BeamSearch:
     def _best_tokens(self, state: State, features: list[Tensor]) -> tuple[Tensor, Tensor]:
         """Return log P and number of the best next tokens of each hypothesis, (sentences, b, n).
 
-        n is 2b, of which at most b are end symbols. The scores of all sentences at once would not
-        fit into the cache of a CPU.
+        n is 2b, or the vocabulary if that is smaller. 2b are enough: of the 2b best candidates of a
+        sentence at most b end, one for each hypothesis. The scores are computed for a few sentences
+        at once.
         """
         sentences, b = state.open.score.shape
         rows = score_rows(b * self.vocab_size, state.open.score.device.type)
@@ -123,17 +125,17 @@ class BeamSearch:
         scores = log_ps[0]
         if len(log_ps) > 1:
             scores = torch.stack(log_ps).logsumexp(dim=0) - math.log(len(log_ps))
-        scores = self.fuse(scores, hypotheses)
+        scores = self.add_language_model(scores, hypotheses)
         self._forbid(scores, hypotheses, state)
-        self.block(scores, hypotheses, state.step)
+        self.forbid_repeats(scores, hypotheses, state.step)
         return scores
 
-    def fuse(self, scores: Tensor, hypotheses: OpenHypotheses) -> Tensor:
-        """Return the scores, with those of another kind of model added if there is one."""
+    def add_language_model(self, scores: Tensor, hypotheses: OpenHypotheses) -> Tensor:
+        """Return the scores, with those of a language model added if there is one."""
         return scores
 
-    def block(self, scores: Tensor, hypotheses: OpenHypotheses, step: int) -> None:
-        """Forbid more tokens, in place."""
+    def forbid_repeats(self, scores: Tensor, hypotheses: OpenHypotheses, step: int) -> None:
+        """Forbid, in place, the tokens that would repeat an n-gram."""
 
     def _forbid(self, scores: Tensor, hypotheses: OpenHypotheses, state: State) -> None:
         """Set to −∞, in place, what may not come next."""
@@ -141,7 +143,7 @@ class BeamSearch:
         scores[:, :, self.pad] = -math.inf
         if self.unk_penalty:
             scores[:, :, self.unk] -= self.unk_penalty
-        if step >= state.shortest:  # some sentences may be at their limit: only the end is left
+        if step >= state.lowest_limit:  # some sentences may be at their limit: only the end is left
             full = limit.le(step)[:, None, None]
             other = torch.arange(scores.size(2), device=scores.device).ne(self.eos)
             scores.masked_fill_(full & other, -math.inf)
@@ -165,14 +167,14 @@ class BeamSearch:
         log_p, token: (sentences, b, n), the n best next tokens of each hypothesis.
         """
         now, b, n = state.open, self.beam_size, token.size(2)
-        wide = min(2 * b, n * token.size(1))
-        total, index = (log_p + now.score[:, :, None]).flatten(1).topk(wide, dim=1)
+        candidates = min(2 * b, n * token.size(1))
+        total, index = (log_p + now.score[:, :, None]).flatten(1).topk(candidates, dim=1)
         token, parent = token.flatten(1).gather(1, index), index // n
         end = token.eq(self.eos)
         state.finished.take(now.sentence, total[:, :b], parent[:, :b], end[:, :b], state.step)
         # The first b that do not end, in their order. A tiny vocabulary may have fewer of them;
         # then some that end come last, at −∞.
-        rank = end * wide + torch.arange(wide, device=end.device)
+        rank = end * candidates + torch.arange(candidates, device=end.device)
         order = rank.topk(b, largest=False).indices
         now.score = total.masked_fill(end, -math.inf).gather(1, order)
         now.parents = parent.gather(1, order)
@@ -188,7 +190,7 @@ class BeamSearch:
         done = now.limit.le(state.step) | best.eq(-math.inf)
         done |= self.rules.done(worst, best, finished.count[now.sentence], now.limit)
         remaining = (~done).nonzero()[:, 0]
-        if 0 < len(remaining) <= (1 - DONE_BEFORE_DROPPED) * len(done):
+        if 0 < len(remaining) <= (1 - DONE_SHARE) * len(done):
             now.select(remaining)
             for model in state.models:
                 model.select(remaining)

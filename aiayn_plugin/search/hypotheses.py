@@ -117,7 +117,7 @@ class Finished:
         self, tokens: Tensor, totals: Tensor, weights: Tensor | None
     ) -> list[list[dict]]:
         """Return the hypotheses in the form of fairseq's SequenceGenerator, on the CPU."""
-        # Only here does anything leave the device.
+        # The hypotheses leave the device only here.
         score, end, tokens, totals = (x.cpu() for x in (self.score, self.step, tokens, totals))
         weights = weights.cpu() if weights is not None else None
         positional = totals.diff(dim=2, prepend=torch.zeros_like(totals[:, :, :1]))
@@ -145,8 +145,8 @@ def _at_places(sentence: Tensor, values: Tensor, place: Tensor) -> Tensor:
     others were done, and get zeros. place: (batch, kept). For example, in a batch of two of which
     sentence 0 is done: sentence [1], values [[5, 6]], place [[0], [1]] give [[0], [6]].
     """
-    of_batch = values.new_zeros(len(place), *values.shape[1:])
-    of_batch[sentence] = values
+    all_sentences = values.new_zeros(len(place), *values.shape[1:])
+    all_sentences[sentence] = values
     index = place.clamp(max=values.size(1) - 1)  # a place of a later step may be no place here
     index = index.view(*index.shape, *[1] * (values.dim() - 2))
-    return of_batch.gather(1, index.expand(*place.shape, *values.shape[2:]))
+    return all_sentences.gather(1, index.expand(*place.shape, *values.shape[2:]))

@@ -47,8 +47,10 @@ class OurModel:
         """As StepwiseModel.step."""
         last = tokens[:, :, -1]
         self.cache.advance(last, parents)
-        features, weights = self.decoder.decode(last, cache=self.cache)
-        return features, weights.mean(dim=1) if need_weights and weights is not None else None
+        features, weights = self.decoder.decode(
+            last, cache=self.cache, need_weights=need_weights
+        )
+        return features, None if weights is None else weights.mean(dim=1)
 
     def log_probabilities(self, features: Tensor, temperature: float) -> Tensor:
         """As StepwiseModel.log_probabilities, in float32 or better."""
@@ -71,10 +73,10 @@ def encode(encoder: Encoder, tokens: Tensor) -> tuple[Tensor, Tensor | None]:
     for start in range(0, len(tokens), ENCODED_AT_ONCE):
         rows = slice(start, start + ENCODED_AT_ONCE)
         columns = (~padding[rows]).any(dim=0).nonzero()
-        words = slice(int(columns.min()), int(columns.max()) + 1)
-        x, _ = encoder.encode(tokens[rows, words])
+        used = slice(int(columns.min()), int(columns.max()) + 1)
+        x, _ = encoder.encode(tokens[rows, used])
         if memory is None:
             memory = x.new_zeros(*tokens.shape, x.size(-1))
-        memory[rows, words] = x
+        memory[rows, used] = x
     assert memory is not None
     return memory, padding if padding.any() else None

@@ -36,7 +36,8 @@ class PaperTokens:
     """Raw text to the words that the BLEU of 2017 compares.
 
     Three steps: replace Unicode punctuation, tokenise as Moses does for the target language, and
-    in German make each hyphen inside a word a word (`E-Mail` becomes `E ##AT##-##AT## Mail`).
+    in German make each hyphen inside a word a word of its own (`E-Mail` becomes
+    `E ##AT##-##AT## Mail`).
     """
 
     def __init__(self, target_lang: str) -> None:
@@ -112,7 +113,7 @@ def unknown_words(text: Iterable[str]) -> int:
 
 
 def describe(system: list[str], references: list[str], target_lang: str) -> str:
-    """Return the line of `fairseq-generate --scoring`, which sees references without rare words."""
+    """Return the line of `fairseq-generate --scoring`; its references have <unk> for rare words."""
     value = paper_bleu(system, references, target_lang)
     subwords = any("@@" in line or "▁" in line for line in references)
     return (

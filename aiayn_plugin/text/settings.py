@@ -1,4 +1,4 @@
-"""`text.json`: how a data directory was made, and so how raw text meets the model trained on it."""
+"""`text.json`: the settings that made a data directory, and that prepare raw text for its model."""
 
 import dataclasses
 import hashlib
@@ -42,7 +42,7 @@ class TextSettings:
     inputs: dict[str, str] = field(default_factory=dict)
     #: The version of each library that had a part in it.
     versions: dict[str, str] = field(default_factory=dict)
-    #: Subwords asked for, where no number of merges was (then `merges` is 0).
+    #: Subwords asked for; then `merges` is 0. If merges were asked for, this is 0.
     vocabulary: int = 0
 
     def save(self, path: str | Path) -> None:

@@ -24,7 +24,8 @@ _PROTECTED = re.compile("|".join(PROTECTED), re.IGNORECASE)
 _MAY_BE_PROTECTED = re.compile("[:/²³$¥°–]")
 
 # Two rules of Moses look beyond neighbouring words. One is about two apostrophes with a space
-# between them. The other writes marks that begin with MULTI into the line, and reads them back.
+# between them. The other writes `...` as DOTDOTDOTMULTI for a while, so a text that holds such a
+# mark of its own is special too.
 _ACROSS_WORDS = re.compile(r"'\s+'|MULTI")
 
 # The normaliser leaves a line without a match as it is, but for spaces at its ends.
@@ -135,7 +136,7 @@ class Tokenizer:
         `first`: the word is the first of its line. `next_word`: what `_stand_in` gives for the word
         after it, empty at the end of the line. Four cases, by example:
 
-        - `dog,` gives `dog`, `,`: a comma at the end always splits.
+        - `dog,` gives `dog`, `,`: so does every comma at the end of a word without the three.
         - `(dog).` gives `(`, `dog`, `)`, `.`: so does a full stop after punctuation.
         - `dog.` gives `dog.` before `a`, and `dog`, `.` before anything else.
         - `Mr.`, `3.5` and `it's` go to sacremoses: abbreviations, numbers, apostrophes.

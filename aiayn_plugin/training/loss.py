@@ -6,12 +6,12 @@ from torch import Tensor
 from ..model.embedding import score_rows
 from ..model.precision import autocast_once
 
-# float16 has two limits: it rounds what is below 6e-8 to zero, and its largest number is 65,504.
-#: With a vocabulary of 37,000 a wrong class has q = 0.1 / 36,999 = 2.7e-6, where float16 keeps 5
+# float16 has two limits: its smallest positive number is 6e-8, and its largest 65,504.
+#: With a vocabulary of 37,000 a wrong class has q = 0.1 / 36,999 = 2.7e-6, where float16 keeps 6
 #: bits. p − q is multiplied by this before it becomes float16: 2.8e-3 has all of its 11 bits.
 FLOAT16_SCALE = 2.0**10
 #: Positions whose gradients of W are summed in float16. One position adds (p − q) · x, and
-#: |p − q| < 1: with |x| ≤ 32, 2,048 positions stay below 2,048 · 32 = 65,536.
+#: |p − q| < 1: with |x| ≤ 31, 2,048 positions stay below 2,048 · 31 = 63,488.
 FLOAT16_ROWS = 2**11
 
 

@@ -23,7 +23,7 @@ def adam(
 ) -> torch.optim.Adam:
     """Return torch's Adam, which adds ε after the bias correction, without weight decay.
 
-    It is fused where the device of the parameters has a fused kernel.
+    It is fused if the device of the parameters has a fused kernel.
     """
     parameters = list(parameters)
     try:

@@ -1,17 +1,18 @@
-"""§6.1 on real sentences, with a trained model of fairseq's and its converted twin: the converter,
-the two searches and CTranslate2 against each other, a thousand sentences each."""
+"""§6.1 on real sentences, with a trained model of fairseq's and its converted twin.
 
-import logging
+The converter, the two searches and CTranslate2 are compared with each other, on a thousand
+sentences each.
+"""
 
 import pytest
 import torch
 from fairseq import checkpoint_utils, options, search, tasks, utils
-from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+from models import configuration
 
 from aiayn_plugin.boundary.generator import Generator
 from aiayn_plugin.search.rules import PaperRules
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.usefixtures("quiet")]
 FAIRSEQ = ["--task", "translation", "--beam", "4", "--lenpen", "0.6"]
 FAIRSEQ_RULES = ["--length-penalty", "fairseq", "--beam", "4", "--lenpen", "0.6"]
 
@@ -20,9 +21,8 @@ class Setup:
     """A model, its test set, and how fairseq-generate would search."""
 
     def __init__(self, data, path, *flags):
-        argv = [str(data), "--path", str(path), "--cpu", *flags]
-        parser = options.get_generation_parser()
-        self.cfg = convert_namespace_to_omegaconf(options.parse_args_and_arch(parser, argv))
+        self.cfg = configuration("--path", str(path), "--cpu", *flags, data=data,
+                                 parser=options.get_generation_parser)  # fmt: skip
         self.task = tasks.setup_task(self.cfg.task)
         self.task.load_dataset("test")
         self.test = self.task.dataset("test")
@@ -32,7 +32,7 @@ class Setup:
         return self.task.build_generator([self.model], self.cfg.generation)
 
     def search(self, dtype, size=64, generator=None):
-        """Sentence number to its hypotheses, from batches of `size`."""
+        """Return the hypotheses of each sentence by its number, from batches of `size`."""
         self.model.to(dtype).eval()
         generator = generator or self.generator()
         batches = self.task.get_batch_iterator(
@@ -46,8 +46,10 @@ class Setup:
         return found
 
     def closest(self, number, generator):
-        """In float64, how close to each other candidates of a sentence were where a search that
-        notes it cut, or its two best hypotheses."""
+        """Return how close, in float64, two candidates of a sentence were where a search cut.
+
+        The generator has to watch its cuts. Its two best hypotheses count too.
+        """
         self.model.double().eval()
         sample = self.test.collater([self.test[number]])
         best, second = self.task.inference_step(generator, [self.model], sample)[0][:2]
@@ -56,16 +58,21 @@ class Setup:
 
 
 def tokens(found):
+    """Return the tokens of the best hypothesis of each sentence."""
     return {number: tuple(results[0]["tokens"].tolist()) for number, results in found.items()}
 
 
 def differences(one, other):
+    """Return the numbers of the sentences in which two searches differ."""
     return [number for number in one if one[number] != other[number]]
 
 
 def gap(totals, beam):
-    """totals (…, n) of candidates, best first. A search finishes those of the first `beam` that
-    end, and goes on with `beam` of the others: each cut is between two neighbours from there on."""
+    """Return the least gap between two neighbours of which a search may take only one.
+
+    totals: log P (…, n) of candidates, best first. A search finishes those of the first `beam` that
+    end, and goes on with `beam` of the others: each cut is between two neighbours from there on.
+    """
     gaps = -totals.diff(dim=-1)[..., beam - 1 : 2 * beam]
     return min([float("inf"), *gaps[totals[..., beam : 2 * beam + 1].isfinite()].tolist()])
 
@@ -84,15 +91,15 @@ class WatchedFairseqSearch(search.BeamSearch):
 
 
 class WatchedSearch(Generator):
-    """Ours, likewise."""
+    """The plugin's search, likewise."""
 
     closest = float("inf")
 
-    def _scores(self, models, features, now, *args):
-        scores = super()._scores(models, features, now, *args)
-        best = (scores + now.score[:, :, None]).flatten(1).topk(2 * self.beam_size + 1).values
+    def forbid_repeats(self, scores, hypotheses, step):
+        super().forbid_repeats(scores, hypotheses, step)  # the last change of the scores
+        totals = (scores + hypotheses.score[:, :, None]).flatten(1)
+        best = totals.topk(2 * self.beam_size + 1).values
         self.closest = min(self.closest, gap(best, self.beam_size))
-        return scores
 
 
 @pytest.fixture
@@ -104,13 +111,6 @@ def exact_softmax(monkeypatch):
 
     monkeypatch.setattr(utils, "softmax", exact(torch.softmax))
     monkeypatch.setattr(utils, "log_softmax", exact(torch.log_softmax))
-
-
-@pytest.fixture(autouse=True)
-def quiet():
-    logging.disable(logging.INFO)
-    yield
-    logging.disable(logging.NOTSET)
 
 
 def test_a_converted_model_is_the_original(trained_on_multi30k, exact_softmax, capsys):
@@ -172,9 +172,9 @@ def test_ctranslate2_finds_what_ours_finds(trained_on_multi30k, tmp_path):
 
     data, _, ours = trained_on_multi30k
     setup = Setup(data, ours, *FAIRSEQ_RULES)
-    made = specification(setup.model)
-    made.validate()
-    made.save(str(tmp_path))
+    exported = specification(setup.model)
+    exported.validate()
+    exported.save(str(tmp_path))
     words, symbols = setup.task.source_dictionary.symbols, setup.task.target_dictionary.symbols
     found = ctranslate2.Translator(str(tmp_path), device="cpu").translate_batch(
         [[words[token] for token in source[:-1]] for source in setup.test.src],

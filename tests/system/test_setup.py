@@ -32,7 +32,7 @@ def copy(repo, tmp_path):
 
 
 def fake_python(path: Path, version: tuple[int, int, int]) -> Path:
-    """A Python that claims another version."""
+    """Return a Python that claims another version."""
     pretend = f'import sys; sys.version_info = {version} + ("final", 0); exec(sys.argv[2])'
     path.write_text(f"#!/bin/sh\nexec {PYTHON} -c '{pretend}' \"$@\"\n")
     path.chmod(0o755)
@@ -40,7 +40,7 @@ def fake_python(path: Path, version: tuple[int, int, int]) -> Path:
 
 
 def check_error(result, *parts: str) -> None:
-    """One line says what is wrong, and the script fails."""
+    """Check that the script failed with one line, which has these parts."""
     assert result.returncode == 1, result.stdout + result.stderr
     (line,) = result.stderr.splitlines()
     assert line.startswith("setup.sh: error: ")

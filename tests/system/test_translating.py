@@ -6,22 +6,17 @@ import pytest
 
 
 @pytest.fixture(scope="module")
-def model(run, corpus, tmp_path_factory):
-    """A hardly trained model: the mean of its last two checkpoints."""
-    folder = tmp_path_factory.mktemp("model")
-    log = run(
-        "fairseq-train", corpus, "--user-dir", "aiayn_plugin", "--arch", "aiayn_tiny", "--cpu",
-        "--N", "1", "--save-dir", folder, "--max-update", "20", "--save-interval-updates", "10",
-        "--disable-validation", "--warmup-updates", "10", cwd=folder,
-    )
+def model(run, model_dir, tmp_path_factory):
+    """The mean of the last two checkpoints of a hardly trained model."""
+    path = tmp_path_factory.mktemp("model") / "model.pt"
+    log = run("aiayn", "average", "--inputs", ".", "--num-update-checkpoints", "2", "--output",
+              path, cwd=model_dir)  # fmt: skip
     assert log.returncode == 0, log.stderr
-    log = run("aiayn", "average", "--inputs", ".", "--num-update-checkpoints", "2",
-              "--output", "model.pt", cwd=folder)
-    assert log.returncode == 0, log.stderr
-    return folder / "model.pt"
+    return path
 
 
 def generate(run, corpus, model, tmp_path, *flags):
+    """Return what fairseq-generate prints for a model of the plugin."""
     log = run("fairseq-generate", corpus, "--user-dir", "aiayn_plugin", "--path", model, "--cpu",
               "--max-len-b", "8", "--batch-size", "100", *flags, cwd=tmp_path)
     assert log.returncode == 0, log.stderr

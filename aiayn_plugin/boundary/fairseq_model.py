@@ -1,11 +1,11 @@
-"""§6.1 Any encoder-decoder model of fairseq as the search sees it, one step at a time."""
+"""§6.1 An encoder-decoder model of fairseq's own as the search sees it, one step at a time."""
 
 import torch
 from torch import Tensor
 
 
-class AnyModel:
-    """A model that is not the plugin's, through fairseq's own interface."""
+class FairseqModel:
+    """Any model that is not the plugin's, through fairseq's interface."""
 
     def __init__(self, model, net_input: dict) -> None:
         if hasattr(model, "set_beam_size"):
@@ -18,7 +18,7 @@ class AnyModel:
     def step(
         self, tokens: Tensor, parents: Tensor | None, need_weights: bool
     ) -> tuple[Tensor, Tensor | None]:
-        """As StepwiseModel.step; the features are scores, but for an adaptive softmax."""
+        """As StepwiseModel.step; the features are the scores, except with an adaptive softmax."""
         sentences, b, _ = tokens.shape
         if parents is not None:
             first = torch.arange(sentences, device=tokens.device)[:, None] * self.width

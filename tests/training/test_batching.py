@@ -48,7 +48,7 @@ def test_no_more_batches_than_a_device_needs(corpus):
 
 
 def test_a_sentence_that_is_left_out_changes_nothing(corpus):
-    """fairseq's filter leaves out a sentence that is too long: the order does not hold it."""
+    """fairseq's filter takes a sentence that is too long out of the order, not out of the sizes."""
     cut, sizes = corpus
     longer = np.concatenate((sizes, [[5000, 5000]]))
     assert plan(cut, longer, 25_000, 1, 4096) == plan(cut, sizes, 25_000, 1, 4096)

@@ -1,4 +1,4 @@
-"""§5.4 dropout: its rate, its scale, its seed."""
+"""§5.4 Residual dropout: its rate, its scale, its seed."""
 
 import pytest
 import torch

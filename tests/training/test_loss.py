@@ -1,4 +1,4 @@
-"""§5.4 label smoothing against the cross-entropy of the smoothed distribution."""
+"""§5.4 Label smoothing against the cross-entropy of the smoothed distribution."""
 
 import math
 
@@ -10,10 +10,12 @@ from aiayn_plugin.benchmarks.measure import peak_memory
 from aiayn_plugin.training.loss import label_smoothed_nll, projected_loss
 
 PAD = 1
+#: ε of large_example: its ε/(V−1) is that of the paper's vocabulary.
+TINY = 0.1 * 3000 / 37_000
 
 
 def by_definition(scores: list[float], right: int, epsilon: float) -> tuple[float, float]:
-    """−Σ q_k log p_k with ε/(V−1) on each wrong class, and −log p of the right one."""
+    """Return −Σ q_k log p_k, ε/(V−1) on each wrong class, and −log p of the right one."""
     z = sum(math.exp(s) for s in scores)
     log_p = [s - math.log(z) for s in scores]
     q = [1 - epsilon if k == right else epsilon / (len(scores) - 1) for k in range(len(scores))]
@@ -21,12 +23,31 @@ def by_definition(scores: list[float], right: int, epsilon: float) -> tuple[floa
 
 
 def example():
+    """Return features (3, 5, 6), a projection for 11 words, and targets with some padding."""
     torch.manual_seed(1)
     x = torch.randn(3, 5, 6, dtype=torch.float64, requires_grad=True)
     weight = torch.randn(11, 6, dtype=torch.float64, requires_grad=True)
     target = torch.randint(2, 11, (3, 5))
     target[1, 3:] = PAD
     return x, weight, target
+
+
+def large_example(dtype):
+    """Return features, projection, target, and the gradients of the first two in float64.
+
+    It is about as in training: features are normalised, one word comes up often, some at times,
+    and most hardly ever, as the model knows.
+    """
+    torch.manual_seed(1)
+    x = torch.nn.functional.layer_norm(torch.randn(600, 32), (32,))
+    weight = 32**-0.5 * torch.randn(3000, 32)
+    x[:, 0], weight[300:, 0] = 3, -4
+    x, weight = x.to(dtype), weight.to(dtype)
+    target = torch.randint(2, 300, (600,))
+    target[::2], target[1::20] = 2, PAD
+    slopes = [tensor.double().requires_grad_() for tensor in (x, weight)]
+    projected_loss(*slopes, target, TINY, PAD)[0].backward()
+    return x.requires_grad_(), weight.requires_grad_(), target, [t.grad for t in slopes]
 
 
 @pytest.mark.parametrize("epsilon", [0.0, 0.1, 0.2])
@@ -63,28 +84,10 @@ def test_gradients_grow_with_the_loss():
         torch.testing.assert_close(3 * once, thrice, rtol=1e-12, atol=0)
 
 
-TINY = 0.1 * 3000 / 37_000  # ε/(V−1) of large_example is that of the paper's vocabulary
-
-
-def large_example(dtype):
-    """About as a trained model has it: normalised x, a word that comes up often, some that do at
-    times, and most hardly ever, as it knows; and the gradients of both by float64."""
-    torch.manual_seed(1)
-    x = torch.nn.functional.layer_norm(torch.randn(600, 32), (32,))
-    weight = 32**-0.5 * torch.randn(3000, 32)
-    x[:, 0], weight[300:, 0] = 3, -4
-    x, weight = x.to(dtype), weight.to(dtype)
-    target = torch.randint(2, 300, (600,))
-    target[::2], target[1::20] = 2, PAD
-    slopes = [tensor.double().requires_grad_() for tensor in (x, weight)]
-    projected_loss(*slopes, target, TINY, PAD)[0].backward()
-    return x.requires_grad_(), weight.requires_grad_(), target, [t.grad for t in slopes]
-
-
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
 @pytest.mark.parametrize("piece", [2**16, 2**22])
 def test_gradients_of_rare_words_survive_rounding(monkeypatch, dtype, piece):
-    """fairseq scales float16's loss up only afterwards, and what was lost before stays lost."""
+    """fairseq scales the loss up only afterwards, and what float16 has lost by then stays lost."""
     monkeypatch.setitem(aiayn_plugin.model.embedding.SCORES_AT_ONCE, "cpu", piece)
     x, weight, target, exact = large_example(dtype)
     (16 * projected_loss(x, weight, target, TINY, PAD)[0]).backward()

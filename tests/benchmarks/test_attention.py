@@ -1,4 +1,4 @@
-"""`aiayn benchmark`: it measures, and restricted attention's memory grows with n alone."""
+"""`aiayn benchmark attention`: restricted attention's memory grows with n alone."""
 
 import json
 
@@ -27,25 +27,3 @@ def test_restricted_attention_takes_memory_in_proportion_to_n(tmp_path, capsys):
 def test_bad_settings_are_refused(flags):
     with pytest.raises(SystemExit, match="at least 1"):
         main(["benchmark", "attention", *flags])
-
-
-@pytest.mark.long
-def test_training_is_measured_beside_fairseqs(corpus, tmp_path, capsys):
-    out = tmp_path / "found.json"
-    main(["benchmark", "train", str(corpus), "--cpu", "--max-tokens", "60", "120", "--runs", "2",
-          "--updates", "1", "--memory-tokens", "90", "--profile",
-          "--output", str(out)])  # fmt: skip
-    ours, theirs = json.loads(out.read_text())
-    assert (ours["way"], theirs["way"]) == ("plugin", "fairseq")
-    for row in (ours, theirs):
-        assert len(row["tokens_per_s"]) == 2 and min(row["tokens_per_s"]) > 0
-        assert row["peak_bytes"] > 4 * 44e6  # the gradients of base's layers, in float32
-        assert 0 <= row["padding"] < 0.5
-    printed = capsys.readouterr().out
-    assert "plugin / fairseq: speed" in printed and "at 90 tokens" in printed
-    assert "aten::addmm" in printed and "Self CPU" in printed
-
-
-def test_a_training_that_cannot_run_is_one_error(tmp_path):
-    with pytest.raises(SystemExit, match="failed: "):
-        main(["benchmark", "train", str(tmp_path), "--cpu"])

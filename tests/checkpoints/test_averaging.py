@@ -2,12 +2,14 @@
 
 import pytest
 import torch
+from models import Hostile
 
 from aiayn_plugin.checkpoints.averaging import average
 from aiayn_plugin.cli import main
 
 
 def checkpoint(path, values, name="w", dtype=torch.float32, **more):
+    """Write a checkpoint with one weight and the number n, and return its path."""
     weights = {name: torch.tensor(values, dtype=dtype), "n": torch.tensor(3), **more}
     torch.save({"model": weights, "cfg": {"a": 1}, "last_optimizer_state": {"big": 1}}, path)
     return path
@@ -41,11 +43,6 @@ def test_the_last_checkpoints_by_number_of_updates(tmp_path):
     assert mean(*bounded) == 150.0
     assert mean("--num-epoch-checkpoints", "1") == 8.0
     assert [p.name for p in out.parent.iterdir()] == ["mean.pt"], "something half-made is left"
-
-
-class Hostile:
-    def __reduce__(self):
-        return print, ("this must not run",)
 
 
 def test_bad_input_gives_one_line(tmp_path, capsys):

@@ -5,6 +5,7 @@ import math
 import pytest
 import sacrebleu
 
+from aiayn_plugin.errors import InputError
 from aiayn_plugin.text.scores import PaperTokens, describe, hypotheses, paper_bleu, score
 
 LOG = """2026-01-01 | INFO | fairseq_cli.generate | loading
@@ -24,7 +25,7 @@ def test_the_best_hypotheses_in_order():
 
 
 def test_a_lost_sentence_is_noticed():
-    with pytest.raises(ValueError, match="no hypothesis for sentence 1"):
+    with pytest.raises(InputError, match="no hypothesis for sentence 1"):
         hypotheses(line for line in LOG.splitlines() if not line.startswith("H-1"))
 
 
@@ -35,14 +36,14 @@ def test_scores():
     assert found.bleu == pytest.approx(sacrebleu.corpus_bleu(system, [references]).score)
     assert (found.exact, found.sentences) == (0.5, 2)
     assert "tok:13a" in found.signature and "case:mixed" in found.signature
-    with pytest.raises(ValueError, match="1 hypotheses, but 2 references"):
+    with pytest.raises(InputError, match="1 hypotheses, but 2 references"):
         score(system[:1], references, "de")
-    with pytest.raises(ValueError, match="nothing"):
+    with pytest.raises(InputError, match="nothing"):
         score([], [], "de")
 
 
 def test_no_hypothesis_at_all():
-    with pytest.raises(ValueError, match="no hypothesis"):
+    with pytest.raises(InputError, match="no hypothesis"):
         hypotheses(["| INFO | loading\n"])
 
 
@@ -61,7 +62,7 @@ def test_no_hypothesis_at_all():
     ("de", "a & b <c>", "a & b < c >"),
     ("de", "", ""),
 ])  # fmt: skip
-def test_the_papers_words(lang, raw, tokens):
+def test_the_words_that_the_papers_bleu_compares(lang, raw, tokens):
     assert PaperTokens(lang)(raw) == tokens
 
 

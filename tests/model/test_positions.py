@@ -1,12 +1,17 @@
-"""§3.5 and §3.4 against the formulas."""
+"""§3.5 Positional encoding against the formulas."""
 
 import math
 
 import pytest
 import torch
+from fairseq.modules import SinusoidalPositionalEmbedding
 
-from aiayn_plugin.model.embedding import ScaledEmbedding
-from aiayn_plugin.model.positions import SinusoidalPositions, positions_of, sinusoids
+from aiayn_plugin.model.positions import (
+    SinusoidalPositions,
+    fairseq_sinusoids,
+    positions_of,
+    sinusoids,
+)
 
 
 def test_sinusoids_equal_the_formula():
@@ -37,6 +42,12 @@ def test_an_odd_d_model_is_refused():
         sinusoids(3, 7)
 
 
+@pytest.mark.parametrize("n, d_model", [(1, 4), (50, 10), (2000, 512)])
+def test_fairseqs_sinusoids_are_fairseqs_bit_for_bit(n, d_model):
+    theirs = SinusoidalPositionalEmbedding.get_embedding(n + 2, d_model)[2:]
+    assert torch.equal(fairseq_sinusoids(n, d_model), theirs)
+
+
 def test_the_table_grows_with_the_input():
     module = SinusoidalPositions(6)
     far = module(torch.tensor([[0, 599, 2999]]), 3000)
@@ -50,12 +61,3 @@ def test_positions_start_at_zero_at_the_first_token_on_either_side():
     positions = positions_of(tokens, pad)
     assert positions[0, 2:].tolist() == [0, 1, 2]
     assert positions[1, :3].tolist() == [0, 1, 2]
-
-
-def test_embeddings_are_scaled_and_padding_is_zero():
-    torch.manual_seed(1)
-    embedding = ScaledEmbedding(5000, 64, padding_idx=1)
-    tokens = torch.tensor([[7, 1, 9]])
-    torch.testing.assert_close(embedding(tokens)[0, 0], 8 * embedding.weight[7])
-    assert embedding(tokens)[0, 1].eq(0).all()
-    assert embedding.weight.std().item() == pytest.approx(64**-0.5, rel=0.02)

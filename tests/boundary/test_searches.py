@@ -1,0 +1,100 @@
+"""§6.1: which search the options of fairseq-generate ask for, and whether it can be."""
+
+from argparse import Namespace
+
+import pytest
+from fairseq.dataclass.configs import GenerationConfig
+
+from aiayn_plugin.boundary.searches import alignment_of, complete, other_search, rules_of
+from aiayn_plugin.errors import InputError
+from aiayn_plugin.search.rules import FairseqRules, PaperRules
+
+WORDS = 30  #: entries of the target dictionary
+
+
+def options(paper=True, **typed):
+    """Return the options of a search of which some were typed."""
+    return complete(Namespace(**typed), paper)
+
+
+def test_what_is_not_typed_is_the_papers_or_fairseqs():
+    ours, theirs = options(beam=7), options(paper=False, beam=7)
+    assert (ours.beam, ours.lenpen, ours.max_len_a, ours.max_len_b) == (7, 0.6, 1.0, 50)
+    assert (theirs.beam, theirs.lenpen, theirs.max_len_a, theirs.max_len_b) == (7, 1, 0, 200)
+    assert ours.nbest == theirs.nbest == 1 and ours.sampling is theirs.sampling is False
+
+
+def test_a_whole_configuration_keeps_its_values():
+    whole = complete(GenerationConfig(beam=7), paper=True)
+    assert (whole.beam, whole.lenpen, whole.max_len_a, whole.max_len_b) == (7, 1, 0, 200)
+
+
+@pytest.mark.parametrize("typed, flag", [
+    ({}, None),
+    ({"sampling": True}, "--sampling"),
+    ({"diverse_beam_groups": 2}, "--diverse-beam-groups"),
+    ({"diversity_rate": 0.0}, "--diversity-rate"),
+    ({"match_source_len": True}, "--match-source-len"),
+    ({"constraints": "ordered"}, "--constraints"),
+    ({"prefix_allowed_tokens_fn": len}, "--prefix-allowed-tokens-fn"),
+    ({"beam": 7, "lenpen": 2.0, "nbest": 3}, None),
+])  # fmt: skip
+def test_options_of_other_searches_are_noticed(typed, flag):
+    assert other_search(options(**typed)) == flag
+
+
+def test_a_function_of_allowed_tokens_is_another_search():
+    assert other_search(options(), len) == "--prefix-allowed-tokens-fn"
+
+
+def test_the_rules_are_those_of_the_options():
+    assert rules_of(options(), True, WORDS) == PaperRules(0.6, 1.0, 50, 1, True)
+    theirs = rules_of(options(paper=False, beam=4, nbest=2), False, WORDS)
+    assert theirs == FairseqRules(1, 0, 200, 2, 4, True)
+
+
+@pytest.mark.parametrize("paper", [True, False])
+@pytest.mark.parametrize("typed, early", [
+    ({}, True), ({"unkpen": 0.5}, True), ({"unkpen": -0.5}, False), ({"lm_weight": -0.1}, False),
+])  # fmt: skip
+def test_nothing_is_decided_early_if_scores_may_rise(paper, typed, early):
+    assert rules_of(options(paper, **typed), paper, WORDS).early is early
+
+
+def test_a_negative_exponent_is_never_early_unless_nothing_is_normalised():
+    assert rules_of(options(False, lenpen=-1.0), False, WORDS).early is False
+    assert rules_of(options(False, lenpen=-1.0, unnormalized=True), False, WORDS).early is True
+
+
+@pytest.mark.parametrize("nbest, kept", [(1, 1), (4, 4), (9, 4)])
+def test_no_more_are_kept_than_the_beam_has(nbest, kept):
+    assert rules_of(options(nbest=nbest), True, WORDS).kept == kept
+
+
+def test_unnormalised_scores_have_no_penalty():
+    assert rules_of(options(unnormalized=True), True, WORDS).penalty(9) == 1
+    assert rules_of(options(False, unnormalized=True), False, WORDS).penalty(9) == 1
+
+
+@pytest.mark.parametrize("paper, typed, message", [
+    (True, {"beam": 0}, "--beam 0 must be at least 1, and less than the 30 entries"),
+    (True, {"beam": 30}, "--beam 30 must"),
+    (True, {"lenpen": -0.1}, "--lenpen -0.1 must not be negative: it is α of the GNMT penalty"),
+    (True, {"lenpen": float("nan")}, "--lenpen nan"),
+    (True, {"lenpen": float("inf")}, "--lenpen inf"),
+    (False, {"nbest": 0}, "--nbest 0 must be at least 1"),
+    (False, {"max_len_a": -1}, "--max-len-a and --max-len-b must not be negative"),
+    (True, {"max_len_b": -1}, "--max-len-a and --max-len-b must not be negative"),
+])  # fmt: skip
+def test_a_search_that_cannot_be_is_one_line(paper, typed, message):
+    with pytest.raises(InputError, match=message) as error:
+        rules_of(options(paper, **typed), paper, WORDS)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("typed, kind", [
+    ({}, None), ({"print_alignment": "soft"}, "soft"), ({"replace_unk": ""}, "hard"),
+    ({"print_alignment": "soft", "replace_unk": ""}, "soft"),
+])  # fmt: skip
+def test_unknown_words_are_replaced_by_a_hard_alignment(typed, kind):
+    assert alignment_of(options(**typed)) == kind

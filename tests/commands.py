@@ -1,0 +1,43 @@
+"""What the tests type after fairseq's commands, and how they read what a command printed."""
+
+import re
+import subprocess
+
+#: A small model of the plugin, on the CPU, with a line of log for each update.
+SMALL = (
+    "--arch aiayn_tiny --N 1 --d-model 32 --d-ff 64 --cpu --num-workers 0 --log-format simple "
+    "--log-interval 1"
+).split()
+#: A training of it, as a whole command.
+TRAIN = ["--user-dir", "aiayn_plugin", *SMALL]
+#: A training by fairseq's own parts, without its task and its model.
+STOCK_TRAINING = (
+    "--optimizer adam --lr-scheduler inverse_sqrt --criterion label_smoothed_cross_entropy "
+    "--label-smoothing 0.1 --no-epoch-checkpoints --disable-validation --cpu --num-workers 0"
+).split() + ["--adam-betas", "(0.9, 0.98)"]
+#: Raw text for a model of the corpus: one line is empty, and the first comes back as the last.
+LINES = ["March 3", "", "Monday, May 1, 2023", "5 hours and 3 minutes", "March 3"]
+
+
+def stock_model(d_model: int, d_ff: int, h: int) -> list[str]:
+    """Return the options of fairseq's own Transformer with two layers, and of its task."""
+    sizes = {"layers": 2, "embed-dim": d_model, "ffn-embed-dim": d_ff, "attention-heads": h}
+    return ["--task", "translation", "--arch", "transformer", "--share-all-embeddings"] + [
+        word
+        for name, value in sizes.items()
+        for stack in ("encoder", "decoder")
+        for word in (f"--{stack}-{name}", str(value))
+    ]
+
+
+def last_line(log: subprocess.CompletedProcess[str]) -> str:
+    """Return the last line of a command's errors; it has to fail without a stack trace."""
+    assert log.returncode == 1
+    assert "Traceback" not in log.stderr
+    return log.stderr.strip().splitlines()[-1]
+
+
+def losses(log: subprocess.CompletedProcess[str]) -> list[float]:
+    """Return the loss of each update that a training has logged."""
+    text = log.stdout + log.stderr
+    return [float(loss) for loss in re.findall(r"train_inner .* loss=([\d.]+),", text)]

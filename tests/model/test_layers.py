@@ -1,0 +1,44 @@
+"""§3.1, §3.3: the layers of the two stacks and their feed-forward network."""
+
+import torch
+
+from aiayn_plugin.model.layers import AddNorm, DecoderLayer, EncoderLayer, FeedForward
+
+
+def test_layers_are_post_norm():
+    torch.manual_seed(1)
+    attention = {"d_model": 8, "h": 2, "d_k": 4, "d_v": 4}
+    x, memory = torch.randn(2, 3, 8), torch.randn(2, 4, 8)
+
+    def norm(y):
+        centred = y - y.mean(-1, keepdim=True)
+        return centred / (centred.pow(2).mean(-1, keepdim=True) + 1e-5).sqrt()
+
+    encoder = EncoderLayer(12, 0.0, attention)
+    y = norm(x + encoder.self_attention(x)[0])
+    torch.testing.assert_close(encoder(x), norm(y + encoder.feed_forward(y)))
+    decoder = DecoderLayer(12, 0.0, attention)
+    y = norm(x + decoder.self_attention(x)[0])
+    y = norm(y + decoder.encoder_attention(y, memory)[0])
+    found, _ = decoder(x, memory)
+    torch.testing.assert_close(found, norm(y + decoder.feed_forward(y)))
+
+
+def test_feed_forward_equals_the_formula():
+    torch.manual_seed(1)
+    module, x = FeedForward(3, 5), torch.randn(2, 4, 3)
+    expected = (x @ module.W_1.weight.T + module.W_1.bias).clamp(min=0) @ module.W_2.weight.T
+    torch.testing.assert_close(module(x), expected + module.W_2.bias)
+
+
+def test_layer_gradients():
+    torch.manual_seed(1)
+    layer = DecoderLayer(6, 0.0, {"d_model": 4, "h": 2, "d_k": 2, "d_v": 2}).double()
+    inputs = [torch.randn(1, 3, 4, dtype=torch.float64, requires_grad=True) for _ in range(2)]
+    assert torch.autograd.gradcheck(lambda x, memory: layer(x, memory)[0], inputs)
+
+
+def test_dropout_acts_before_the_residual():
+    module = AddNorm(8, dropout=1.0)
+    x = torch.randn(2, 8)
+    torch.testing.assert_close(module(x, torch.full((2, 8), 1e6)), module.norm(x))

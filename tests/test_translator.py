@@ -1,0 +1,108 @@
+"""§6.1: raw text to raw text from Python, with a hardly trained model."""
+
+import shutil
+from argparse import Namespace
+
+import pytest
+import torch
+from commands import LINES
+from fairseq.tasks.translation import TranslationTask
+from models import Hostile
+
+from aiayn_plugin.boundary.model import Transformer
+from aiayn_plugin.translator import Translator
+
+
+def within(folder, change):
+    """Change what the model.pt of a directory holds."""
+    state = torch.load(folder / "model.pt")
+    change(state)
+    torch.save(state, folder / "model.pt")
+
+
+def replace(path, old, new):
+    """Replace a text in a file."""
+    path.write_text(path.read_text().replace(old, new))
+
+
+@pytest.mark.parametrize("spoil, message", [
+    (lambda folder: (folder / "model.pt").write_bytes(b"PK"), "no checkpoint"),
+    (lambda folder: (folder / "model.pt").write_bytes(b""), "no checkpoint"),
+    (lambda folder: (folder / "model.pt").write_text("hello"), "no checkpoint"),
+    (lambda folder: torch.save({"model": Hostile()}, folder / "model.pt"), "wants to run"),
+    (lambda folder: torch.save({"weights": {}}, folder / "model.pt"), "holds no model"),
+    (lambda folder: torch.save({"model": {}}, folder / "model.pt"), "no settings of its model"),
+    (lambda folder: within(folder, lambda state: state["cfg"].update(
+        model=Namespace(arch="transformer"))), "architecture transformer, none"),
+    (lambda folder: within(folder, lambda state: state["cfg"]["task"].update(
+        _name="language_modeling")), "of the task language_modeling"),
+    (lambda folder: within(folder, lambda state: state["cfg"]["model"].update(h=2)),
+     "another architecture"),
+    (lambda folder: (folder / "data" / "text.json").write_text("{"), "not valid JSON"),
+    (lambda folder: replace(folder / "data" / "text.json", "codes.bpe", "../codes.bpe"),
+     "codes is no plain name"),
+    (lambda folder: replace(folder / "data" / "text.json", '"en"', '"../en"'),
+     "source_lang is no plain name"),
+    (lambda folder: (folder / "data" / "dict.en.txt").unlink(), "dict.en.txt"),
+    (lambda folder: (folder / "data" / "dict.en.txt").open("a").write("more 1\n"), "dictionar"),
+    (lambda folder: (folder / "data" / "codes.bpe").write_text("x"), "not the codes"),
+])  # fmt: skip
+def test_a_spoilt_model_directory_is_refused(model_dir, tmp_path, capsys, spoil, message):
+    shutil.copytree(model_dir, tmp_path / "spoilt")
+    spoil(tmp_path / "spoilt")
+    with pytest.raises((ValueError, OSError), match=message) as error:
+        Translator.load(tmp_path / "spoilt", device="cpu")
+    assert "\n" not in str(error.value)
+    assert "this must not run" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("settings, message", [
+    ({"device": "nowhere"}, "device 'nowhere' cannot be used"),
+    ({"device": "cpu", "precision": "float8"}, "precision 'float8'"),
+    ({"device": "cpu", "bem": 3}, "bem is no setting"),
+    ({"device": "cpu", "nbest": 0}, "--nbest 0"),
+    ({"device": "cpu", "lenpen": float("nan")}, "--lenpen nan"),
+    ({"device": "cpu", "sampling": True}, "--sampling is another search"),
+])
+def test_a_search_that_cannot_be_is_refused(model_dir, settings, message):
+    with pytest.raises(ValueError, match=message):
+        Translator.load(model_dir, **settings)
+
+
+def test_the_search_is_the_papers_whatever_the_model_was_trained_with(model_dir, tmp_path):
+    shutil.copytree(model_dir, tmp_path / "other")
+    within(tmp_path / "other", lambda state: state["cfg"]["task"].update(length_penalty="fairseq"))
+    ours, other = (Translator.load(path, device="cpu") for path in (model_dir, tmp_path / "other"))
+    assert other.translate_nbest(LINES) == ours.translate_nbest(LINES)
+    with pytest.raises(TypeError):
+        ours.translate("March 3")
+
+
+def test_fairseqs_from_pretrained_searches_the_same(model_dir):
+    hub = Transformer.from_pretrained(str(model_dir), "model.pt", str(model_dir / "data"))
+    ours = Translator.load(model_dir, device="cpu")
+    lines = [ours.pipeline.encode(line) for line in LINES if line]
+    found = [ours.pipeline.decode(line) for line in hub.translate(lines, beam=4)]
+    assert found == ours.translate([line for line in LINES if line])
+    assert (hub.cfg.generation.lenpen, hub.cfg.generation.max_len_b) == (0.6, 50)
+    other = Transformer.from_pretrained(str(model_dir), "model.pt", str(model_dir / "data"),
+                                        lenpen=1.5)
+    assert (other.cfg.generation.lenpen, other.cfg.generation.max_len_b) == (1.5, 50)
+
+
+def test_what_memory_cannot_hold_is_translated_in_halves(model_dir, monkeypatch, caplog):
+    ours = Translator.load(model_dir, device="cpu")
+    lines = ["March 3", "May 1, 2023", "5 hours", "Monday", "3 minutes"]
+    expected = ours.translate_nbest(lines)
+    whole = TranslationTask.inference_step
+
+    def small(task, generator, models, sample, *args, **kwargs):
+        if len(sample["id"]) > 2:
+            raise torch.cuda.OutOfMemoryError("CUDA out of memory.")
+        return whole(task, generator, models, sample, *args, **kwargs)
+
+    monkeypatch.setattr(TranslationTask, "inference_step", small)
+    found = ours.translate_nbest(lines)
+    assert [best.text for best, in found] == [best.text for best, in expected]
+    said = [record for record in caplog.records if "out of memory" in record.message]
+    assert len(said) == 1

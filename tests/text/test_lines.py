@@ -1,0 +1,31 @@
+"""Only a newline ends a line."""
+
+import sys
+
+import pytest
+
+from aiayn_plugin.errors import InputError
+from aiayn_plugin.text.lines import clean_line, read_lines
+
+
+def test_clean_line_leaves_no_character_that_ends_a_line():
+    every = "".join(map(chr, range(sys.maxunicode + 1)))
+    cleaned = clean_line(every)
+    assert len(cleaned) == len(every) and len(cleaned.splitlines()) == 1
+    changed = {old for old, new in zip(every, cleaned, strict=True) if old != new}
+    assert set(clean_line("".join(changed))) == {" "}
+    assert {"\0", "\r", "\f", "\x85", "\u2028", "\u2029"} <= changed
+    assert not changed & set("é ß漢\u00a0\u200b\u200d\ufeff")
+
+
+def test_read_lines_ends_lines_at_newlines_only(tmp_path):
+    path = tmp_path / "text"
+    path.write_bytes("\ufeffa\r\nb\u2028c\x85d\re\f\n\n\ufefflast".encode())
+    assert list(read_lines(path)) == ["a", "b\u2028c\x85d\re\f", "", "\ufefflast"]
+
+
+def test_read_lines_reports_file_and_line_of_invalid_utf8(tmp_path):
+    path = tmp_path / "text"
+    path.write_bytes(b"good\nab\xe9 bad\n")
+    with pytest.raises(InputError, match=rf"{path}, line 2: .*0xe9 at position 3"):
+        list(read_lines(path))

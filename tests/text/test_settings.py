@@ -1,0 +1,33 @@
+"""`text.json`: what is written comes back, and nothing else is taken."""
+
+import json
+
+import pytest
+
+from aiayn_plugin.errors import InputError
+from aiayn_plugin.text.settings import TextSettings
+
+
+def test_settings_come_back_as_saved(tmp_path):
+    settings = TextSettings("en", "de", 8, cleaning={"max_ratio": 9.0}, inputs={"train.en": "00"})
+    settings.save(tmp_path / "text.json")
+    assert TextSettings.load(tmp_path / "text.json") == settings
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"format": 2}, "format 1"),
+        ({"surplus": 1}, "surplus"),
+        ({"merges": "8"}, "merges is not of type int"),
+        ({"inputs": []}, "inputs is not of type dict"),
+    ],
+)
+def test_unknown_or_broken_settings_are_reported(data_dir, change, message):
+    path = data_dir / "text.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | change))
+    with pytest.raises(InputError, match=message):
+        TextSettings.load(path)
+    path.write_text("{")
+    with pytest.raises(InputError, match="not valid JSON"):
+        TextSettings.load(path)

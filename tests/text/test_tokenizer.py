@@ -1,0 +1,83 @@
+"""The tokens are those of sacremoses, and come back as raw text."""
+
+import random
+
+import pytest
+from fairseq.tokenizer import tokenize_line
+from sacremoses import MosesPunctNormalizer, MosesTokenizer
+
+from aiayn_plugin.text.tokenizer import PROTECTED, Tokenizer
+
+WORDS = """Mr Nr No pp Art z.B e.g U.S don't l'homme a A 5 1,000 3.5 's km/h 15:05 v .. ... . , ' --
+a$ °C 1939–1945 – aé- wort ''a a''b 1:22/333 a/bb–cc DOTMULTI""".split()
+ENDS = ["", "", "", ".", ",", "'", ".'", ")", "...", ":", '"', "., "]
+CHARACTERS = "abzéßAÉ059.,'-`\"()/:;!?&$²°–%  \xa0…„“’«»漢ªºⅫ\u0301"
+
+
+def odd_line(rng):
+    """Return a line of characters or words that Moses's rules are about."""
+    if rng.random() < 0.5:
+        return "".join(rng.choices(CHARACTERS, k=rng.randint(0, 25)))
+    starts = ["", "", "(", "'"]
+    return " ".join("".join(map(rng.choice, (starts, WORDS, ENDS))) for _ in range(6))
+
+
+@pytest.mark.parametrize("lang", ["en", "de"])
+def test_tokens_survive_the_way_fairseq_reads_them(lang):
+    tokenizer = Tokenizer(lang)
+    odd = [chr(code) for code in (*range(0x250), *range(0x2000, 0x2070), 0x3000, 0xFEFF)]
+    for text in ["".join(odd), "a".join(odd), " . ".join(odd)]:
+        tokens = tokenizer.tokenize(text)
+        assert tokenize_line(" ".join(tokens)) == tokens
+
+
+@pytest.mark.parametrize("normalise", [False, True])
+@pytest.mark.parametrize("lang", ["en", "de", "fr"])
+def test_tokens_are_those_of_sacremoses_on_the_whole_line(lang, normalise):
+    rng = random.Random(f"{lang}{normalise}")
+    ours, moses = Tokenizer(lang, normalise), MosesTokenizer(lang)
+    normalise = MosesPunctNormalizer(lang).normalize if normalise else str
+    for _ in range(800):
+        line = odd_line(rng)
+        wanted = moses.tokenize(normalise(line), escape=False, protected_patterns=PROTECTED)
+        assert ours.tokenize(line) == wanted, line
+
+
+def test_special_symbols_typed_in_the_text_are_taken_apart():
+    tokens = Tokenizer("en").tokenize("<s> <pad></s> <unk> #fairseq:overwrite x@@ &amp;")
+    assert tokens[:3] == ["<", "s", ">"]
+    assert not {"<s>", "<pad>", "</s>", "<unk>", "#fairseq:overwrite", "x@@"} & set(tokens)
+    assert tokens[-3:] == ["&", "amp", ";"]
+
+
+def test_tokenize_and_detokenize_are_inverse_on_plain_text():
+    for lang, text in [
+        ("en", "It's 5,300 (well-known) dogs, isn't it?"),
+        ("de", "„Ja“, sagt sie."),
+    ]:
+        tokenizer = Tokenizer(lang)
+        tokens = tokenizer.tokenize(text)
+        assert len(tokens) > len(text.split())
+        assert tokenizer.tokenize(tokenizer.detokenize(tokens)) == tokens
+    assert Tokenizer("en").detokenize(["a", "&", "amp", ";", "dog", "."]) == "a & amp; dog."
+
+
+def test_punctuation_is_normalised_only_on_request():
+    assert Tokenizer("en").tokenize("“yes”") == ["“", "yes", "”"]
+    assert Tokenizer("en", normalize_punctuation=True).tokenize("“yes”") == ['"', "yes", '"']
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["Um 15:05:30 Uhr", "120 km/h, 7 km² und A$5", "von 1939–1945 (Paris–Dakar), 7.–10. Mai"],
+)
+def test_what_moses_would_tear_apart_comes_back(line):
+    tokenizer = Tokenizer("de")
+    tokens = tokenizer.tokenize(line)
+    assert tokenizer.detokenize(tokens) == line
+    assert ")" not in "".join(token for token in tokens if len(token) > 2)
+
+
+def test_a_line_with_more_protected_tokens_than_sacremoses_takes():
+    tokens = Tokenizer("en").tokenize(" ".join(["1:2"] * 1500))
+    assert "".join(tokens) == "1:2" * 1500
