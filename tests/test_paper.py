@@ -55,4 +55,4 @@ def test_help_and_readme_list_the_architectures(repo, capsys):
     with pytest.raises(SystemExit):
         parse("--help")
     assert table() in capsys.readouterr().out
-    assert table() in (repo / "README.md").read_text(encoding="utf-8")
+    assert table() in (repo / "examples" / "README.md").read_text(encoding="utf-8")
