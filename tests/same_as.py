@@ -14,6 +14,7 @@ import json
 import math
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -117,7 +118,8 @@ def prepare(side: Side, old: Path) -> Any:
 
 
 def train(side: Side, old: Path, name: str) -> Any:
-    """Train for 20 updates."""
+    """Train for 20 updates or more, from the beginning."""
+    shutil.rmtree(side.work / name, ignore_errors=True)
     output = side.run(
         f"fairseq_cli.train {old}/data --user-dir aiayn_plugin {SMALL} {TRAININGS[name]}", "",
         "--save-dir", side.work / name,
