@@ -1,7 +1,7 @@
 """All that fairseq sees: what is registered with it, its names and defaults, and every mend.
 
 Importing this package registers the model with its architectures, the task, the criterion, the
-optimiser, the schedule and the scorer, and mends fairseq (mends.py).
+optimiser, the schedule and the scorer, and mends fairseq (mends/).
 """
 
 from . import mends  # first: it silences a message of fairseq's

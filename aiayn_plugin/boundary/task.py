@@ -11,11 +11,14 @@ from fairseq.tasks.translation import TranslationConfig, TranslationTask
 from ..errors import InputError
 from ..paper import ARCHITECTURES
 from ..training.batching import Plan
-from . import log, mends
+from . import log
 from .batches import plan_epoch
 from .disk import check_disk
 from .generator import Generator
 from .memory import in_halves
+from .mends.checkpoints import complete_checkpoints
+from .mends.data import keep_every_sentence
+from .mends.precision import generate_in_bfloat16, train_in_bfloat16
 from .searches import alignment_of, complete, other_search, rules_of
 
 logger = logging.getLogger(__name__)
@@ -65,7 +68,7 @@ class AiaynTranslation(TranslationTask):
             if cfg._name in ARCHITECTURES:
                 table = log.table(self.training_cfg)
                 logger.info("the paper's settings and this run's:\n%s", table)
-                mends.train_in_bfloat16(self.training_cfg, model)
+                train_in_bfloat16(self.training_cfg, model)
             check_disk(self.training_cfg, sum(p.numel() for p in model.parameters()))
         return model
 
@@ -73,7 +76,7 @@ class AiaynTranslation(TranslationTask):
         """As fairseq's; the batches of the training split follow --tokens-per-update."""
         train = dataset is self.datasets.get(self.cfg.train_subset)
         if self.training_cfg is None or not train:
-            mends.keep_every_sentence(kwargs)
+            keep_every_sentence(kwargs)
         elif self.cfg.tokens_per_update > 0:
             planned = self._plan(dataset, max_tokens, kwargs)
             self.training_cfg.optimization.update_freq = [planned.update_freq]
@@ -113,7 +116,7 @@ class AiaynTranslation(TranslationTask):
 
     def post_save(self, path: str, num_updates: int) -> None:
         """fairseq calls this after it has written a checkpoint."""
-        mends.complete_checkpoints(self.training_cfg.checkpoint, path, self.epoch, num_updates)
+        complete_checkpoints(self.training_cfg.checkpoint, path, self.epoch, num_updates)
 
     def build_generator(
         self,
@@ -131,7 +134,7 @@ class AiaynTranslation(TranslationTask):
         build = super().build_generator
         paper = self.cfg.length_penalty == "gnmt"
         args = complete(args, paper)
-        mends.generate_in_bfloat16(self, models)
+        generate_in_bfloat16(self, models)
         if seq_gen_cls is not None or args.score_reference:
             return build(models, args, seq_gen_cls, extra_gen_cls_kwargs, prefix_allowed_tokens_fn)
         if other := other_search(args, prefix_allowed_tokens_fn):

@@ -1,0 +1,33 @@
+"""Every mend of fairseq and torch, each with its reason and with when it can go.
+
+A mend stands in the file of its subject. Those that need no call are applied here, once.
+"""
+
+import atexit
+import logging
+import warnings
+
+# If a command imports the plugin first, fairseq reports here that tensorboardX is missing. Only
+# --tensorboard-logdir needs it, and reports it again. Can go when fairseq reports it only there.
+logging.getLogger("fairseq.tasks.text_to_speech").setLevel(logging.WARNING)
+
+from fairseq import options  # noqa: E402
+from fairseq.distributed import utils as distributed_utils  # noqa: E402
+from fairseq.file_io import PathManager  # noqa: E402
+
+from . import checkpoints, command_line, data, errors, processes  # noqa: E402
+
+
+def mend() -> None:
+    """Apply the mends that need no call, once, when the plugin is imported."""
+    checkpoints.load_only_weights()
+    errors.end_with_one_line()
+    options.parse_args_and_arch = command_line.with_paper_defaults(options.parse_args_and_arch)
+    PathManager.copy = staticmethod(checkpoints.link_or_copy)
+    distributed_utils.infer_init_method = processes.with_torchrun(
+        distributed_utils.infer_init_method
+    )
+    atexit.register(data.finish_data_threads)
+    # fairseq asks for pinned memory on machines without a GPU too, and torch warns of it. Can go
+    # when fairseq asks only where it helps.
+    warnings.filterwarnings("ignore", message="'pin_memory' argument is set as true")

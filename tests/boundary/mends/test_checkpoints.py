@@ -1,0 +1,73 @@
+"""The mends of fairseq's checkpoints."""
+
+import argparse
+import io
+import os
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from fairseq import checkpoint_utils
+from fairseq.distributed import utils as distributed_utils
+from models import Hostile, rates_taken, trainer
+
+from aiayn_plugin.boundary.mends.checkpoints import complete_checkpoints, link_or_copy
+
+
+def test_fairseq_refuses_a_checkpoint_that_runs_code(tmp_path, capsys):
+    torch.save({"model": Hostile(), "cfg": None, "args": None}, tmp_path / "hostile.pt")
+    with pytest.raises(Exception, match="(?i)weights.?only"):
+        checkpoint_utils.load_checkpoint_to_cpu(str(tmp_path / "hostile.pt"))
+    assert "this must not run" not in capsys.readouterr().out
+
+
+def test_fairseq_loads_what_it_stores_itself(tmp_path):
+    stored = {"args": argparse.Namespace(arch="x"), "extra": {"bleu": np.float64(37.5),
+              "counts": np.array([3, 4])}, "model": {}, "optimizer_history": []}
+    torch.save(stored, tmp_path / "good.pt")
+    loaded = torch.load(tmp_path / "good.pt")
+    assert loaded["args"].arch == "x"
+    assert loaded["extra"]["bleu"] == 37.5 and loaded["extra"]["counts"].tolist() == [3, 4]
+
+
+@pytest.mark.usefixtures("quiet")
+def test_what_processes_of_a_resumed_run_send_each_other(corpus, tmp_path):
+    """Rank 0 sends the others its checkpoint with a number in place of each tensor."""
+    training, epoch = trainer(corpus, tmp_path)
+    rates_taken(training, epoch, 1)
+    checkpoint_utils.save_checkpoint(training.cfg.checkpoint, training, epoch, 1.0)
+    state = checkpoint_utils.load_checkpoint_to_cpu(str(tmp_path / "checkpoint_last.pt"))
+    buffer = io.BytesIO()
+    torch.save(distributed_utils._split_tensors_from_obj(state, []), buffer)
+    buffer.seek(0)
+    received = torch.load(buffer, map_location="cpu")
+    assert received["cfg"].model.d_model == 32
+    assert received["model"]["decoder.embedding.weight"].index >= 0
+
+
+def test_a_copy_appears_whole_and_survives_its_source(tmp_path):
+    source, copy = tmp_path / "a.pt", tmp_path / "b.pt"
+    source.write_text("new")
+    copy.write_text("old")
+    (tmp_path / "b.pt.tmp").write_text("left by a killed run")
+    assert link_or_copy(str(source), str(copy), overwrite=True)
+    source.unlink()
+    assert copy.read_text() == "new"
+    assert [p.name for p in tmp_path.iterdir()] == ["b.pt"]
+
+
+@pytest.mark.parametrize("interval, updates, name, complete", [
+    (4, 8, "checkpoint_last.pt", ["checkpoint_2_8.pt", "checkpoint_last.pt"]),
+    (4, 9, "checkpoint_last.pt", ["checkpoint_last.pt"]),
+    (0, 8, "checkpoint_last.pt", ["checkpoint_last.pt"]),
+    (4, 8, "checkpoint_2_8.pt", ["checkpoint_2_8.pt"]),
+])  # fmt: skip
+def test_a_checkpoint_to_average_is_there_also_at_the_end_of_an_epoch(
+    tmp_path, interval, updates, name, complete
+):
+    (tmp_path / name).write_text("weights")
+    checkpoint = SimpleNamespace(save_interval_updates=interval, save_dir=str(tmp_path))
+    complete_checkpoints(checkpoint, os.path.join(tmp_path, name), 2, updates)
+    assert sorted(path.name for path in tmp_path.iterdir()) == complete
+    assert {path.read_text() for path in tmp_path.iterdir()} == {"weights"}
