@@ -9,7 +9,7 @@ from ..paper import ARCHITECTURES
 from ..text.pipeline import TextPipeline
 from ..text.settings import SETTINGS_FILE
 from .averaging import average
-from .files import configuration, load, save, written_aside
+from .files import configuration, glance, save, written_aside
 
 #: The checkpoint of a model directory.
 MODEL_FILE = "model.pt"
@@ -42,13 +42,13 @@ def task_settings(checkpoint: Path) -> dict[str, Any]:
     Raises InputError for any other checkpoint, and for another task than translation.
     """
     try:
-        cfg, architecture = configuration(load(checkpoint))
+        cfg, architecture = configuration(glance(checkpoint))
     except InputError as error:
         raise InputError(f"{checkpoint}: {error}") from None
     if architecture not in OURS:
         raise InputError(f"{checkpoint}: a model of architecture {architecture}, none of the "
                          "plugin's; aiayn convert turns fairseq's transformer into one")
-    name = cfg["task"]["_name"]
+    name = (cfg.get("task") or {}).get("_name")
     if name not in ("translation", "aiayn_translation"):
         raise InputError(f"{checkpoint}: of the task {name}, not of translation")
     return cfg["task"]

@@ -4,6 +4,7 @@ import argparse
 import os
 import shutil
 from collections import defaultdict
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,34 +14,28 @@ from omegaconf import DictConfig, ListConfig
 from omegaconf.base import ContainerMetadata, Metadata
 from omegaconf.nodes import AnyNode
 
-#: Plain data types, of which none runs anything when it is loaded.
-_BROADCAST = [
-    DictConfig, ListConfig, AnyNode, ContainerMetadata, Metadata, Any, dict, list, int, defaultdict,
-    _TensorPlaceholder,
-]  # fmt: skip
+from ...checkpoints.numbers import CODES
 
 
-def load_only_weights() -> None:
-    """Keep torch's weights_only on, and allow what fairseq stores: no checkpoint runs code.
+def with_plain_data(broadcast: Callable) -> Callable:
+    """Return fairseq's _broadcast_object_slow, which may send a configuration and numbers of numpy.
 
-    fairseq puts the command line (a Namespace) and, after --eval-bleu, numpy numbers into its
-    checkpoints. The processes of a resumed run send each other the configuration and stand-ins for
-    tensors. torch ≥ 2.6 refuses them all. Can go when fairseq names these itself.
+    The processes of a resumed run send each other what the first has loaded, with stand-ins for
+    tensors, and torch ≥ 2.6 refuses to read it. Can go when fairseq names these types itself.
     """
-    version = tuple(map(int, torch.__version__.split(".")[:2]))
-    if version < (2, 6):  # its default is to load everything
-        os.environ.setdefault("TORCH_FORCE_WEIGHTS_ONLY_LOAD", "1")
-    numbers = [type(np.dtype(kind)) for kind in (np.int64, np.float64, np.float32)]
+    numbers = [type(np.dtype(code)) for code in CODES]
     core = getattr(np, "_core", None) or np.core
-    rebuild = [core.multiarray._reconstruct, core.multiarray.scalar]
-    torch.serialization.add_safe_globals(
-        [argparse.Namespace, np.ndarray, np.dtype, *rebuild, *numbers, *_BROADCAST]
-    )
-    if version >= (2, 7):  # it takes names too: numpy's module was `core` before numpy 2
-        torch.serialization.add_safe_globals([
-            (function, f"numpy.{package}.multiarray.{function.__name__}")
-            for function in rebuild for package in ("core", "_core")
-        ])  # fmt: skip
+    types = [
+        argparse.Namespace, DictConfig, ListConfig, AnyNode, ContainerMetadata, Metadata, Any, dict,
+        list, int, defaultdict, _TensorPlaceholder, np.ndarray, np.dtype, *numbers,
+        core.multiarray._reconstruct, core.multiarray.scalar,
+    ]  # fmt: skip
+
+    def broadcast_object_slow(*args, **kwargs):
+        with torch.serialization.safe_globals(types):
+            return broadcast(*args, **kwargs)
+
+    return broadcast_object_slow
 
 
 def link_or_copy(src_path: str, dst_path: str, overwrite: bool = False) -> bool:

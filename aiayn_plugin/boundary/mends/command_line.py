@@ -7,6 +7,7 @@ from dataclasses import fields
 
 from ...paper import ModelSettings, table
 from .. import defaults, names
+from .trust import evaluate_only_literals
 
 
 def with_paper_defaults(parse: Callable) -> Callable:
@@ -18,6 +19,7 @@ def with_paper_defaults(parse: Callable) -> Callable:
     """
 
     def parse_args_and_arch(parser, input_args=None, *args, modify_parser=None, **kwargs):
+        evaluate_only_literals()  # in the command that asks
         trains = _has(parser, "--arch")
         paper = defaults.training_defaults(input_args) if trains else {}
         if _has(parser, "--lenpen"):

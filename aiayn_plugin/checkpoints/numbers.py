@@ -1,0 +1,68 @@
+"""numpy's numbers in a checkpoint, read without numpy's own unpickling.
+
+fairseq stores some after --eval-bleu. numpy trusts what it unpickles: a type may say of itself that
+its numbers are addresses of objects. So these make each number anew, of a known type and of bytes.
+"""
+
+from pickle import UnpicklingError
+from typing import Any
+
+import numpy as np
+
+#: The types of number that fairseq stores, by numpy's codes.
+CODES = {"b1", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8"}
+
+
+class NumberType:
+    """Stands for a numpy.dtype in a file."""
+
+    def __init__(self, code: str, *unused: Any) -> None:
+        if code not in CODES:
+            raise UnpicklingError(f"numpy's type {code!r} is no number")
+        self.dtype = np.dtype(code)
+
+    def __setstate__(self, state: tuple) -> None:
+        """Take the byte order, and nothing else of what numpy would take."""
+        self.dtype = self.dtype.newbyteorder(state[1])
+
+
+class Array:
+    """Stands for a numpy.ndarray in a file."""
+
+    def __init__(self, *unused: Any) -> None:
+        self.value = np.zeros(0)
+
+    def __setstate__(self, state: tuple) -> None:
+        _, shape, kind, fortran, data = state
+        numbers = np.frombuffer(data, kind.dtype)
+        self.value = numbers.reshape(shape, order="F" if fortran else "C").copy()
+
+
+def empty_array(*unused: Any) -> Array:
+    """Stand for numpy's _reconstruct, whose result gets its numbers later."""
+    return Array()
+
+
+def number(kind: NumberType, data: bytes) -> np.generic:
+    """Return one number of numpy."""
+    return np.frombuffer(data, kind.dtype, count=1)[0]
+
+
+#: What a file calls, and what it gets. The module was `core` before numpy 2.
+GLOBALS: list[tuple[Any, str]] = [(NumberType, "numpy.dtype"), (Array, "numpy.ndarray")] + [
+    (function, f"numpy.{core}.multiarray.{name}")
+    for core in ("core", "_core")
+    for name, function in (("scalar", number), ("_reconstruct", empty_array))
+]
+
+
+def with_arrays(value: Any) -> Any:
+    """Return what a file holds, each stand-in for an array replaced by the array."""
+    if isinstance(value, Array):
+        return value.value
+    if isinstance(value, dict):
+        for name in value:
+            value[name] = with_arrays(value[name])
+    elif isinstance(value, list):
+        value[:] = map(with_arrays, value)
+    return value

