@@ -9,6 +9,7 @@ import zipfile
 from argparse import Namespace
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ import torch
 
 from ..errors import InputError
 from . import numbers
-from .numbers import with_arrays
+from .numbers import replace_arrays
 
 #: The buffer that a model keeps of its settings (compare.py), and its name in older checkpoints.
 BUFFER, OLD_BUFFER = "settings_without_shape", "shapeless"
@@ -24,8 +25,8 @@ BUFFER, OLD_BUFFER = "settings_without_shape", "shapeless"
 UNSAFE = re.compile(r"GLOBAL (\S+)")
 #: Settings that say how many layers to build.
 LAYERS = re.compile(r"^N$|layers$")
-#: How deeply settings may be nested; fairseq's are four deep.
-DEEPEST = 16
+#: More settings than any model has; a file can name one list of them a billion times.
+MOST_SETTINGS = 100_000
 ADVICE = "take another copy of it, or another checkpoint"
 
 
@@ -67,7 +68,7 @@ def check_intact(path: Path) -> None:
             # torch compresses nothing, so a file that is small when packed wants to fill the memory
             packed = any(part.compress_type != zipfile.ZIP_STORED for part in archive.infolist())
             changed = None if packed else archive.testzip()
-    except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError) as error:
+    except (zipfile.BadZipFile, EOFError, OSError, RuntimeError, ValueError) as error:
         why = "it is cut off" if "not a zip file" in str(error) else str(error)
         raise InputError(f"{path} is a broken checkpoint: {why}; {ADVICE}") from None
     if packed or changed:
@@ -86,6 +87,7 @@ def _unpickled(path: Path, mmap: bool = False) -> dict:
         with plain_data(), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of torch, about its own old formats
             state = torch.load(path, map_location="cpu", weights_only=True, mmap=mmap)
+        replace_arrays(state)
     except OSError:
         raise
     except pickle.UnpicklingError as error:
@@ -96,7 +98,7 @@ def _unpickled(path: Path, mmap: bool = False) -> dict:
         raise InputError(f"{path} is no checkpoint, or a broken one; {ADVICE}") from None
     if not isinstance(state, dict) or not isinstance(state.get("model"), dict):
         raise InputError(f"{path} is no fairseq checkpoint: it holds no model")
-    return check(with_arrays(state), path)
+    return check(state, path)
 
 
 def check(state: dict, path: Path) -> dict:
@@ -105,32 +107,36 @@ def check(state: dict, path: Path) -> dict:
     They are plain values, refer to nothing outside of them, and the model has no more layers than
     tensors. Raises InputError if they are not.
     """
-    for part in ("args", "cfg"):
-        for name, value in _settings(state.get(part)):
-            if not isinstance(value, (str, int, float, type(None))):
-                why = f"is a {type(value).__name__}, no plain value"
-            elif isinstance(value, str) and "${" in value:
-                why = f"refers to something else ({value})"
-            elif LAYERS.search(name) and isinstance(value, int) and value > len(state["model"]):
-                why = f"is {value}, and the model has {len(state['model'])} tensors"
-            else:
-                continue
-            raise InputError(f"{path} is no checkpoint that can be loaded safely: its setting "
-                             f"{name} {why}")
+    settings = chain.from_iterable(_settings(state.get(part)) for part in ("args", "cfg"))
+    for number, (name, value) in enumerate(settings):
+        if number >= MOST_SETTINGS:
+            why = f"are more than {MOST_SETTINGS:,}, or hold themselves"
+        elif not isinstance(value, (str, int, float, type(None))):
+            why = f"have a {type(value).__name__} as {name}, which is no plain value"
+        elif isinstance(value, str) and "${" in value:
+            why = f"refer in {name} to something else ({value[:80]})"
+        elif LAYERS.search(name) and isinstance(value, int) and value > len(state["model"]):
+            why = f"have {value} as {name}, and the model has {len(state['model'])} tensors"
+        else:
+            continue
+        raise InputError(f"{path} is no checkpoint that can be loaded safely: its settings {why}")
     return state
 
 
-def _settings(value: Any, name: str = "", depth: int = 0) -> Iterator[tuple[str, Any]]:
-    """Yield each single setting with its name. What is nested too deeply is one setting."""
-    value = vars(value) if isinstance(value, Namespace) else value
-    if isinstance(value, dict) and depth < DEEPEST:
-        for key, inner in value.items():
-            yield from _settings(inner, str(key), depth + 1)
-    elif isinstance(value, (list, tuple)) and depth < DEEPEST:
-        for inner in value:
-            yield from _settings(inner, name, depth + 1)
-    else:
-        yield name, value
+def _settings(value: Any) -> Iterator[tuple[str, Any]]:
+    """Yield each single setting with its name, and each list or dictionary of them as None."""
+    open_ones = [("", value)]
+    while open_ones:
+        name, value = open_ones.pop()
+        value = vars(value) if isinstance(value, Namespace) else value
+        if isinstance(value, dict):
+            open_ones += [(str(key), inner) for key, inner in value.items()]
+        elif isinstance(value, (list, tuple)):
+            open_ones += [(name, inner) for inner in value]
+        else:
+            yield name, value
+            continue
+        yield name, None
 
 
 def todays_names(weights: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
@@ -150,13 +156,12 @@ def configuration(state: dict) -> tuple[dict[str, Any], str | None]:
         task = {"_name": getattr(args, "task", "translation"), "data": getattr(args, "data", None),
                 "source_lang": getattr(args, "source_lang", None),
                 "target_lang": getattr(args, "target_lang", None)}
-        cfg = {"model": args, "task": task}
-    elif isinstance(state.get("cfg"), dict) and "model" in state["cfg"]:
-        cfg = {**state["cfg"], "model": _namespace(state["cfg"]["model"])}
-    else:
-        raise InputError("the checkpoint holds no settings of its model (neither cfg nor args)")
-    model = cfg["model"]
-    return cfg, getattr(model, "_name", None) or getattr(model, "arch", None)
+        return {"model": args, "task": task}, getattr(args, "arch", None)
+    if isinstance(state.get("cfg"), dict) and "model" in state["cfg"]:
+        model = _namespace(state["cfg"]["model"])
+        architecture = getattr(model, "_name", None) or getattr(model, "arch", None)
+        return {**state["cfg"], "model": model}, architecture
+    raise InputError("the checkpoint holds no settings of its model (neither cfg nor args)")
 
 
 def _namespace(settings: Any) -> Namespace:

@@ -56,13 +56,15 @@ GLOBALS: list[tuple[Any, str]] = [(NumberType, "numpy.dtype"), (Array, "numpy.nd
 ]
 
 
-def with_arrays(value: Any) -> Any:
-    """Return what a file holds, each stand-in for an array replaced by the array."""
-    if isinstance(value, Array):
-        return value.value
-    if isinstance(value, dict):
-        for name in value:
-            value[name] = with_arrays(value[name])
-    elif isinstance(value, list):
-        value[:] = map(with_arrays, value)
-    return value
+def replace_arrays(state: Any) -> None:
+    """Put the array in the place of each stand-in, in all lists and dictionaries of a file."""
+    open_ones, seen = [state], set()
+    while open_ones:
+        value = open_ones.pop()
+        if not isinstance(value, (dict, list)) or id(value) in seen:
+            continue
+        seen.add(id(value))
+        for place in value if isinstance(value, dict) else range(len(value)):
+            if isinstance(value[place], Array):
+                value[place] = value[place].value
+            open_ones.append(value[place])

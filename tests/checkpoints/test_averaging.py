@@ -60,7 +60,7 @@ def test_bad_input_gives_one_line(tmp_path, capsys):
         "names.pt": "is not in both",
         "numbers.pt": "differ in n",
         "text.pt": "text.pt is no checkpoint that can be loaded safely",
-        "short.pt": "short.pt is no checkpoint, or a broken one",
+        "short.pt": "short.pt is a broken checkpoint: it is cut off",
         "hostile.pt": "hostile.pt is no checkpoint that can be loaded safely",
         "list.pt": "list.pt is no fairseq checkpoint",
         "absent.pt": "No such file",

@@ -20,6 +20,7 @@ from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_REGISTRY
 from fairseq.tasks import TASK_REGISTRY
 
 from ...checkpoints import files
+from ...checkpoints.numbers import replace_arrays
 from ...errors import InputError
 
 logger = logging.getLogger(__name__)
@@ -136,7 +137,9 @@ def checked(load: Callable) -> Callable:
         del state
         try:
             with files.plain_data():
-                return files.with_arrays(load(path, *args, **kwargs))
+                state = load(path, *args, **kwargs)
+            replace_arrays(state)
+            return state
         except (InputError, OSError):
             raise
         except Exception as error:  # a strange file may lead to any of them

@@ -141,11 +141,11 @@ def test_an_archive_unpacks_only_into_its_directory(tmp_path):
     ({"arch": "no_such_arch"}, "fairseq has no model 'no_such_arch': give the --user-dir"),
     ({"arch": "transformer", "task": "no_such_task"}, "fairseq has no task 'no_such_task'"),
     ({}, "fairseq has no model 'None'"),
-    ({"arch": "transformer", "encoder_layers": "two"}, "its model cannot be built: "),
-    ({"arch": "transformer", "encoder_layers": 10**9}, "its setting encoder_layers is 1000000000"),
-    ({"arch": "transformer", "encoder_embed_dim": 2**50}, "its model cannot be built: "),
-    ({"arch": "transformer", "data": "${oc.env:HOME}"}, "its setting data refers to something"),
-    ({"arch": "transformer", "dropout": torch.ones(1)}, "its setting dropout is a Tensor"),
+    ({"arch": "transformer", "encoder_layers": "two"}, "cannot be built: (Type|Value)Error: "),
+    ({"arch": "transformer", "encoder_layers": 10**9}, "have 1000000000 as encoder_layers"),
+    ({"arch": "transformer", "encoder_embed_dim": 2**50}, "cannot be built: .*allocate memory"),
+    ({"arch": "transformer", "data": "${oc.env:HOME}"}, "refer in data to something else"),
+    ({"arch": "transformer", "dropout": torch.ones(1)}, "have a Tensor as dropout"),
 ])  # fmt: skip
 def test_settings_that_no_model_has(settings, message, model_dir, tmp_path):
     state = torch.load(model_dir / "model.pt", weights_only=False)
