@@ -1,6 +1,5 @@
 """Commands of fairseq and the plugin in a fork of this process: a start takes no seconds."""
 
-import contextlib
 import os
 import signal
 import sys
@@ -65,7 +64,6 @@ def command(main: Callable[[], object], *argv: object) -> Callable[[], object]:
     """Return a function that runs a command as if argv was typed."""
     def work() -> None:
         sys.argv = [str(word) for word in argv]
-        with contextlib.suppress(KeyError):
-            del os.environ["COLUMNS"]
+        os.environ["HYDRA_FULL_ERROR"] = "1"  # hydra leaves the exception to Python
         main()
     return work  # fmt: skip

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import fairseq_cli.eval_lm
 import fairseq_cli.generate
+import fairseq_cli.hydra_train
 import fairseq_cli.interactive
 import fairseq_cli.train
 import fairseq_cli.validate
@@ -19,17 +20,25 @@ from forks import Result, command, forked
 from hostile import PAYLOADS
 
 import aiayn_plugin.boundary  # noqa: F401  it registers the plugin
+from aiayn_plugin.boundary.hydra import DIRECTORY
 from aiayn_plugin.checkpoints.files import load
 from aiayn_plugin.cli import main as aiayn_main
 
 #: Options that fairseq's commands for a model need; {model} is the checkpoint, {data} its data.
 GENERATE = "{data} --cpu --path {model} --gen-subset test --max-len-b 3 --num-workers 0"
 RESUME = "{data} --max-update 31 --positions learned --warmup-updates 10 --disable-validation"
+HYDRA = (
+    "--config-dir {configs} --config-name aiayn_base task.data={data} common.cpu=true "
+    "checkpoint.save_dir={folder} model.N=1 model.d_model=32 model.d_ff=64 model.h=4 "
+    "model.positions=learned optimization.max_update=31 dataset.disable_validation=true "
+    "dataset.num_workers=0 common.user_dir={plugin} checkpoint.reset_dataloader=true"
+)
 
 
 def fairseq(name: str, options: str, model: Path, data: Path) -> Callable[[], object]:
     """Return what runs one of fairseq's commands."""
-    words = options.format(model=model, data=data, folder=model.parent).split()
+    words = options.format(model=model, data=data, folder=model.parent, configs=DIRECTORY,
+                           plugin=DIRECTORY.parent).split()  # fmt: skip
     module = name.removeprefix("fairseq-").replace("-", "_")
     return command(getattr(fairseq_cli, module).cli_main, name, *words)
 
@@ -105,6 +114,7 @@ ENTRIES: dict[str, Callable[[Path, Path], Callable[[], object]]] = {
     "fairseq-train, resumed": train(),
     "fairseq-train --restore-file": train("--restore-file {model} --save-dir new"),
     "fairseq-train --finetune-from-model": train("--finetune-from-model {model} --save-dir new"),
+    "fairseq-hydra-train, resumed": lambda m, d: fairseq("fairseq-hydra-train", HYDRA, m, d),
     "fairseq-generate": lambda m, d: fairseq("fairseq-generate", GENERATE, m, d),
     "fairseq-generate --lm-path": lambda m, d: fairseq(
         "fairseq-generate", GENERATE.replace("{model}", str(m.parent / "good.pt"))
