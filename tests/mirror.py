@@ -7,7 +7,7 @@ import io
 import random
 import tarfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -92,18 +92,24 @@ def wmt14_arguments(pair: str, dest: Path, table: Path, *more: str) -> list[str]
 class Mirror:
     """The files and the log of the server, and its faults, by path.
 
-    `requests` has (path, range) of each request. The faults are:
+    `requests` has (path, range) of each request, `conditions` its If-Range. `versions` has the
+    headers of a file, such as ETag. If `changes` has a function for a file, its next answer ends
+    after half of its bytes, and then the function is called. The faults are:
 
     - "missing": there is no such file.
     - "wrong": all bytes are zero.
     - "cut": the first three answers end after half of their bytes.
     - "no ranges": each answer is the whole file, and the first one ends after half of it.
+    - "no conditions": a range is sent of any version.
     """
 
     def __init__(self, address: str, files: dict[str, bytes]) -> None:
         self.address, self.files = address, files
         self.faults: dict[str, str] = {}
         self.requests: list[tuple[str, str | None]] = []
+        self.conditions: list[str | None] = []
+        self.versions: dict[str, dict[str, str]] = {}
+        self.changes: dict[str, Callable[[], object]] = {}
 
     def table(self, path: Path, change: object = None) -> Path:
         """Write the shipped table with the addresses and checksums of this mirror.
@@ -132,9 +138,12 @@ def serve(pairs: int) -> Iterator[Mirror]:
 
         def do_GET(self) -> None:
             path = self.path.lstrip("/")
-            wanted = self.headers.get("Range")
+            wanted, condition = self.headers.get("Range"), self.headers.get("If-Range")
             mirror.requests.append((path, wanted))
-            fault = mirror.faults.get(path)
+            mirror.conditions.append(condition)
+            fault, version = mirror.faults.get(path), mirror.versions.get(path, {})
+            if condition and condition not in version.values() and fault != "no conditions":
+                wanted = None
             body = mirror.files.get(path.removeprefix("second/"))
             if body is None or fault == "missing":
                 return self.send_error(404)
@@ -147,13 +156,18 @@ def serve(pairs: int) -> Iterator[Mirror]:
             self.send_header("Content-Length", str(len(body) - start))
             if resumes:
                 self.send_header("Content-Range", f"bytes {start}-{len(body) - 1}/{len(body)}")
+            for header, value in version.items():
+                self.send_header(header, value)
             self.end_headers()
             body = body[start:]
             if fault == "wrong":
                 body = bytes(len(body))
             tries = sum(other == path for other, _ in mirror.requests)
-            if fault == "cut" and tries < 4 or fault == "no ranges" and tries < 2:
+            change = mirror.changes.pop(path, None)
+            if change or fault == "cut" and tries < 4 or fault == "no ranges" and tries < 2:
                 body = body[: len(body) // 2]  # then the connection ends
+            if change:
+                change()
             self.wfile.write(body)
 
         def log_message(self, *_: object) -> None:

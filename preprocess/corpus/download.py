@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from aiayn_plugin.errors import InputError
 
 from .console import progress, say
+from .partial import Partial
 
 CHUNK = 1 << 20
 TIMEOUT = 60.0  # seconds without a byte
@@ -147,19 +148,20 @@ def _verify(path: Path, download: Download, recorded: str | None) -> tuple[str |
 
 def _fetch_anew(download: Download, path: Path, recorded: str | None) -> str:
     """Fetch the file from the first address that gives the right one, and return its SHA-256."""
-    part = path.with_name(path.name + ".part")
+    verified = bool(recorded or download.checksums())
+    part = Partial(path.with_name(path.name + ".part"), verified)
     problems = []
     for address in download.addresses:
         while True:
-            continued = part.exists()
+            continued = part.size > 0
             problem = _try(address, part, download.size)
             if problem:
                 break
-            problem, digest = _verify(part, download, recorded)
+            problem, digest = _verify(part.path, download, recorded)
             if not problem:
-                part.rename(path)
+                part.finish(path)
                 return digest
-            part.unlink()  # nobody knows which bytes are wrong
+            part.discard()  # nobody knows which bytes are wrong
             # The wrong bytes may have come from an earlier address: then this one gets another try.
             if not continued:
                 break
@@ -171,11 +173,10 @@ def _fetch_anew(download: Download, path: Path, recorded: str | None) -> str:
     )
 
 
-def _try(address: str, part: Path, size: int | None) -> str | None:
+def _try(address: str, part: Partial, size: int | None) -> str | None:
     """Add to `part` until it is complete. Return why that failed, or None if it did not."""
-    failures = 0
+    failures, most = 0, part.size
     while True:
-        before = part.stat().st_size if part.exists() else 0
         try:
             _resume(address, part, size)
             return None
@@ -188,7 +189,8 @@ def _try(address: str, part: Path, size: int | None) -> str | None:
             return str(error)
         except (_TryFailed, http.client.HTTPException) as error:
             problem = str(error) or type(error).__name__
-        failures = 0 if part.exists() and part.stat().st_size > before else failures + 1
+        failures = 0 if part.size > most else failures + 1
+        most = max(most, part.size)
         if failures > len(PAUSES):
             return problem
         pause = PAUSES[max(failures - 1, 0)]
@@ -196,39 +198,47 @@ def _try(address: str, part: Path, size: int | None) -> str | None:
         time.sleep(pause)
 
 
-def _resume(address: str, part: Path, size: int | None) -> None:
-    """Append the missing bytes to `part`, or write it anew if the server sends no ranges."""
-    present = part.stat().st_size if part.exists() else 0
+def _resume(address: str, part: Partial, size: int | None) -> None:
+    """Append the missing bytes to `part`, or write it anew if they may be of another version."""
+    present, wanted = part.size, part.request(address)
     if present and present == size:
         return
-    request = urllib.request.Request(address, headers={"User-Agent": "aiayn-plugin"})
-    if present:
-        request.add_header("Range", f"bytes={present}-")
+    headers = {"User-Agent": "aiayn-plugin", **wanted}
+    request = urllib.request.Request(address, headers=headers)
     try:
         with _network():
             response = urllib.request.urlopen(request, timeout=TIMEOUT)
     except urllib.error.HTTPError as error:
-        if error.code != 416 or not present:
+        if error.code != 416 or not wanted:
             raise
         # 416: no byte follows. `part` is too long, or is the whole file of a size unknown to us.
-        part.unlink()
+        part.discard()
         return _resume(address, part, size)
     with response:
-        resumed, sent = response.status == 206, response.headers.get("Content-Range", "")
-        if resumed and not sent.startswith(f"bytes {present}-"):
+        start = present if response.status == 206 and wanted else 0
+        sent = response.headers.get("Content-Range", "")
+        if response.status == 206 and not sent.startswith(f"bytes {start}-"):
             raise _TryFailed("the server sent another range than was asked for")
-        _receive(response, part, present if resumed else 0, size)
+        if start and not part.fits(address, response.headers):
+            part.discard()
+            raise _TryFailed("the file has changed since its beginning was fetched")
+        _receive(response, address, part, start, size)
 
 
-def _receive(response: http.client.HTTPResponse, part: Path, start: int, size: int | None) -> None:
+def _receive(
+    response: http.client.HTTPResponse, address: str, part: Partial, start: int, size: int | None
+) -> None:
     """Write the bytes of the response to `part`, from the position `start` on."""
     length = response.headers.get("Content-Length")
     total = start + int(length) if length else size
     if size is not None and total != size:
         raise _AddressFailed(f"the server has a file of {total:,} bytes, not {size:,}")
-    if total is not None and total - start > shutil.disk_usage(part.parent).free:
-        raise OSError(f"{part}: no room for {(total - start) / 1e9:,.1f} GB")
-    name, began = part.name.removesuffix(".part"), time.monotonic()
+    path = part.path
+    if total is not None and total - start > shutil.disk_usage(path.parent).free:
+        raise OSError(f"{path}: no room for {(total - start) / 1e9:,.1f} GB")
+    if not start:
+        part.begin(address, response.headers)
+    name, began = path.name.removesuffix(".part"), time.monotonic()
 
     def describe(done: int) -> str:
         rate = (done - start) / max(time.monotonic() - began, 1e-3)
@@ -237,7 +247,7 @@ def _receive(response: http.client.HTTPResponse, part: Path, start: int, size: i
                 f"{rate / 1e6:,.1f} MB/s, {left:,.0f} s left")  # fmt: skip
 
     bar = {"desc": name, "initial": start, "unit": "B", "unit_scale": True}
-    with open(part, "ab" if start else "wb") as file, progress(describe, total, **bar) as add:
+    with open(path, "ab" if start else "wb") as file, progress(describe, total, **bar) as add:
         while chunk := _read(response):
             file.write(chunk)
             add(len(chunk))

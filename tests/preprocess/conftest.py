@@ -23,8 +23,8 @@ def server():
 def mirror(server, monkeypatch):
     """The mirror without faults, with its original files, and without pauses between tries."""
     monkeypatch.setattr(download, "PAUSES", (0.0, 0.0))
-    server.faults.clear()
-    server.requests.clear()
+    for log in (server.faults, server.requests, server.conditions, server.versions, server.changes):
+        log.clear()
     original = dict(server.files)
     yield server
     server.files = original
