@@ -1,6 +1,7 @@
 """Checkpoints of fairseq's post-norm `transformer` family in the plugin's model, and back."""
 
 import argparse
+import re
 from collections.abc import Mapping
 from dataclasses import asdict
 from types import SimpleNamespace
@@ -48,6 +49,8 @@ OFF = {
     "activation_fn": "relu",
     "base_layers": 0,
 }
+#: Copies of an encoder layer's weights that fairseq 0.12.2 keeps, and makes anew as it loads them.
+COPIES = re.compile(r"encoder\.layers\.\d+\.(in_proj|out_proj|fc1|fc2)_(weight|bias)")
 #: Rows of fairseq's learned positions before the first position: padding_idx + 1.
 FIRST_POSITION = 2
 #: Positions of a model whose settings do not say how many.
@@ -123,7 +126,7 @@ def weights_from_fairseq(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return {
         our_name(name): weight[FIRST_POSITION if "embed_positions" in name else 0 :]
         for name, weight in weights.items()
-        if not name.endswith(("version", "_float_tensor"))
+        if not name.endswith(("version", "_float_tensor")) and not COPIES.fullmatch(name)
     }
 
 
@@ -132,6 +135,8 @@ def weights_for_fairseq(ours: Transformer, theirs: TransformerModel) -> dict[str
     state = {**ours.state_dict(), "decoder.W_vocabulary.weight": ours.projection}
     weights = {}
     for name, default in theirs.state_dict().items():
+        if COPIES.fullmatch(name):
+            continue
         weight = state.get(our_name(name))
         if weight is None and name.endswith("proj.bias"):
             weight = torch.zeros_like(default)
@@ -189,7 +194,8 @@ def _ours(args: argparse.Namespace, weights: dict[str, Tensor]) -> tuple[dict, d
     args.encoder_embed_path = args.decoder_embed_path = None  # the checkpoint has the embeddings
     settings = settings_from_fairseq(args)
     model = TransformerModel.build_model(args, _task(weights, "embed_tokens"))
-    model.load_state_dict(dict(weights))  # which gives old weights their present names
+    own = {name: weight for name, weight in weights.items() if not COPIES.fullmatch(name)}
+    model.load_state_dict(own)  # which gives old weights their present names
     ours = weights_from_fairseq(model.state_dict())
     if settings.tie_embeddings != "none":
         del ours["decoder.W_vocabulary.weight"]

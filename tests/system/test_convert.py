@@ -77,6 +77,8 @@ def old_form(state):
         weights[name.replace("q_proj.", "in_proj_")] = torch.cat(parts)
     weights["encoder.version"] = weights["decoder.version"] = torch.tensor([3.0])
     weights["encoder.embed_positions._float_tensor"] = torch.zeros(1)
+    # as fairseq 0.12.2 writes it: copies beside the weights of each layer of the encoder
+    weights["encoder.layers.0.fc1_bias"] = weights["encoder.layers.0.fc1.bias"]
     return {"args": args, "model": weights, "optimizer_history": [{}], "extra_state": {}}
 
 

@@ -14,6 +14,7 @@ logging.getLogger("fairseq.tasks.text_to_speech").setLevel(logging.WARNING)
 from fairseq import options  # noqa: E402
 from fairseq.distributed import utils as distributed_utils  # noqa: E402
 from fairseq.file_io import PathManager  # noqa: E402
+from fairseq.trainer import Trainer  # noqa: E402
 
 from . import checkpoints, command_line, data, errors, processes, trust  # noqa: E402
 
@@ -27,6 +28,7 @@ def mend() -> None:
         distributed_utils._broadcast_object_slow
     )
     PathManager.copy = staticmethod(checkpoints.link_or_copy)
+    Trainer.save_checkpoint = checkpoints.with_post_save(Trainer.save_checkpoint)
     distributed_utils.infer_init_method = processes.with_torchrun(
         distributed_utils.infer_init_method
     )

@@ -1,6 +1,7 @@
 """Mends of how fairseq reads and writes checkpoints."""
 
 import argparse
+import functools
 import os
 import shutil
 from collections import defaultdict
@@ -54,6 +55,25 @@ def link_or_copy(src_path: str, dst_path: str, overwrite: bool = False) -> bool:
         shutil.copyfile(src_path, aside)
     os.replace(aside, dst_path)
     return True
+
+
+def with_post_save(save: Callable) -> Callable:
+    """Return Trainer.save_checkpoint with the hook that later versions of fairseq have.
+
+    fairseq 0.12.2 never calls the task's post_save, so complete_checkpoints would not be called.
+    A version that calls it returns the path of the checkpoint, 0.12.2 returns None. Can go with
+    fairseq 0.12.2.
+    """
+
+    @functools.wraps(save)
+    def save_checkpoint(self, filename: str, extra_state: dict) -> str | None:
+        path = save(self, filename, extra_state)
+        if path is None and self.should_save_checkpoint_on_current_rank:
+            if hasattr(self.task, "post_save"):
+                self.task.post_save(filename, self.get_num_updates())
+        return path
+
+    return save_checkpoint
 
 
 def complete_checkpoints(checkpoint: Any, path: str, epoch: int, num_updates: int) -> None:

@@ -15,6 +15,7 @@ from aiayn_plugin.boundary.mends.checkpoints import (
     complete_checkpoints,
     link_or_copy,
     with_plain_data,
+    with_post_save,
 )
 
 
@@ -62,3 +63,18 @@ def test_a_checkpoint_to_average_is_there_also_at_the_end_of_an_epoch(
     complete_checkpoints(checkpoint, os.path.join(tmp_path, name), 2, updates)
     assert sorted(path.name for path in tmp_path.iterdir()) == complete
     assert {path.read_text() for path in tmp_path.iterdir()} == {"weights"}
+
+
+@pytest.mark.parametrize("returned, first, calls", [
+    (None, True, [("a.pt", 8)]),  # fairseq 0.12.2, which calls no post_save
+    (None, False, []),  # another process than the one that writes
+    ("/a.pt", True, []),  # later versions, which call it themselves
+])  # fmt: skip
+def test_post_save_is_called_once_by_every_fairseq(returned, first, calls):
+    called = []
+    task = SimpleNamespace(post_save=lambda path, updates: called.append((path, updates)))
+    trainer = SimpleNamespace(
+        task=task, should_save_checkpoint_on_current_rank=first, get_num_updates=lambda: 8
+    )
+    save = with_post_save(lambda trainer, filename, extra_state: returned)
+    assert save(trainer, "a.pt", {}) == returned and called == calls
