@@ -3,11 +3,12 @@
 # in seconds and without a network; interrupted, it goes on where it stopped.
 #   bash examples/setup.sh
 #   PYTHON=/path/to/python bash examples/setup.sh    a torch that this Python has is kept
+#   TORCH=2.4.0 bash examples/setup.sh               a new .venv has this torch; 2.4 is the oldest
 set -euo pipefail
 unset CDPATH
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-TORCH=2.13.0 # the tested one
+torch=${TORCH:-2.13.0} # the tested one
 VENV=$PWD/.venv
 log=$VENV/setup.log
 
@@ -22,9 +23,10 @@ trap 'exit 130' INT TERM # pip handles an interrupt itself, so bash alone would 
 
 usable='import sys, venv, ensurepip; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 13))'
 has_torch='
-import torch
+import os, torch
 from importlib.metadata import version
-raise SystemExit([int(n) for n in version("torch").split(".")[:2]] < [2, 1])'
+found, wanted = version("torch").split("+")[0], os.environ.get("TORCH")
+raise SystemExit(found != wanted if wanted else [int(n) for n in found.split(".")[:2]] < [2, 4])'
 
 say() { printf 'setup.sh: %s\n' "$*"; }
 
@@ -152,16 +154,16 @@ torch_version() {
 }
 
 install_everything() {
-  local torch own
+  local installed own
   check_network
   if ! "$VENV/bin/python" -c "$has_torch" >/dev/null 2>&1; then
-    say "installing torch $TORCH"
-    logged pip install --ignore-installed "torch==$TORCH" || failed "cannot install torch $TORCH"
+    say "installing torch $torch"
+    logged pip install --ignore-installed "torch==$torch" || failed "cannot install torch $torch"
   fi
-  torch=$(torch_version)
-  echo "torch==$torch" >"$temporary/torch.txt"
+  installed=$(torch_version)
+  echo "torch==$installed" >"$temporary/torch.txt"
 
-  say "installing fairseq and the plugin with torch $torch (compiling fairseq takes minutes)"
+  say "installing fairseq and the plugin with torch $installed (compiling fairseq takes minutes)"
   # A newer pip refuses the metadata of the omegaconf that fairseq 0.12.2 needs.
   logged pip install --constraint "$temporary/torch.txt" setuptools wheel numpy cython \
     'pip<24.1; python_version < "3.11"' || failed "cannot install what builds fairseq"
@@ -178,7 +180,8 @@ install_everything() {
     logged pip install --no-deps --ignore-installed --no-build-isolation $own ||
       failed "cannot install $own"
   fi
-  [ "$(torch_version)" = "$torch" ] || die "pip replaced torch $torch by $(torch_version)"
+  [ "$(torch_version)" = "$installed" ] ||
+    die "pip replaced torch $installed by $(torch_version)"
   "$VENV/bin/python" -c 'import fairseq' >>"$log" 2>&1 || failed "fairseq cannot be imported"
 }
 

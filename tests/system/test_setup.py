@@ -83,6 +83,21 @@ def test_no_network(copy, run):
     check_error(result, "cannot reach", "network")
 
 
+@pytest.mark.parametrize(
+    ("version", "wanted", "kept"),
+    [("2.3.1+cpu", "", False), ("2.4.0+cpu", "", True), ("2.4.0+cpu", "2.5.0", False)],
+)
+def test_torch_that_works_is_kept(copy, run, tmp_path, version, wanted, kept):
+    site = tmp_path / "site"
+    (site / f"torch-{version}.dist-info").mkdir(parents=True)
+    (site / f"torch-{version}.dist-info" / "METADATA").write_text(f"Version: {version}\n")
+    (site / "torch.py").touch()
+    env = {**NO_NETWORK, "PYTHON": str(PYTHON), "PYTHONPATH": str(site), "TORCH": wanted}
+    result = run("bash", "examples/setup.sh", cwd=copy, env=env)
+    check_error(result, "cannot reach", "network")
+    assert ("keeping the torch of" in result.stdout) == kept
+
+
 @pytest.mark.alone  # it installs the plugin anew
 def test_second_run_is_quick_and_needs_no_network(repo, run):
     if not (repo / ".venv/bin/fairseq-train").exists():

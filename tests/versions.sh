@@ -1,0 +1,104 @@
+#!/usr/bin/env bash
+# Runs every check with each of several Pythons, and prints a table of what passed.
+#   bash tests/versions.sh                                 every version that README.md names
+#   bash tests/versions.sh 3.10 3.11=2.4.0 /my/python      these; after = stands the version of torch
+#   bash tests/versions.sh 3.10 -- tests/boundary          hands the arguments on to tests/run.sh
+# Each Python has a copy of this tree, with a .venv of its own (about 5 GB), in WORK (default:
+# runs/versions), where the logs are too. The same command goes on where it was stopped: a finished
+# row is kept until a file of the tree changes. A Python that is not installed is passed by.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+trap 'exit 130' INT TERM # pytest handles an interrupt itself, so bash alone would go on
+
+WORK=${WORK:-runs/versions}
+ALL="3.10 3.11 3.11=2.4.0 3.12 3.13"
+
+pythons=()
+while [ $# != 0 ] && [ "$1" != -- ]; do
+  pythons+=("$1")
+  shift
+done
+[ $# = 0 ] || shift # --
+# shellcheck disable=SC2206 # each word is a Python
+[ ${#pythons[@]} != 0 ] || pythons=($ALL)
+
+# Prints the path of a Python, given as a version, a command or a path. A command may be a shim of
+# pyenv, which runs only if its version is chosen.
+find_python() {
+  local found
+  for found in "$1" "python$1" "${PYENV_ROOT:-$HOME/.pyenv}"/versions/"$1"*/bin/python; do
+    "$found" -c 'import sys; print(sys.executable)' 2>/dev/null && return
+  done
+  return 1
+}
+
+# Prints the files of this tree, for tar.
+files() {
+  find . \( -path ./.git -o -path ./.venv -o -path ./runs -o -path ./data -o -name '__pycache__' \
+    -o -name '.*_cache' \) -prune -o -type f -print | LC_ALL=C sort
+}
+
+# Sums up the numbers before a word in the last lines of pytest's runs.
+sum() {
+  grep -E ' in [0-9.]+s' "$1" | grep -oE "[0-9]+ $2" | awk '{ n += $1 } END { print n + 0 }'
+}
+
+row() {
+  local copy=$1 log=$2 minutes=$3 failed=$4
+  "$copy/.venv/bin/python" - "$failed" "$(sum "$log" passed)" "$(sum "$log" failed)" \
+    "$(sum "$log" error)" "$(sum "$log" skipped)" "$minutes" <<'PYTHON' 2>/dev/null || echo "| **failed** to set up: see $log |"
+import platform
+import sys
+from importlib.metadata import distributions
+
+versions = {found.metadata["Name"].lower(): found.version for found in distributions()}
+fairseq = next(f"{name} {versions[name]}" for name in ("fairseq", "fairseq-fixed") if name in versions)
+status, passed, failed, errors, skipped, minutes = sys.argv[1:]
+verdict = "" if status == "0" else "**failed**"
+row = [platform.python_version(), versions["torch"], fairseq, passed, int(failed) + int(errors),
+       skipped, minutes, verdict]
+print("|", " | ".join(map(str, row)), "|")
+PYTHON
+}
+
+check() {
+  local python=$1 torch=$2 name=$3 began=$SECONDS status=0
+  shift 3
+  local copy=$WORK/$name log=$WORK/$name.log
+  mkdir -p "$copy"
+  find "$copy" -mindepth 1 -maxdepth 1 ! -name .venv -exec rm -rf {} +
+  files | tar -cf - -T - | tar -xf - -C "$copy"
+  rm -f "$WORK/$name.row"
+  echo "versions.sh: $name: running, see $log" >&2
+  env PYTHON="$python" ${torch:+TORCH="$torch"} bash "$copy/tests/run.sh" "$@" >"$log" 2>&1 ||
+    status=$?
+  [ "$status" -lt 128 ] || exit "$status" # killed
+  [ "$status" = 0 ] || tail -n 15 "$log" >&2
+  row "$copy" "$log" $(((SECONDS - began) / 60)) "$status" >"$WORK/$name.part"
+  mv "$WORK/$name.part" "$WORK/$name.row"
+}
+
+mkdir -p "$WORK"
+WORK=$(cd "$WORK" && pwd)
+# Some tests look for real text beside the tree.
+[ ! -d ../shared ] || ln -sfn "$(cd .. && pwd)/shared" "$WORK/shared"
+
+tree=$({ files | xargs cksum && echo "$@"; } | cksum | tr -d ' ')
+table="| Python | torch | fairseq | passed | failed | skipped | minutes | |
+| --- | --- | --- | --- | --- | --- | --- | --- |"
+for wanted in "${pythons[@]}"; do
+  version=${wanted%%=*}
+  torch=${wanted#"$version"}
+  if ! python=$(find_python "$version"); then
+    echo "versions.sh: no Python $version is installed: skipped" >&2
+    continue
+  fi
+  name=$("$python" -c 'import platform; print(platform.python_version())')${torch:+-torch${torch#=}}
+  if [ "$(cat "$WORK/$name.tree" 2>/dev/null)" != "$tree" ] || [ ! -f "$WORK/$name.row" ]; then
+    check "$python" "${torch#=}" "$name" "$@"
+    echo "$tree" >"$WORK/$name.tree"
+  fi
+  table+=$'\n'$(cat "$WORK/$name.row")
+done
+echo "$table"
+[[ $table != *"**failed**"* ]]
