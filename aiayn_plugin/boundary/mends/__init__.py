@@ -16,13 +16,14 @@ from fairseq.distributed import utils as distributed_utils  # noqa: E402
 from fairseq.file_io import PathManager  # noqa: E402
 from fairseq.trainer import Trainer  # noqa: E402
 
-from . import checkpoints, command_line, data, errors, processes, trust  # noqa: E402
+from . import checkpoints, command_line, data, errors, layers, processes, trust  # noqa: E402
 
 
 def mend() -> None:
     """Apply the mends that need no call, once, when the plugin is imported."""
     trust.trust_no_file()
     errors.end_with_one_line()
+    layers.without_fast_path()
     options.parse_args_and_arch = command_line.with_paper_defaults(options.parse_args_and_arch)
     distributed_utils._broadcast_object_slow = checkpoints.with_plain_data(
         distributed_utils._broadcast_object_slow
