@@ -16,9 +16,9 @@ from .batches import plan_epoch
 from .disk import check_disk
 from .generator import Generator
 from .memory import in_halves
-from .mends.checkpoints import complete_checkpoints
-from .mends.data import keep_every_sentence
+from .mends.data import keep_batches_of_first_epoch, keep_every_sentence
 from .mends.precision import generate_in_bfloat16, train_in_bfloat16
+from .mends.saving import interval_name
 from .searches import alignment_of, complete, other_search, rules_of
 
 logger = logging.getLogger(__name__)
@@ -77,7 +77,9 @@ class AiaynTranslation(TranslationTask):
         train = dataset is self.datasets.get(self.cfg.train_subset)
         if self.training_cfg is None or not train:
             keep_every_sentence(kwargs)
-        elif self.cfg.tokens_per_update > 0:
+            return super().get_batch_iterator(dataset, max_tokens, *args, **kwargs)
+        keep_batches_of_first_epoch(kwargs)
+        if self.cfg.tokens_per_update > 0:
             planned = self._plan(dataset, max_tokens, kwargs)
             self.training_cfg.optimization.update_freq = [planned.update_freq]
             max_tokens = planned.max_tokens
@@ -114,9 +116,9 @@ class AiaynTranslation(TranslationTask):
         super().begin_epoch(epoch, model)
         self.epoch = epoch
 
-    def post_save(self, path: str, num_updates: int) -> None:
-        """fairseq calls this after it has written a checkpoint."""
-        complete_checkpoints(self.training_cfg.checkpoint, path, self.epoch, num_updates)
+    def first_name(self, path: str, num_updates: int) -> str:
+        """Return the name under which a checkpoint is written first (mends/saving.py)."""
+        return interval_name(self.training_cfg.checkpoint, path, self.epoch, num_updates)
 
     def build_generator(
         self,

@@ -8,8 +8,9 @@ from ..errors import InputError
 from ..paper import ARCHITECTURES
 from ..text.pipeline import TextPipeline
 from ..text.settings import SETTINGS_FILE
+from .aside import directory_aside
 from .averaging import average
-from .files import configuration, glance, save, written_aside
+from .files import configuration, glance, save
 
 #: The checkpoint of a model directory.
 MODEL_FILE = "model.pt"
@@ -65,7 +66,7 @@ def bundle(model_dir: Path, checkpoint: Path | None, output: Path) -> int:
     state = average([checkpoint])  # in float32, without the optimiser's state
     state["extra_state"] = {}
     languages = settings.source_lang, settings.target_lang
-    with written_aside(output) as directory:
+    with directory_aside(output) as directory:
         save(state, directory / MODEL_FILE)
         for name in (SETTINGS_FILE, settings.codes, *(f"dict.{lang}.txt" for lang in languages)):
             shutil.copyfile(data / name, directory / name)

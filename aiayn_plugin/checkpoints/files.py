@@ -1,14 +1,12 @@
 """fairseq's checkpoints as files: read without running code, written whole."""
 
-import os
 import pickle
 import re
-import tempfile
 import warnings
 import zipfile
 from argparse import Namespace
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -17,6 +15,7 @@ import torch
 
 from ..errors import InputError
 from . import numbers
+from .aside import file_aside
 from .numbers import replace_arrays
 
 #: The buffer that a model keeps of its settings (compare.py), and its name in older checkpoints.
@@ -173,24 +172,9 @@ def _namespace(settings: Any) -> Namespace:
 
 
 def save(state: dict, path: Path) -> None:
-    """Write a checkpoint aside, then give it its name; make the directory."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    aside = path.with_name(path.name + ".tmp")
-    torch.save(state, aside)
-    os.replace(aside, path)
+    """Write a checkpoint aside, then give it its name; make the directory.
 
-
-@contextmanager
-def written_aside(directory: Path) -> Iterator[Path]:
-    """Give an empty directory, which becomes `directory` if all inside `with` goes well.
-
-    Raises InputError if `directory` is there already.
+    Raises InputError if the disk is full.
     """
-    if directory.exists():
-        raise InputError(f"{directory} is there already: give another --output")
-    directory.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=directory.parent, prefix=f".{directory.name}.") as aside:
-        unfinished = Path(aside) / directory.name
-        unfinished.mkdir()
-        yield unfinished
-        unfinished.rename(directory)
+    with file_aside(path) as aside, open(aside, "wb") as file:
+        torch.save(state, file)

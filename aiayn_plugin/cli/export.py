@@ -3,8 +3,8 @@
 import argparse
 from pathlib import Path
 
+from ..checkpoints.aside import directory_aside
 from ..checkpoints.export import QUANTIZATIONS, imported_ctranslate2, specification
-from ..checkpoints.files import written_aside
 from ..translator import Translator
 
 HELP = "write a model for CTranslate2"
@@ -34,7 +34,7 @@ def run(args: argparse.Namespace) -> None:
     transformer = specification(Translator.load(args.model, device="cpu").model)
     transformer.validate()
     transformer.optimize(quantization=args.quantization)
-    with written_aside(args.output) as directory:
+    with directory_aside(args.output) as directory:
         transformer.save(str(directory))
     rows = transformer.decoder.position_encodings.encodings.shape[0]
     print(f"{args.output} holds the model in {args.quantization}, with {rows:,} positions; "

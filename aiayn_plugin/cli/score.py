@@ -1,9 +1,9 @@
 """`aiayn score`: what fairseq-generate printed, or plain files, to text and its scores."""
 
 import argparse
-import os
 from pathlib import Path
 
+from ..checkpoints.aside import file_aside
 from ..errors import InputError
 from ..text.lines import read_lines
 from ..text.pipeline import TextPipeline
@@ -48,9 +48,8 @@ def run(args: argparse.Namespace) -> None:
     sources, system, references, target_lang = read(args)
     scores = score(system, references, target_lang)
     if args.output is not None:
-        aside = args.output.with_name(args.output.name + ".tmp")
-        aside.write_text("".join(f"{line}\n" for line in system), encoding="utf-8")
-        os.replace(aside, args.output)
+        with file_aside(args.output) as aside:
+            aside.write_text("".join(f"{line}\n" for line in system), encoding="utf-8")
     step = max(1, len(system) // max(1, args.examples))
     for number in range(0, len(system), step)[: args.examples]:
         if sources:

@@ -11,12 +11,22 @@ import warnings
 # --tensorboard-logdir needs it, and reports it again. Can go when fairseq reports it only there.
 logging.getLogger("fairseq.tasks.text_to_speech").setLevel(logging.WARNING)
 
-from fairseq import options  # noqa: E402
+from fairseq import checkpoint_utils, options  # noqa: E402
 from fairseq.distributed import utils as distributed_utils  # noqa: E402
 from fairseq.file_io import PathManager  # noqa: E402
 from fairseq.trainer import Trainer  # noqa: E402
 
-from . import checkpoints, command_line, data, errors, layers, processes, trust  # noqa: E402
+from . import (  # noqa: E402
+    checkpoints,
+    command_line,
+    data,
+    errors,
+    layers,
+    processes,
+    saving,
+    training,
+    trust,
+)
 
 
 def mend() -> None:
@@ -28,8 +38,15 @@ def mend() -> None:
     distributed_utils._broadcast_object_slow = checkpoints.with_plain_data(
         distributed_utils._broadcast_object_slow
     )
-    PathManager.copy = staticmethod(checkpoints.link_or_copy)
-    Trainer.save_checkpoint = checkpoints.with_post_save(Trainer.save_checkpoint)
+    PathManager.copy = staticmethod(saving.copied(PathManager.copy))
+    checkpoint_utils.torch_persistent_save = saving.whole(checkpoint_utils.torch_persistent_save)
+    checkpoint_utils.verify_checkpoint_directory = saving.writable(
+        checkpoint_utils.verify_checkpoint_directory
+    )
+    Trainer.save_checkpoint = saving.finite(Trainer.save_checkpoint)
+    checkpoint_utils.load_checkpoint = training.continued(checkpoint_utils.load_checkpoint)
+    Trainer.clip_grad_norm = training.finite_gradients(Trainer.clip_grad_norm)
+    Trainer.train_step = training.finite_loss(Trainer.train_step)
     distributed_utils.infer_init_method = processes.with_torchrun(
         distributed_utils.infer_init_method
     )

@@ -16,6 +16,20 @@ def keep_every_sentence(batch_options: dict) -> None:
     batch_options["required_batch_size_multiple"] = 1
 
 
+def keep_batches_of_first_epoch(batch_options: dict) -> None:
+    """Cut the training set as in the first epoch, in whatever epoch a run goes on.
+
+    batch_options: those of FairseqTask.get_batch_iterator. fairseq-fixed cuts it once, with a seed
+    of the epoch in which the process starts. A run that was stopped in its third epoch would go on
+    with other batches, and see some sentences twice in that epoch and others never. The order of
+    the batches is of each epoch all the same. Can go when fairseq cuts with the seed alone, as
+    0.12.2 does.
+    """
+    again = ("disable_iterator_cache", "update_epoch_batch_itr")  # cut anew for each epoch
+    if not any(batch_options.get(option) for option in again):
+        batch_options["epoch"] = 1
+
+
 def finish_data_threads(timeout: float = 10.0) -> None:
     """Let the threads that prepare batches end before Python does, within timeout seconds.
 
