@@ -103,6 +103,7 @@ def prepare(args: argparse.Namespace) -> None:
         )  # fmt: skip
         if existing:
             check_same(existing, settings, destdir)
+            (destdir / LOCK).unlink(missing_ok=True)  # a run was killed before it did this
             print(f"{args.destdir} is up to date")
         else:
             splits = {split: [text] for split, text in texts.items()}
@@ -185,15 +186,22 @@ def staging(destdir: Path) -> Iterator[Path]:
         raise InputError(f"{unfinished} exists, but was not made by prepare.py; remove it")
     with locked(unfinished / LOCK, f"another prepare.py is making {destdir}"):
         try:
-            for leftover in unfinished.iterdir():
-                if leftover.name != LOCK:
-                    shutil.rmtree(leftover) if leftover.is_dir() else leftover.unlink()
+            clear(unfinished)
             yield unfinished
             unfinished.rename(destdir)
-            (destdir / LOCK).unlink()
+            (destdir / LOCK).unlink(missing_ok=True)
         except BaseException:
-            shutil.rmtree(unfinished, ignore_errors=True)
+            with contextlib.suppress(OSError):
+                clear(unfinished)  # the lock goes last: it says who made the directory
+                shutil.rmtree(unfinished)
             raise
+
+
+def clear(unfinished: Path) -> None:
+    """Remove all but the lock."""
+    for leftover in unfinished.iterdir():
+        if leftover.name != LOCK:
+            shutil.rmtree(leftover) if leftover.is_dir() else leftover.unlink()
 
 
 if __name__ == "__main__":

@@ -2,6 +2,9 @@
 
 import re
 import subprocess
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
 
 #: A small model of the plugin, on the CPU, with a line of log for each update.
 SMALL = (
@@ -41,3 +44,27 @@ def losses(log: subprocess.CompletedProcess[str]) -> list[float]:
     """Return the loss of each update that a training has logged."""
     text = log.stdout + log.stderr
     return [float(loss) for loss in re.findall(r"train_inner .* loss=([\d.]+),", text)]
+
+
+def killed(command: Sequence[str | Path], log: Path, now: Callable[[], bool]) -> bool:
+    """Run a command with its output in `log`, and kill it as soon as now() is true.
+
+    Return whether it was killed; if not, it has ended by itself, with status 0.
+    """
+    with open(log, "w") as file, subprocess.Popen(
+        [str(word) for word in command], stdin=subprocess.DEVNULL, stdout=file, stderr=file
+    ) as process:
+        while process.poll() is None:
+            if now():
+                process.kill()
+                process.wait()
+                return True
+            time.sleep(0.001)
+    assert process.returncode == 0, log.read_text()[-2000:]
+    return False
+
+
+def after(seconds: float) -> Callable[[], bool]:
+    """Return what becomes true after some seconds."""
+    end = time.monotonic() + seconds
+    return lambda: time.monotonic() >= end

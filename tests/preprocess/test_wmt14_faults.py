@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 import wmt14
+from commands import after, killed
 from corpus.sources import RECORD
 from mirror import EUROPARL, TABLE, content, pack, wmt14_arguments
 
@@ -189,15 +190,10 @@ def test_run_killed_at_any_moment_goes_on_to_the_same_bytes(whole, mirror, tmp_p
     while kills < 20:
         dest = tmp_path / f"dest{kills // 4}"  # four kills in each, from its first run on
         args = command(*wmt14_arguments("en-de", dest, table))
-        process = subprocess.Popen(args, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(rng.uniform(0.5, seconds))
-            assert process.returncode == 0
+        if killed(args, tmp_path / "log", after(rng.uniform(0.5, seconds))):
+            kills += 1
+        else:
             shutil.rmtree(dest / "data")  # the run was too fast to be killed: make its data again
-            continue
-        process.kill()
-        process.wait()
-        kills += 1
     for dest in tmp_path.glob("dest?"):
         done = subprocess.run(
             command(*wmt14_arguments("en-de", dest, table)), capture_output=True, text=True
@@ -206,5 +202,5 @@ def test_run_killed_at_any_moment_goes_on_to_the_same_bytes(whole, mirror, tmp_p
         assert (content(dest / "data"), content(dest / "work")) == reference
         files = {"data", "work", "download", wmt14.LOCK, RECORD}
         assert {path.name for path in dest.iterdir()} == files
-    assert len(list(tmp_path.iterdir())) == 6
+    assert len(list(tmp_path.iterdir())) == 7
     assert not running(tmp_path)
