@@ -38,12 +38,11 @@ run mkdir -p "$RUN"
 
 step() { printf '\n=== %s (after %d min %02d s)\n' "$*" $((SECONDS / 60)) $((SECONDS % 60)); }
 
-# train ARGUMENTS: trains on $RUN/data; started again, it goes on at the last checkpoint.
+# train ARGUMENTS: trains on $RUN/data; started again, it goes on at the last checkpoint, and a run
+# that has its updates takes none.
 train() {
-  [ -n "${DRY_RUN:-}" ] || [ ! -f "$RUN/trained" ] || return 0 # fairseq would take an update more
   run fairseq-train "$RUN/data" --user-dir aiayn_plugin --save-dir "$RUN/checkpoints" "$@" |
     if [ -n "${DRY_RUN:-}" ]; then cat; else tee -a "$RUN/train.log"; fi
-  run touch "$RUN/trained"
 }
 
 # translate_and_score N: translates the test set with the mean of the last N checkpoints.

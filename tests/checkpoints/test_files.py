@@ -8,7 +8,7 @@ import pytest
 import torch
 from models import Hostile
 
-from aiayn_plugin.checkpoints.files import configuration, glance, load, save, written_aside
+from aiayn_plugin.checkpoints.files import configuration, glance, load, save
 from aiayn_plugin.errors import InputError
 
 
@@ -165,18 +165,3 @@ def test_settings_of_any_version_of_fairseq():
                            "target_lang": "de"}  # fmt: skip
     with pytest.raises(InputError, match="neither cfg nor args"):
         configuration({"model": {}})
-
-
-def test_a_directory_appears_whole_or_not_at_all(tmp_path):
-    output = tmp_path / "new" / "bundle"
-    with pytest.raises(KeyError), written_aside(output) as directory:
-        (directory / "a").write_text("half")
-        raise KeyError
-    assert list(output.parent.iterdir()) == []
-    with written_aside(output) as directory:
-        (directory / "a").write_text("whole")
-        assert not output.exists()
-    assert [path.name for path in output.parent.iterdir()] == ["bundle"]
-    assert (output / "a").read_text() == "whole"
-    with pytest.raises(InputError, match="is there already"), written_aside(output):
-        pass

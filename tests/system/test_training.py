@@ -1,12 +1,15 @@
 """Whole trainings, as a user runs them."""
 
+import os
 import re
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 import torch
-from commands import TRAIN, losses
+from commands import TRAIN, last_line, losses
+from mirror import content
 
 from aiayn_plugin.training.optimizer import lrate
 
@@ -31,6 +34,13 @@ def test_a_run_stopped_and_started_is_the_same_run(run, corpus, tmp_path):
     expected, found = weights(whole / "checkpoint_last.pt"), weights(halves / "checkpoint_last.pt")
     for name in expected:
         assert torch.equal(expected[name], found[name]), name
+
+    # a run that has its updates takes none
+    files = content(halves)
+    log = run(*command, "--save-dir", halves, "--max-update", "12")
+    assert log.returncode == 0 and "train_inner" not in log.stdout + log.stderr
+    assert "| this run has finished (--max-update 12, after 12 updates)" in log.stdout
+    assert content(halves) == files
 
     # what a log opens with, and what the batches are
     assert re.search(r"setting +paper +this run\nN +6 +1 +< changed\n", first.stdout)
@@ -71,6 +81,37 @@ def test_more_checkpoints_than_the_disk_holds_are_a_warning(run, corpus, tmp_pat
     assert log.returncode == 0, log.stderr
     warning = "WARNING | aiayn_plugin.boundary.disk | not enough disk for the checkpoints"
     assert warning in log.stdout
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A file system of a megabyte."""
+    mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", tmp_path]
+    if os.geteuid() or subprocess.run(mount, capture_output=True).returncode:
+        pytest.skip("may not mount a small file system here")
+    yield tmp_path
+    subprocess.run(["umount", "-l", tmp_path], check=True)
+
+
+def test_a_full_disk_ends_the_training_and_leaves_what_is_whole(run, corpus, small_disk):
+    log = run("fairseq-train", corpus, *TRAIN, "--save-dir", small_disk, "--max-update", "6",
+              "--save-interval-updates", "1", "--keep-interval-updates", "1",
+              "--disable-validation")  # fmt: skip
+    assert re.search(r"error: .*/checkpoint_1_\d.pt cannot be written: No space left on device; "
+                     "make room and run the same command again$", last_line(log))
+    names = {path.name for path in small_disk.iterdir()}
+    assert "checkpoint_last.pt" in names and not any(name.endswith(".tmp") for name in names)
+    for name in names:
+        assert weights(small_disk / name)
+
+
+def test_a_training_that_leaves_the_finite_numbers(run, corpus, tmp_path):
+    """The first update moves each weight by 10^20, and the second one finds no gradient."""
+    log = run("fairseq-train", corpus, *TRAIN, "--save-dir", tmp_path, "--max-update", "6",
+              "--lr-scheduler", "fixed", "--lr", "1e20", "--disable-validation")  # fmt: skip
+    assert re.match("fairseq-train: error: update 2: gradients are NaN or infinite: lower the rate",
+                    last_line(log))  # fmt: skip
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.long

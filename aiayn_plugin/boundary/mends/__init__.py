@@ -17,7 +17,6 @@ from fairseq.file_io import PathManager  # noqa: E402
 from fairseq.trainer import Trainer  # noqa: E402
 
 from . import (  # noqa: E402
-    checkpoints,
     command_line,
     data,
     errors,
@@ -35,7 +34,7 @@ def mend() -> None:
     errors.end_with_one_line()
     layers.without_fast_path()
     options.parse_args_and_arch = command_line.with_paper_defaults(options.parse_args_and_arch)
-    distributed_utils._broadcast_object_slow = checkpoints.with_plain_data(
+    distributed_utils._broadcast_object_slow = processes.with_plain_data(
         distributed_utils._broadcast_object_slow
     )
     PathManager.copy = staticmethod(saving.copied(PathManager.copy))
