@@ -22,11 +22,12 @@ setup(
         'fairseq-fixed==0.12.3.1; python_version >= "3.11"',
         "torch>=2.4",
         "sacremoses>=0.2",
+        "regex",
         "subword-nmt",
         "sacrebleu>=2.0",
     ],
     extras_require={
-        "test": ["pytest>=7", "pytest-xdist", "ruff", "mypy"],
+        "test": ["pytest>=7", "pytest-xdist", "ruff", "mypy", "mosestokenizer"],
         "corpus": ["Babel", "num2words"],
         "plot": ["matplotlib"],
         "export": ["ctranslate2"],

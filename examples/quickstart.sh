@@ -14,7 +14,7 @@ run python preprocess/cldr.py --dest "$RUN/raw"
 
 step "prepare"
 run python preprocess/prepare.py -s en -t de --trainpref "$RUN/raw/train" --validpref "$RUN/raw/valid" \
-  --testpref "$RUN/raw/test" --destdir "$RUN/data" --merges 2000
+  --testpref "$RUN/raw/test" --destdir "$RUN/data" --merges 2000 --protect-patterns
 
 step "train (about 5 minutes on two cores)"
 train --arch aiayn_tiny --dropout 0 --warmup-updates 500 --max-update 1600 \

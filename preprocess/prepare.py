@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from corpus.build import build, differing_settings, missing_binaries, versions
-from corpus.console import add_workers, run_command, say, show_next_step
+from corpus.console import add_tokenizer, add_workers, run_command, say, show_next_step
 from corpus.parallel import Files, Workers, start_workers
 from corpus.stages import locked
 from corpus.tokens import Cleaning, Job, Text, load_text
@@ -54,6 +54,7 @@ def parse_args(argv: list[str] | None) -> argparse.Namespace:
     option("--joined-dictionary", action="store_true", default=True, help=joined)
     uniform = "replace variants of quotes, dashes and the like as Moses does (default: keep them)"
     option("--normalize-punctuation", action="store_true", help=uniform)
+    add_tokenizer(parser)
     option = parser.add_argument_group("cleaning of training pairs").add_argument
     least, most, ratio, _ = Cleaning()
     option("--min-tokens", type=int, default=least, help="on each side (default: %(default)s)")
@@ -96,6 +97,7 @@ def prepare(args: argparse.Namespace) -> None:
             *langs,
             merges=args.merges,
             normalize_punctuation=args.normalize_punctuation,
+            tokenizer=args.tokenizer,
             cleaning=Cleaning(args.min_tokens, args.max_tokens, args.max_ratio)._asdict(),
             inputs={f"{split}.{lang}": digest for split, text in texts.items()
                     for lang, digest in zip(langs, text.key, strict=True)},

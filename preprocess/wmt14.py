@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from corpus.build import build, differing_settings, missing_binaries, versions
-from corpus.console import add_workers, run_command, say, show_next_step
+from corpus.console import add_tokenizer, add_workers, run_command, say, show_next_step
 from corpus.parallel import start_workers
 from corpus.sources import read_texts, text_key
 from corpus.stages import Stage, find_stage, locked, make_stage
@@ -50,6 +50,7 @@ def parse_args(argv: list[str] | None) -> argparse.Namespace:
         "characters (default: the paper's, 37,000 for en-de, 32,000 for en-fr)")  # fmt: skip
     add("--table", metavar="FILE", type=Path, default=TABLE, help="table of the corpora (default: "
         "wmt14.yaml beside this program, which explains its own format)")  # fmt: skip
+    add_tokenizer(parser)
     add_workers(parser)
     args = parser.parse_args(argv)
     if args.workers < 1 or (args.vocabulary is not None and args.vocabulary < 1):
@@ -72,6 +73,7 @@ def prepare(args: argparse.Namespace) -> None:
         merges=0,
         vocabulary=args.vocabulary or pair.vocabulary,
         normalize_punctuation=True,
+        tokenizer=args.tokenizer,
         subword=subword,
         codes=SUBWORDS[subword][1],
         cleaning=CLEANING._asdict(),

@@ -7,14 +7,18 @@ from pathlib import Path
 
 from ..errors import InputError
 
+#: Characters of the longest word that people write; also the limit of Moses's clean-corpus-n.perl.
+LONG_WORD = 1_000
+
 # Every character that some reader takes for the end of a line (str.splitlines, files in text mode)
-# is a control character or one of two Unicode separators. NUL is a control character too.
-_TO_SPACE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+# is one of these. Moses's tokeniser does the same with them.
+_TO_SPACE = re.compile("[\t-\r\x85\u2028\u2029]")
+_TO_NOTHING = re.compile("[\x00-\x08\x0e-\x1f]")
 
 
 def clean_line(text: str) -> str:
-    """Return the text with each line break and each control character replaced by a space."""
-    return _TO_SPACE.sub(" ", text)
+    """Return the text with a space for each line break and without ASCII's control characters."""
+    return _TO_NOTHING.sub("", _TO_SPACE.sub(" ", text))
 
 
 def without_ends(lines: Iterable[bytes]) -> Iterator[bytes]:

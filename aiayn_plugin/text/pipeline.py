@@ -5,7 +5,7 @@ from pathlib import Path
 from ..errors import InputError
 from .settings import SETTINGS_FILE, TextSettings, file_sha256
 from .subwords import SUBWORDS, Subwords
-from .tokenizer import Tokenizer
+from .tokenizer import TOKENIZERS, Tokenizer
 
 
 class TextPipeline:
@@ -15,7 +15,7 @@ class TextPipeline:
         self.settings = settings
         self._subwords = subwords
         self._tokenizers = {
-            lang: Tokenizer(lang, settings.normalize_punctuation)
+            lang: Tokenizer(lang, settings.normalize_punctuation, settings.tokenizer)
             for lang in (settings.source_lang, settings.target_lang)
         }
 
@@ -27,7 +27,7 @@ class TextPipeline:
         and OSError if a file cannot be read.
         """
         settings = TextSettings.load(Path(data_dir) / SETTINGS_FILE)
-        if settings.tokenizer != "sacremoses" or settings.subword not in SUBWORDS:
+        if settings.tokenizer not in TOKENIZERS or settings.subword not in SUBWORDS:
             kind = f"{settings.tokenizer} with {settings.subword}"
             raise InputError(f"{data_dir}: this version cannot handle {kind}")
         codes = Path(data_dir) / settings.codes

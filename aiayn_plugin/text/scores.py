@@ -5,12 +5,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from sacrebleu.metrics import BLEU, CHRF
-from sacremoses import MosesPunctNormalizer, MosesTokenizer
+from sacremoses import MosesPunctNormalizer
 
 from ..errors import InputError
+from .tokenizer import SacremosesTokenizer
 
 #: A hypothesis in the output of fairseq-generate; the best one of a sentence comes first.
-HYPOTHESIS = re.compile(r"H-(\d+)\t[^\t]*\t(.*)")
+HYPOTHESIS = re.compile(r"H-(\d{1,18})\t[^\t]*\t(.*)")
 #: Target languages whose compounds the paper's BLEU splits.
 COMPOUNDS = ("de",)
 
@@ -26,10 +27,11 @@ def hypotheses(log: Iterable[str]) -> list[str]:
             best.setdefault(int(match[1]), match[2])
     if not best:
         raise InputError("the log has no hypothesis (H-…): give what fairseq-generate printed")
-    missing = [number for number in range(max(best) + 1) if number not in best]
-    if missing:
-        raise InputError(f"the log has no hypothesis for sentence {missing[0]} (H-{missing[0]})")
-    return [best[number] for number in sorted(best)]
+    numbers = sorted(best)
+    for wanted, number in enumerate(numbers):
+        if wanted != number:
+            raise InputError(f"the log has no hypothesis for sentence {wanted} (H-{wanted})")
+    return [best[number] for number in numbers]
 
 
 class PaperTokens:
@@ -42,7 +44,7 @@ class PaperTokens:
 
     def __init__(self, target_lang: str) -> None:
         self._normalizer = MosesPunctNormalizer(target_lang)
-        self._tokenizer = MosesTokenizer(target_lang)
+        self._tokenizer = SacremosesTokenizer(target_lang)
         self._splits = target_lang in COMPOUNDS
 
     def __call__(self, text: str) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 
 from ..errors import InputError
 from .subwords import SUBWORDS
+from .tokenizer import MOSES
 
 SETTINGS_FILE = "text.json"
 FORMAT_VERSION = 1
@@ -30,7 +31,8 @@ class TextSettings:
     target_lang: str
     #: Merges asked for; the codes hold fewer if the training text gives no more.
     merges: int
-    tokenizer: str = "sacremoses"
+    #: One of TOKENIZERS. Directories of older versions have "sacremoses".
+    tokenizer: str = MOSES
     normalize_punctuation: bool = False
     #: A key of SUBWORDS.
     subword: str = "bpe"

@@ -2,17 +2,18 @@
 
 import functools
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Protocol
 
 from subword_nmt.apply_bpe import BPE
 
 from ..errors import InputError
-from .lines import read_lines
+from .lines import LONG_WORD, read_lines
 
-#: Words whose subwords one process keeps, in about 0.25 GB. To split a word takes long, and with a
-#: smaller cache the rare words of a large corpus push each other out.
+#: Words whose subwords one process keeps, in about 0.25 GB, unless they are longer than LONG_WORD.
+#: To split a word takes long, and with a smaller cache the rare words of a large corpus push each
+#: other out.
 CACHED_WORDS = 1_000_000
 
 
@@ -24,6 +25,18 @@ class Subwords(Protocol):
 
     def decode(self, line: str) -> list[str]:
         """Return the tokens of a line of subwords, or of a line that is joined already."""
+
+
+def _remembering(split: Callable[[str], str]) -> Callable[[Iterable[str]], Iterator[str]]:
+    """Return what gives the subwords of each token of a line, and remembers them."""
+    remembered = functools.lru_cache(CACHED_WORDS)(split)
+
+    def split_all(tokens: Iterable[str]) -> Iterator[str]:
+        tokens = list(tokens)
+        long = max(map(len, tokens), default=0) > LONG_WORD
+        return map(split if long else remembered, tokens)
+
+    return split_all
 
 
 class Bpe:
@@ -43,15 +56,18 @@ class Bpe:
                 raise InputError(f"{codes}, line {number}: not a pair of subwords: {merge!r}")
         with open(codes, encoding="utf-8", newline="\n") as file:
             self._bpe = BPE(file)
-        self._pieces = functools.lru_cache(CACHED_WORDS)(self._split)
+        self._pieces = _remembering(self._split)
 
     def _split(self, token: str) -> str:
         self._bpe.cache.clear()  # it would grow without end
-        return " ".join(self._bpe.segment_tokens([token]))
+        # subword-nmt goes through the whole word for each of its merges. So it gets a word that no
+        # one wrote in parts.
+        parts = (token[i : i + LONG_WORD] for i in range(0, len(token), LONG_WORD))
+        return "@@ ".join(" ".join(self._bpe.segment_tokens([part])) for part in parts)
 
     def encode(self, tokens: Iterable[str]) -> str:
         """Return the subwords of the tokens, separated by single spaces."""
-        return " ".join(map(self._pieces, tokens))
+        return " ".join(self._pieces(tokens))
 
     def decode(self, line: str) -> list[str]:
         """Return the tokens of a line of subwords."""
@@ -76,7 +92,7 @@ class WordPieces:
             self._model = SentencePieceProcessor(model_proto=content)
         except RuntimeError:
             raise InputError(f"{model}: not a model of sentencepiece") from None
-        self._pieces = functools.lru_cache(CACHED_WORDS)(self._split)
+        self._pieces = _remembering(self._split)
 
     def _split(self, token: str) -> str:
         return " ".join(self._model.encode(token, out_type=str))
@@ -84,7 +100,7 @@ class WordPieces:
     def encode(self, tokens: Iterable[str]) -> str:
         """Return the subwords of the tokens, separated by single spaces."""
         # A token that is nothing but the mark `▁` has no piece.
-        return " ".join(filter(None, map(self._pieces, tokens)))
+        return " ".join(filter(None, self._pieces(tokens)))
 
     def decode(self, line: str) -> list[str]:
         """Return the tokens of a line of subwords."""

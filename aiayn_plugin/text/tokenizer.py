@@ -1,25 +1,34 @@
-"""The Moses tokeniser of sacremoses, and a faster way to the same tokens."""
+"""The tokens of Moses's scripts, made by sacremoses, and a faster way to the same tokens."""
 
 import functools
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
+import regex
 from sacremoses import MosesDetokenizer, MosesPunctNormalizer, MosesTokenizer
 
-from .lines import clean_line
+from .lines import LONG_WORD, clean_line
 
-#: Words whose tokens one process keeps. A corpus has millions of different words; all of them would
-#: fill the memory.
+#: Words whose tokens one process keeps, unless they are longer than LONG_WORD. A corpus has
+#: millions of different words; all of them would fill the memory.
 CACHED_WORDS = 250_000
 
+#: The tokenisers that text.json may name. "moses" gives the tokens of Moses's scripts as they were
+#: when the paper was written. "sacremoses" protects PROTECTED words, and leaves punctuation and
+#: letters to sacremoses.
+MOSES, SACREMOSES = TOKENIZERS = ("moses", "sacremoses")
+
 # The Moses tokeniser splits these words, and its detokeniser does not join them again: 15:05, km/h,
-# km², A$, °C, 1939–1945. So they are kept whole.
+# km², A$, °C, 1939–1945. With "sacremoses" they are kept whole. Each pattern looks behind itself:
+# so it is tried at the beginning of a run of letters, and not at each of its letters.
 PROTECTED = (
-    *(r"\d+(?::\d+)+", r"\w+(?:/\w+)+", r"\w+[²³]", r"[A-Z]+[$¥]", r"°[CF]"),
-    r"[\w:]+\.?–[\w:]+",
+    *(r"(?<!\d)\d+(?::\d+)+", r"(?<!\w)\w+(?:/\w+)+", r"(?<!\w)\w+[²³]"),
+    *(r"(?<![A-Z])[A-Z]+[$¥]", r"°[CF]", r"(?<![\w:])[\w:]+\.?–[\w:]+"),
 )
 _PATTERNS = [re.compile(pattern, re.IGNORECASE) for pattern in PROTECTED]
 _PROTECTED = re.compile("|".join(PROTECTED), re.IGNORECASE)
+# "sacremoses" takes all of these for spaces.
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 # Every protected word holds one of these characters, and to look for a character is fast.
 _MAY_BE_PROTECTED = re.compile("[:/²³$¥°–]")
 
@@ -32,8 +41,16 @@ _ACROSS_WORDS = re.compile(r"'\s+'|MULTI")
 _NORMALISED_DIFFERENTLY = re.compile(r"[^\w .,!?/&'-]|''|  ")
 
 
-class _Moses(MosesTokenizer):
+Rule = tuple[re.Pattern[str], str]
+#: A substitution: the new text of the old one.
+Substitute = Callable[[str], str]
+
+
+class SacremosesTokenizer(MosesTokenizer):
     """sacremoses' tokeniser, which builds its sets of letters once and not for each word."""
+
+    # Without the look behind, `DOTDOTDOT…` would be tried from each DOT to its end.
+    MULTIDOT_MARKER = re.compile(r"(?<!DOT)(?:DOT)+MULTI")
 
     def __init__(self, lang: str) -> None:
         super().__init__(lang)
@@ -47,8 +64,67 @@ class _Moses(MosesTokenizer):
         return not self._alpha.isdisjoint(text)
 
 
+class _Moses(SacremosesTokenizer):
+    """sacremoses' tokeniser with the classes of characters that the script asks Perl for.
+
+    sacremoses has lists of these characters from an old Unicode, without Chinese, Japanese and
+    Korean letters: it splits `漢字` in an English line, and the script does not.
+    """
+
+    def __init__(self, lang: str) -> None:
+        super().__init__(lang)
+        for name in ("PAD_NOT_ISALNUM", *(f"COMMA_SEPARATE_{i}" for i in (1, 2, 3))):
+            setattr(self, name, _with_classes(getattr(MosesTokenizer, name)))
+        for name in ("ENGLISH_SPECIFIC_APOSTROPHE", "FR_IT_SPECIFIC_APOSTROPHE"):
+            rules = getattr(MosesTokenizer, name)
+            setattr(self, name, [_with_classes(rule) for rule in rules])
+        self._lower_match = regex.compile(r"\p{Lower}+").fullmatch
+        self._alpha_search = regex.compile(r"\p{Alpha}").search
+
+    def islower(self, text: str) -> bool:
+        return bool(self._lower_match(text))
+
+    def isanyalpha(self, text: str) -> bool:
+        return bool(self._alpha_search(text))
+
+
+def _with_classes(rule: Rule) -> Rule:
+    """Return a rule of sacremoses with the names of classes in the place of their characters."""
+    pattern, by = rule[0].pattern, rule[1]
+    for name in ("Alnum", "Alpha", "N"):
+        pattern = pattern.replace(getattr(MosesTokenizer, f"Is{name}"), rf"\p{{{name}}}")
+    return regex.compile(pattern), by
+
+
+def _normalizer(lang: str, kind: str) -> list[Substitute]:
+    """Return the steps of the punctuation normaliser of one language.
+
+    Four things differ in Moses's script from sacremoses: the digits and spaces are those of ASCII;
+    `‘`, `‚` and `’` become `"`, unless they stand between letters; French quotes keep their space;
+    and the line has its end, so that `."` becomes `".` there too.
+    """
+    if kind == SACREMOSES:
+        return [_step(pattern, by) for pattern, by in MosesPunctNormalizer(lang).substitutions]
+    changed = {"‘": '"', "‚": '"'}
+    rules = MosesPunctNormalizer(lang, perl_parity=True).substitutions
+    steps = [_step(pattern, changed.get(pattern, by), re.ASCII) for pattern, by in rules]
+    return [lambda text: f"{text}\n", *steps]
+
+
+def _step(pattern: str, by: str, flags: int = 0) -> Substitute:
+    r"""Return the substitution of a rule of sacremoses.
+
+    One rule would try a run of dots from each dot to its end: `(\.+)"(\s*[^<])`. Here a match is
+    the whole run, which stays if no quote follows.
+    """
+    if pattern == r'(\.+)"(\s*[^<])':
+        runs = re.compile(r'(\.+)(?:"(\s*[^<]))?', flags)
+        return lambda text: runs.sub(lambda m: f'"{m[1]}{m[2]}' if m[2] else m[0], text)
+    return functools.partial(re.compile(pattern, flags).sub, by)
+
+
 class Tokenizer:
-    """The Moses tokeniser of one language, without XML escapes.
+    """The Moses tokeniser of one language, without XML escapes. `kind` is one of TOKENIZERS.
 
     Moses runs about thirty regular expressions over a line. But the tokens of a word depend on
     little more than the word:
@@ -61,23 +137,23 @@ class Tokenizer:
     So this class splits plain words itself, and asks sacremoses about each of the others once.
     """
 
-    def __init__(self, lang: str, normalize_punctuation: bool = False) -> None:
-        self._moses = _Moses(lang)
+    def __init__(self, lang: str, normalize_punctuation: bool = False, kind: str = MOSES) -> None:
+        self._protects = kind == SACREMOSES
+        self._moses = (SacremosesTokenizer if self._protects else _Moses)(lang)
         self._detokenizer = MosesDetokenizer(lang)
-        rules = MosesPunctNormalizer(lang).substitutions if normalize_punctuation else []
-        self._normalize = [(re.compile(pattern).sub, by) for pattern, by in rules]
+        self._normalize = _normalizer(lang, kind) if normalize_punctuation else []
         self._prefixes = {*self._moses.NONBREAKING_PREFIXES, *self._moses.NUMERIC_ONLY_PREFIXES}
         self._plain = functools.lru_cache(CACHED_WORDS)(self._split_plain)
         self._in_context = functools.lru_cache(CACHED_WORDS)(self._split_in_context)
 
     def tokenize(self, text: str) -> list[str]:
         """Return the tokens of one raw line; no token holds white space."""
-        text = clean_line(text)
+        text = _CONTROL.sub(" ", text) if self._protects else clean_line(text)
         if self._normalize and _NORMALISED_DIFFERENTLY.search(text):
-            for substitute, by in self._normalize:
-                text = substitute(by, text)
+            for substitute in self._normalize:
+                text = substitute(text)
         words, protected = text.split(), -1  # -1: no word is protected
-        if _MAY_BE_PROTECTED.search(text):
+        if self._protects and _MAY_BE_PROTECTED.search(text):
             matches = [i for i, word in enumerate(words)
                        for pattern in _PATTERNS for _ in pattern.finditer(word)]  # fmt: skip
             if len(matches) > 1:  # Moses protects the longest match of the whole line first
@@ -87,10 +163,14 @@ class Tokenizer:
             return self._whole(text)
         tokens: list[str] = []
         for i, word in enumerate(words):
-            pieces = None if i == protected else self._plain(word)
+            long = len(word) > LONG_WORD
+            pieces = None
+            if i != protected:
+                pieces = self._split_plain(word) if long else self._plain(word)
             if pieces is None:
                 next_word = "" if i + 1 == len(words) else self._stand_in(words[i + 1])
-                split = self._between if i == protected else self._in_context
+                split = self._split_in_context if long else self._in_context
+                split = self._between if i == protected else split
                 pieces = split(word, i == 0, next_word)
             tokens += pieces
         return tokens
@@ -105,7 +185,8 @@ class Tokenizer:
             self._moses.tokenize, text, aggressive_dash_splits=False, escape=False
         )
         try:
-            return split(protected_patterns=PROTECTED if _PROTECTED.search(text) else None)
+            protects = self._protects and _PROTECTED.search(text)
+            return split(protected_patterns=PROTECTED if protects else None)
         except ValueError:  # sacremoses protects at most 1,000 words of a line
             return split()
 
@@ -126,7 +207,9 @@ class Tokenizer:
         Few stand-ins mean few different questions to sacremoses.
         """
         start = word[0]
-        if not (self._moses.islower(start) or "0" <= start <= "9") or _PROTECTED.match(word):
+        if not (self._moses.islower(start) or "0" <= start <= "9"):
+            return "A"
+        if self._protects and _PROTECTED.match(word):
             return "A"
         return "0" if start <= "9" else "a"
 
@@ -142,7 +225,7 @@ class Tokenizer:
         - `Mr.`, `3.5` and `it's` go to sacremoses: abbreviations, numbers, apostrophes.
         """
         stem, end = word[:-1], word[-1]
-        if end in ".," and (pieces := stem and self._plain(stem)):
+        if end in ".," and (pieces := stem and self._split_plain(stem)):
             if end == "," or self._moses.PAD_NOT_ISALNUM[0].match(stem[-1]):
                 return [*pieces, end]
             if pieces[-1] not in self._prefixes:

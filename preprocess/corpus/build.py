@@ -73,7 +73,7 @@ def versions(subword: str) -> dict[str, str]:
 
     Raises InputError if the library of this kind of subwords is not installed.
     """
-    libraries = ["sacremoses", "subword-nmt", FAIRSEQ]
+    libraries = ["sacremoses", "regex", "subword-nmt", FAIRSEQ]
     if subword == "wordpiece":
         if not importlib.util.find_spec("sentencepiece"):
             raise InputError("word-pieces need sentencepiece: pip install sentencepiece")

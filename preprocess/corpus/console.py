@@ -12,6 +12,7 @@ from typing import Any
 from tqdm import tqdm
 
 from aiayn_plugin.errors import InputError
+from aiayn_plugin.text.tokenizer import MOSES, SACREMOSES
 
 
 def say(message: str) -> None:
@@ -41,6 +42,16 @@ def progress(
             yield shown.update
     else:
         yield add
+
+
+def add_tokenizer(parser: argparse.ArgumentParser) -> None:
+    """Add the option that sets `tokenizer`, one of TOKENIZERS."""
+    parser.add_argument(
+        "--protect-patterns", dest="tokenizer", action="store_const", const=SACREMOSES,
+        default=MOSES, help="keep times, fractions, units and compounds with a slash or a dash "
+        "whole, such as 15:05, and/or, km² and 1939–1945; Moses takes them apart. Data of older "
+        "versions was made so (default: exactly Moses's tokens)",
+    )  # fmt: skip
 
 
 def add_workers(parser: argparse.ArgumentParser) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from aiayn_plugin.errors import InputError
-from aiayn_plugin.text.lines import decode_line
+from aiayn_plugin.text.lines import LONG_WORD, decode_line
 from aiayn_plugin.text.settings import TextSettings
 from aiayn_plugin.text.tokenizer import Tokenizer
 
@@ -109,8 +109,9 @@ def tokenise(job: Job, text: Text, split: str) -> Stage:
 
     Raises InputError if a line of a validation or test text is not UTF-8.
     """
-    normalize, cleaning = job.settings.normalize_punctuation, job.cleaning(split)
-    step = functools.partial(tokenize_batch, job.langs, normalize, cleaning)
+    settings, cleaning = job.settings, job.cleaning(split)
+    tokenizing = settings.normalize_punctuation, settings.tokenizer
+    step = functools.partial(tokenize_batch, job.langs, tokenizing, cleaning)
 
     def make(folder: Path) -> dict[str, Any]:
         dropped, words = transform_files(
@@ -122,18 +123,20 @@ def tokenise(job: Job, text: Text, split: str) -> Stage:
         return {"lines": text.lines, "dropped": dropped}
 
     version = importlib.metadata.version("sacremoses")
-    made_of = [text.key, job.langs, normalize, cleaning, version]
+    made_of = [text.key, job.langs, tokenizing, cleaning, LONG_WORD, version]
     return make_stage(job.work, f"tokenised.{text.name}", made_of, make)
 
 
 def tokenize_batch(
-    langs: Langs, normalize_punctuation: bool, cleaning: Cleaning | None, pairs: LinePairs
+    langs: Langs, tokenizing: tuple[bool, str], cleaning: Cleaning | None, pairs: LinePairs
 ) -> Batch:
     """Return the tokenised pairs. With `cleaning`, drop unfit pairs and count the words.
 
+    tokenizing: what Tokenizer takes beside the language.
+
     Raises InputError if a line is not UTF-8 and there is no `cleaning` to drop its pair.
     """
-    source_tokenizer, target_tokenizer = (_tokenizer(lang, normalize_punctuation) for lang in langs)
+    source_tokenizer, target_tokenizer = (_tokenizer(lang, *tokenizing) for lang in langs)
     kept: list[tuple[str, str]] = []
     dropped, words = Counts(), Counts()
     for pair in pairs:
@@ -148,6 +151,8 @@ def tokenize_batch(
         target = target_tokenizer.tokenize(target_line)
         if cleaning:
             flaw = None if cleaning.subwords else cleaning.flaw(len(source), len(target))
+            if max(map(len, source + target), default=0) > LONG_WORD:
+                flaw = "word too long"  # no text, and to learn subwords of it would take minutes
             if flaw:
                 dropped[flaw] += 1
                 continue

@@ -1,0 +1,150 @@
+"""Tokens and texts are those of Moses's own scripts, on lines that no one made up.
+
+The scripts are those in the folder MOSES_SCRIPTS (scripts/tokenizer of a checkout of Moses), else
+those that the package mosestokenizer brings.
+"""
+
+import functools
+import importlib.metadata
+import os
+import re
+import shutil
+import subprocess
+import unicodedata
+from pathlib import Path
+
+import pytest
+
+from aiayn_plugin.text.tokenizer import Tokenizer
+
+#: The files of each folder of the real texts. WMT's are tokenised already.
+SOME = {"multi30k": ("val", "test_2016_flickr"), "wmt_sample": ("valid",)}
+EVERY = {"multi30k": ("train", "val", "test_2016_flickr"), "wmt_sample": ("train", "valid", "test")}
+on_real_lines = pytest.mark.parametrize(
+    ("lang", "texts"),
+    [*((lang, SOME) for lang in ("en", "de")), ("fr", {}),
+     *(pytest.param(lang, EVERY, marks=pytest.mark.long) for lang in ("en", "de"))],
+    ids=["en", "de", "fr", "en, every line", "de, every line"],
+)  # fmt: skip
+
+
+@functools.cache
+def scripts():
+    """Return the folders of the scripts and of the lists of abbreviations."""
+    if not shutil.which("perl"):
+        pytest.skip("needs perl")
+    if named := os.environ.get("MOSES_SCRIPTS"):
+        return Path(named), Path(named).parent / "share" / "nonbreaking_prefixes"
+    try:
+        package = importlib.metadata.distribution("mosestokenizer")
+    except importlib.metadata.PackageNotFoundError:
+        pytest.skip("needs Moses's scripts: MOSES_SCRIPTS, or pip install mosestokenizer")
+    folder = Path(str(package.locate_file("mosestokenizer")))
+    return folder, folder / "nonbreaking_prefixes"
+
+
+def perl(name, lang, lines, *options):
+    """Return what a script makes of the lines."""
+    folder = scripts()[0]
+    script = folder / f"{name}-v1.1.perl"  # as mosestokenizer calls its tokeniser
+    command = ["perl", str(script if script.exists() else folder / f"{name}.perl"), *options]
+    text = "".join(f"{line}\n" for line in lines).encode()
+    done = subprocess.run([*command, "-l", lang], check=True, input=text, capture_output=True)
+    made = done.stdout.decode().split("\n")
+    assert made.pop() == "" and len(made) == len(lines)
+    return made
+
+
+def moses_tokens(lang, lines):
+    return [line.split() for line in perl("tokenizer", lang, lines, "-q", "-no-escape")]
+
+
+def real_lines(repo, lang, texts):
+    """Return the lines of the texts, those of WMT detokenised, or French names and patterns."""
+    if lang == "fr":
+        return french()
+    data = repo.parent / "shared" / "data"
+    if not data.is_dir():
+        pytest.skip(f"needs the texts in {data}")
+    lines = []
+    for folder, names in texts.items():
+        for name in names:
+            read = (data / folder / f"{name}.{lang}").read_text("utf-8").split("\n")[:-1]
+            if folder == "wmt_sample":
+                read = [Tokenizer(lang).detokenize(line.split()) for line in read]
+            lines += read
+    return lines
+
+
+def french():
+    """Return what CLDR has in French, with both kinds of apostrophes, alone and as lists."""
+    locale = pytest.importorskip("babel").Locale("fr")
+    tables = "territories languages scripts variants currencies datetime_skeletons".split()
+    names = [str(name) for table in tables for name in getattr(locale, table).values()]
+    names += [name.replace("’", "'") for name in names]
+    return [*names, *(f"«\u00a0{a}\u00a0», d’{b}." for a, b in zip(names, names[1:], strict=False))]
+
+
+def without_versions(lang):
+    """Return a function that takes out of tokens what differs between versions of the script.
+
+    The tokens of the plugin are those of June 2017, when the paper was written.
+
+    - The lists of abbreviations have changed: `Inc.`, `Rs.`, and in French `a.`
+    - `.'` and `5,` are split at the end of a line since March 2016. mosestokenizer's script is
+      older.
+    - The last word loses its full stop even if it is `U.S.`, since November 2018.
+    """
+    text = (scripts()[1] / f"nonbreaking_prefix.{lang}").read_text("utf-8")
+    listed = {line.strip() for line in text.split("\n") if line.strip() and line[0] != "#"}
+    changed = {f"{word}." for word in listed ^ set(Tokenizer(lang)._moses.NONBREAKING_PREFIXES)}
+
+    def function(tokens):
+        text = " ".join(f"{word[:-1]} ." if word in changed else word for word in tokens)
+        return re.sub(r"(?<=[^ .])(\.|\.'|,)$", r" \1", text).replace(" .'", " . '")
+
+    return function
+
+
+def check_tokens(lang, lines, ours):
+    """Compare tokens of the lines with the script's; few may differ by its version."""
+    theirs, common = moses_tokens(lang, lines), without_versions(lang)
+    differing = [pair for pair in zip(ours, theirs, strict=True) if pair[0] != pair[1]]
+    assert [pair for pair in differing if common(pair[0]) != common(pair[1])] == []
+    assert len(differing) <= 0.01 * len(lines)
+
+
+@on_real_lines
+def test_tokens_are_those_of_the_script(repo, lang, texts):
+    lines = real_lines(repo, lang, texts)
+    assert len(lines) > 1000
+    check_tokens(lang, lines, list(map(Tokenizer(lang).tokenize, lines)))
+
+
+@on_real_lines
+def test_normalised_tokens_are_those_of_the_scripts(repo, lang, texts):
+    lines = real_lines(repo, lang, texts)
+    lines += [line.replace('"', "’") for line in lines[::20]]
+    normalised = perl("normalize-punctuation", lang, lines)
+    # Since November 2019 these become apostrophes, and not quotes.
+    kept = [i for i, line in enumerate(lines) if not re.search("[‘‚]", line)]
+    tokenize = Tokenizer(lang, normalize_punctuation=True).tokenize
+    check_tokens(lang, [normalised[i] for i in kept], [tokenize(lines[i]) for i in kept])
+
+
+@on_real_lines
+def test_detokenised_text_is_that_of_the_script(repo, lang, texts):
+    tokens = moses_tokens(lang, real_lines(repo, lang, texts))
+    tokens = [line for line in tokens if "&" not in line]  # the script turns `&lt;` into `<`
+    wanted = perl("detokenizer", lang, [" ".join(line) for line in tokens], "-q")
+    assert list(map(Tokenizer(lang).detokenize, tokens)) == wanted
+
+
+def test_letters_and_digits_are_those_of_perl():
+    # Not the combining marks: which of them are letters depends on the version of Unicode.
+    codes = [*range(0x20, 0x3400), *range(0x4E00, 0x4F00), *range(0xAC00, 0xAD00)]
+    known = [c for c in map(chr, codes) if unicodedata.category(c) not in ("Cn", "Mn", "Mc", "Zs")]
+    lines = [f"a{c}b {c}'{c},5,{c} x. {c}" for c in known]
+    tokenize = Tokenizer("en").tokenize
+    for line, wanted in zip(lines, moses_tokens("en", lines), strict=True):
+        assert tokenize(line) == wanted, line
