@@ -20,6 +20,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from corpus.build import build, differing_settings, missing_binaries, versions
+from corpus.check import add_check, check_quickly
 from corpus.console import add_tokenizer, add_workers, run_command, say, show_next_step
 from corpus.parallel import Files, Workers, start_workers
 from corpus.stages import locked
@@ -50,6 +51,7 @@ def parse_args(argv: list[str] | None) -> argparse.Namespace:
     option = parser.add_argument
     option("--testpref", metavar="FP", help="test files, likewise (default: no test set)")
     add_workers(parser)
+    add_check(parser)
     joined = "one dictionary for both languages (always on)"
     option("--joined-dictionary", action="store_true", default=True, help=joined)
     uniform = "replace variants of quotes, dashes and the like as Moses does (default: keep them)"
@@ -157,7 +159,7 @@ def load_existing(destdir: Path) -> TextSettings | None:
 
 
 def check_same(existing: TextSettings, wanted: TextSettings, destdir: Path) -> None:
-    """Raise InputError unless destdir is complete and has the wanted settings and inputs."""
+    """Raise InputError unless destdir is whole and has the wanted settings and inputs."""
     differences = [
         f"{name} ({getattr(existing, name)} there, {getattr(wanted, name)} now)"
         for name in differing_settings(existing, wanted)
@@ -174,6 +176,7 @@ def check_same(existing: TextSettings, wanted: TextSettings, destdir: Path) -> N
         missing.insert(0, existing.codes)
     if missing:
         raise InputError(f"{destdir} lacks {', '.join(missing)}; {advice}")
+    check_quickly(destdir)
 
 
 @contextlib.contextmanager

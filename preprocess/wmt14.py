@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from corpus.build import build, differing_settings, missing_binaries, versions
+from corpus.check import add_check, check_quickly
 from corpus.console import add_tokenizer, add_workers, run_command, say, show_next_step
 from corpus.parallel import start_workers
 from corpus.sources import read_texts, text_key
@@ -52,6 +53,7 @@ def parse_args(argv: list[str] | None) -> argparse.Namespace:
         "wmt14.yaml beside this program, which explains its own format)")  # fmt: skip
     add_tokenizer(parser)
     add_workers(parser)
+    add_check(parser)
     args = parser.parse_args(argv)
     if args.workers < 1 or (args.vocabulary is not None and args.vocabulary < 1):
         parser.error("--workers and --vocabulary must be 1 or more")
@@ -100,7 +102,7 @@ def find_data(pair: LanguagePair, dest: Path, job: Job) -> Stage | None:
 
     It needs neither the archives nor the stages in dest/work, which may be deleted.
 
-    Raises InputError if the data lacks a file.
+    Raises InputError if the data lacks a file, or if one has another size than it had.
     """
     if not (dest / "data").exists():
         return None
@@ -112,6 +114,8 @@ def find_data(pair: LanguagePair, dest: Path, job: Job) -> Stage | None:
     missing = missing_binaries(dest / "data", pair.splits, pair.langs)
     if data and missing:
         raise InputError(f"{dest}/data lacks {', '.join(missing)}; delete it to have it made again")
+    if data:
+        check_quickly(dest / "data")
     return data
 
 

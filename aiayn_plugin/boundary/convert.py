@@ -13,6 +13,7 @@ from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY
 from fairseq.models.transformer import TransformerModel
 from torch import Tensor
 
+from ..checkpoints.compare import dictionaries_of
 from ..checkpoints.files import configuration
 from ..errors import InputError
 from ..paper import ModelSettings
@@ -153,6 +154,7 @@ def convert(state: dict) -> tuple[dict, str]:
     can hold. Raises InputError if it cannot be done.
     """
     cfg, name = configuration(state)
+    words = dictionaries_of(state.get("task_state") or {})
     settings, weights = cfg["model"], state["model"]
     kind = ARCH_MODEL_REGISTRY.get(name)
     try:
@@ -177,7 +179,7 @@ def convert(state: dict) -> tuple[dict, str]:
         "optimizer_history": [history],
         "last_optimizer_state": None,
         "extra_state": {"train_iterator": {"epoch": 1, "iterations_in_epoch": 0}},
-        "task_state": {},
+        "task_state": {"dictionaries": words} if words else {},
     }, result
 
 

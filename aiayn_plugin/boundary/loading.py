@@ -22,19 +22,21 @@ def load_for_translation(
     """Return the task, with the paper's search and the dictionaries in `data`, and the model.
 
     task_settings: those in the checkpoint. Raises InputError if another version of the plugin made
-    the checkpoint, or if it is of another model than it says.
+    the checkpoint, if it is of another model than it says or of other dictionaries, or if those in
+    `data` are missing, changed or broken.
     """
     ours = {"_name": "aiayn_translation", "data": str(data), "length_penalty": "gnmt",
             "source_lang": source_lang, "target_lang": target_lang}
     try:
         task = tasks.setup_task(OmegaConf.create({**task_settings, **ours}))
-        (model,), _ = checkpoint_utils.load_model_ensemble(
-            [str(checkpoint)], arg_overrides={"data": str(data)}, task=task
-        )
+        try:
+            (model,), _ = checkpoint_utils.load_model_ensemble(
+                [str(checkpoint)], arg_overrides={"data": str(data)}, task=task
+            )
+        except InputError as error:
+            raise InputError(f"{checkpoint}: {error}") from None
     except OmegaConfBaseException as error:
         raise InputError(f"{checkpoint}: made by another version of the plugin: {error}") from None
-    except InputError as error:
-        raise InputError(f"{checkpoint}: {error}") from None
     return task, model
 
 

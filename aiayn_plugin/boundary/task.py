@@ -1,17 +1,21 @@
 """§5.1, §6.1: fairseq's task of translation, with the paper's batches and the paper's search."""
 
 import logging
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from fairseq.dataclass import ChoiceEnum
 from fairseq.tasks import register_task
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
 
+from ..checkpoints.compare import check_dictionaries, dictionaries_of
 from ..errors import InputError
 from ..paper import ARCHITECTURES
+from ..text.dictionary import words_sha256
 from ..training.batching import Plan
-from . import log
+from . import dataset, log
 from .batches import plan_epoch
 from .disk import check_disk
 from .generator import Generator
@@ -45,10 +49,11 @@ class AiaynTranslationConfig(TranslationConfig):
 
 @register_task("aiayn_translation", dataclass=AiaynTranslationConfig)
 class AiaynTranslation(TranslationTask):
-    """fairseq's translation task with four differences.
+    """fairseq's translation task with five differences.
 
     Training has batches of --tokens-per-update, every other split has all of its sentences, the
-    checkpoints to average are complete, and the search is the paper's.
+    checkpoints to average are complete, the search is the paper's, and data that is broken or of
+    another dictionary than the checkpoint's is refused.
     """
 
     cfg: AiaynTranslationConfig
@@ -59,6 +64,49 @@ class AiaynTranslation(TranslationTask):
         self.planned: tuple[Any, Plan] | None = None  # the training set and its plan
         self.epoch = 1
         self.warned_of_memory = False
+        self.needs_target = False
+
+    @classmethod
+    def setup_task(cls, cfg, **kwargs):
+        """As fairseq's. Raises InputError if the data is missing."""
+        dataset.check_directories(cfg)
+        return super().setup_task(cfg, **kwargs)
+
+    @classmethod
+    def load_dictionary(cls, filename):
+        """As fairseq's. Raises InputError if the dictionary is missing, changed or broken."""
+        dataset.check_dictionary(Path(filename))
+        return super().load_dictionary(filename)
+
+    def load_dataset(self, split, epoch=1, combine=False, **kwargs):
+        """As fairseq's. Raises InputError if a file of the split is missing, changed or broken."""
+        dataset.check_split(self, split, epoch, combine)
+        with dataset.in_one_line(split):
+            super().load_dataset(split, epoch, combine, **kwargs)
+
+    def build_criterion(self, *args, **kwargs):
+        """As fairseq's; from now on every split needs its target side."""
+        self.needs_target = True
+        return super().build_criterion(*args, **kwargs)
+
+    def state_dict(self) -> dict[str, Any]:
+        """As fairseq's, with what the numbers of a checkpoint mean: checksums of its words."""
+        return {**super().state_dict(), "dictionaries": self._dictionaries()}
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """As fairseq's. Raises InputError if a checkpoint has other words for the same numbers."""
+        self.check_state(state_dict)
+        rest = {name: value for name, value in state_dict.items() if name != "dictionaries"}
+        super().load_state_dict(rest)
+
+    def check_state(self, state_dict: Any) -> None:
+        """Raise InputError if a checkpoint has other words for the same numbers."""
+        names = [f"dict.{lang}.txt" for lang in (self.cfg.source_lang, self.cfg.target_lang)]
+        check_dictionaries(dictionaries_of(state_dict), self._dictionaries(), self.cfg.data, names)
+
+    def _dictionaries(self) -> dict[str, str]:
+        both = {"source": self.source_dictionary, "target": self.target_dictionary}
+        return {side: words_sha256(d.symbols[d.nspecial :]) for side, d in both.items()}
 
     def build_model(self, cfg, from_checkpoint=False):
         """As fairseq's; when a training starts, log the paper's settings beside its own."""

@@ -6,6 +6,7 @@ from pathlib import Path
 import torch
 
 from ..errors import InputError
+from .compare import dictionaries_of
 from .files import load
 
 #: The checkpoints of --save-interval-updates and of epochs, with the number that orders them.
@@ -39,15 +40,21 @@ def average(paths: list[Path]) -> dict:
     """Return the last checkpoint, without its optimiser, with the mean of all their weights.
 
     Sums are in float64 and means in float32, whatever the precision of the weights. Weights that
-    are no floating-point numbers must be equal in all. Raises InputError if names or shapes differ.
+    are no floating-point numbers must be equal in all. Raises InputError if names, shapes or
+    dictionaries differ.
     """
     sums: dict[str, torch.Tensor] = {}
     state: dict = {}
+    dictionaries: dict[str, str] = {}
     for path in paths:
         state = load(path)
         weights = state["model"]
         if not sums:
             sums = {name: torch.zeros_like(w, dtype=_wide(w)) for name, w in weights.items()}
+        theirs = dictionaries_of(state.get("task_state") or {})
+        if dictionaries and theirs and theirs != dictionaries:
+            raise InputError(f"{path} was trained with other dictionaries than {paths[0]}")
+        dictionaries = dictionaries or theirs
         if odd := sorted(sums.keys() ^ weights.keys()):
             raise InputError(f"{path} is of another model than {paths[0]}: {odd[0]} is not in both")
         for name, weight in weights.items():

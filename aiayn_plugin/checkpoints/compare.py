@@ -1,4 +1,7 @@
-"""What tells a checkpoint of one model from a model of other settings, in one line."""
+"""What tells a checkpoint of one model from a model of other settings or words, in one line."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -10,6 +13,7 @@ from .files import BUFFER, todays_names
 #: Settings that change what a model computes and the shape of no weight. A model keeps a number for
 #: each in a buffer, which its checkpoints hold.
 WITHOUT_SHAPE = ("h", "neighbourhood", "positions")
+SIDES = ("source", "target")
 ADVICE = "give the --arch and the options that it was trained with, or another --save-dir"
 
 
@@ -59,3 +63,34 @@ def _compare_shapes(name: str, theirs: Tensor | None, ours: Tensor | None) -> No
 def _another(name: str, theirs: object, ours: object) -> InputError:
     return InputError(f"the checkpoint holds another architecture: {name} is {theirs} in it and "
                       f"{ours} here; {ADVICE}")
+
+
+def dictionaries_of(task_state: Any) -> dict[str, str]:
+    """Return the checksums of source and target words in a checkpoint's task_state.
+
+    Older checkpoints have none. Raises InputError if they are broken.
+    """
+    checksums = task_state.get("dictionaries", {}) if isinstance(task_state, Mapping) else None
+    if checksums and not (isinstance(checksums, Mapping) and checksums.keys() == {*SIDES}
+                          and all(isinstance(sha256, str) for sha256 in checksums.values())):
+        checksums = None
+    if checksums is None:
+        raise InputError("the checkpoint is broken: its task_state is not what the plugin stores")
+    return dict(checksums)
+
+
+def check_dictionaries(
+    theirs: Mapping[str, str], ours: Mapping[str, str], data: object, names: Sequence[str]
+) -> None:
+    """Raise InputError if a checkpoint was trained with other dictionaries than those in data.
+
+    theirs, ours: as dictionaries_of returns them. names: of the two files in data.
+    """
+    for side, name in zip(SIDES, names, strict=True):
+        if theirs and theirs[side] != ours[side]:
+            raise InputError(
+                f"the checkpoint was trained with another {side} dictionary (words of SHA-256 "
+                f"{theirs[side][:12]}…) than {data}/{name} ({ours[side][:12]}…), so the same "
+                "numbers are other words: give the data that it was trained with, or prepare the "
+                "data with that dictionary"
+            )

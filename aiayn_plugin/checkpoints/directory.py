@@ -6,10 +6,13 @@ from typing import Any
 
 from ..errors import InputError
 from ..paper import ARCHITECTURES
+from ..text.dictionary import read_dictionary, words_sha256
+from ..text.manifest import read_manifest, verify, write_manifest
 from ..text.pipeline import TextPipeline
 from ..text.settings import SETTINGS_FILE
 from .aside import directory_aside
 from .averaging import average
+from .compare import SIDES, check_dictionaries, dictionaries_of
 from .files import configuration, glance, save
 
 #: The checkpoint of a model directory.
@@ -66,10 +69,17 @@ def bundle(model_dir: Path, checkpoint: Path | None, output: Path) -> int:
     state = average([checkpoint])  # in float32, without the optimiser's state
     state["extra_state"] = {}
     languages = settings.source_lang, settings.target_lang
+    names = [f"dict.{lang}.txt" for lang in languages]
+    verify(data, read_manifest(data), names, whole=True)
+    checksums = [words_sha256(word for word, _ in read_dictionary(data / name)) for name in names]
+    here = dict(zip(SIDES, checksums, strict=True))
+    check_dictionaries(dictionaries_of(state.get("task_state") or {}), here, data, names)
+    state["task_state"] = {"dictionaries": here}
     with directory_aside(output) as directory:
         save(state, directory / MODEL_FILE)
-        for name in (SETTINGS_FILE, settings.codes, *(f"dict.{lang}.txt" for lang in languages)):
+        for name in (SETTINGS_FILE, settings.codes, *names):
             shutil.copyfile(data / name, directory / name)
         note = NOTE.format(source=languages[0], target=languages[1])
         (directory / "README.txt").write_text(note, encoding="utf-8")
+        write_manifest(directory, [path.name for path in directory.iterdir()])
     return sum(path.stat().st_size for path in output.iterdir())

@@ -37,5 +37,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     except BrokenPipeError:  # the reader has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise SystemExit(1) from None
+    except FileNotFoundError as error:
+        raise SystemExit(f"aiayn: error: {error.filename} is missing: see the paths of the command"
+                         ) from None  # fmt: skip
     except (OSError, ValueError) as error:  # InputError is a ValueError
         raise SystemExit(f"aiayn: error: {error}") from None

@@ -6,6 +6,7 @@ from pathlib import Path
 from ..checkpoints.aside import file_aside
 from ..errors import InputError
 from ..text.lines import read_lines
+from ..text.manifest import read_manifest, verify
 from ..text.pipeline import TextPipeline
 from ..text.scores import Scores, hypotheses, score
 
@@ -72,8 +73,9 @@ def read(args: argparse.Namespace) -> tuple[list[str], list[str], list[str], str
     source_lang, target_lang = pipeline.settings.source_lang, pipeline.settings.target_lang
     with open(args.system, encoding="utf-8", newline="\n") as log:
         system = [pipeline.decode(line) for line in hypotheses(log)]
-    sources, references = (list(read_lines(args.data / f"{args.split}.raw.{lang}"))
-                           for lang in (source_lang, target_lang))
+    raw = [f"{args.split}.raw.{lang}" for lang in (source_lang, target_lang)]
+    verify(args.data, read_manifest(args.data), raw, whole=False)
+    sources, references = (list(read_lines(args.data / name)) for name in raw)
     return sources, system, references, target_lang
 
 

@@ -7,6 +7,8 @@ from .settings import SETTINGS_FILE, TextSettings, file_sha256
 from .subwords import SUBWORDS, Subwords
 from .tokenizer import TOKENIZERS, Tokenizer
 
+ADVICE = "give a directory that preprocess/ or aiayn bundle made, and copy all of its files"
+
 
 class TextPipeline:
     """Tokeniser and subwords with the settings of one data directory."""
@@ -23,14 +25,19 @@ class TextPipeline:
     def load(cls, data_dir: str | Path) -> "TextPipeline":
         """Return the pipeline of a directory that `preprocess/` made.
 
-        Raises InputError if the settings are broken or unknown, or were written for other codes,
-        and OSError if a file cannot be read.
+        Raises InputError if a file is missing, or if the settings are broken, unknown or written
+        for other codes, and OSError if a file cannot be read.
         """
-        settings = TextSettings.load(Path(data_dir) / SETTINGS_FILE)
+        for_text = Path(data_dir) / SETTINGS_FILE
+        if not for_text.is_file():
+            raise InputError(f"{for_text} is missing: {ADVICE}")
+        settings = TextSettings.load(for_text)
         if settings.tokenizer not in TOKENIZERS or settings.subword not in SUBWORDS:
             kind = f"{settings.tokenizer} with {settings.subword}"
             raise InputError(f"{data_dir}: this version cannot handle {kind}")
         codes = Path(data_dir) / settings.codes
+        if not codes.is_file():
+            raise InputError(f"{codes} is missing: {ADVICE}")
         if file_sha256(codes) != settings.codes_sha256:
             raise InputError(f"{codes}: not the codes that the data was prepared with")
         return cls(settings, SUBWORDS[settings.subword][0](codes))

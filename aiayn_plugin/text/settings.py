@@ -61,7 +61,7 @@ class TextSettings:
         """
         try:
             content: Any = json.loads(Path(path).read_bytes())
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise InputError(f"{path}: not valid JSON: {error}") from None
         if not isinstance(content, dict) or content.pop("format", None) != FORMAT_VERSION:
             raise InputError(f"{path}: not text settings of format {FORMAT_VERSION}")

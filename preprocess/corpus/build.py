@@ -15,11 +15,12 @@ from pathlib import Path
 
 from aiayn_plugin.errors import InputError
 from aiayn_plugin.text.lines import clean_line, read_lines
+from aiayn_plugin.text.manifest import write_manifest
 from aiayn_plugin.text.settings import SETTINGS_FILE, TextSettings, file_sha256
 
 from .console import say
 from .parallel import Counts, Langs
-from .stages import Stage
+from .stages import LOCK_SUFFIX, Stage
 from .subwords import encode, learn
 from .tokens import Cleaning, Job, Text, tokenise
 
@@ -29,7 +30,7 @@ FAIRSEQ = "fairseq" if sys.version_info < (3, 11) else "fairseq-fixed"
 def build(job: Job, destdir: Path, splits: dict[str, list[Text]]) -> str:
     """Fill destdir from the raw texts of each split, and return one line about the training pairs.
 
-    The settings are written last.
+    The checksums of all files are written last.
 
     Raises InputError if the text gives no training pair or no subword, or if fairseq-preprocess
     fails.
@@ -49,6 +50,8 @@ def build(job: Job, destdir: Path, splits: dict[str, list[Text]]) -> str:
     codes = destdir / settings.codes
     codes.write_bytes((learnt.folder / settings.codes).read_bytes())
     replace(settings, codes_sha256=file_sha256(codes)).save(destdir / SETTINGS_FILE)
+    files = (path for path in destdir.iterdir() if path.is_file() and path.suffix != LOCK_SUFFIX)
+    write_manifest(destdir, [path.name for path in files])
     return summary
 
 

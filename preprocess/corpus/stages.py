@@ -16,6 +16,8 @@ from aiayn_plugin.errors import InputError
 from .console import say
 
 RECORD = "stage.json"
+#: The names of files that a run in progress locks end in this.
+LOCK_SUFFIX = ".lock"
 #: Seconds to wait for a lock. The child of a killed run holds the lock until the child ends.
 PATIENCE = 5.0
 

@@ -15,6 +15,7 @@ from fairseq.data import Dictionary, data_utils
 from sacremoses import MosesTokenizer
 
 from aiayn_plugin.text.lines import clean_line
+from aiayn_plugin.text.manifest import MANIFEST, read_manifest
 from aiayn_plugin.text.pipeline import TextPipeline
 from aiayn_plugin.text.settings import TextSettings
 
@@ -114,7 +115,9 @@ def test_the_directory_holds_the_data_and_nothing_else(made):
               for lang in ("en", "de") for end in ("bin", "idx")}  # fmt: skip
     text = {f"{split}.raw.{lang}" for split in ("valid", "test") for lang in ("en", "de")}
     names = {path.name for path in data.iterdir()}
-    assert names == binary | text | {"dict.en.txt", "dict.de.txt", "codes.bpe", "text.json"}
+    rest = {"dict.en.txt", "dict.de.txt", "codes.bpe", "text.json"}
+    assert names == binary | text | rest | {MANIFEST}
+    assert read_manifest(data).keys() == binary | text | rest
     assert {path.name for path in data.parent.iterdir()} == {"raw", "data"}
     assert (data / "dict.en.txt").read_bytes() == (data / "dict.de.txt").read_bytes()
     settings = TextSettings.load(data / "text.json")

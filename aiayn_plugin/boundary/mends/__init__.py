@@ -21,6 +21,7 @@ from . import (  # noqa: E402
     data,
     errors,
     layers,
+    loading,
     processes,
     saving,
     training,
@@ -49,6 +50,7 @@ def mend() -> None:
     distributed_utils.infer_init_method = processes.with_torchrun(
         distributed_utils.infer_init_method
     )
+    Trainer.load_checkpoint = loading.with_task_state(Trainer.load_checkpoint)
     atexit.register(data.finish_data_threads)
     # fairseq asks for pinned memory on machines without a GPU too, and torch warns of it. Can go
     # when fairseq asks only where it helps.

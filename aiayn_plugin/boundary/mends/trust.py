@@ -173,8 +173,9 @@ def with_one_line(load: Callable) -> Callable:
             return load(filenames, *args, **kwargs)
         except InputError as error:
             raise _of(filenames, str(error)) from error
-        except OSError:
-            raise
+        except OSError as error:
+            raise InputError(f"{error}: give a checkpoint, such as checkpoint_best.pt in a run's "
+                             "--save-dir") from error
         except Exception as error:
             logger.debug("this is where the model could not be built", exc_info=True)
             for path in filter(os.path.isfile, filenames):

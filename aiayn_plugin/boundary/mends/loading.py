@@ -1,0 +1,31 @@
+"""Mends of how fairseq's commands load a checkpoint beside a task."""
+
+from collections.abc import Callable
+from typing import Any
+
+from fairseq import checkpoint_utils
+
+
+def with_task_state(load: Callable) -> Callable:
+    """Return Trainer.load_checkpoint, which shows the task what its checkpoint holds of a task.
+
+    fairseq stores the task's state and gives it back in all commands but fairseq-train: a training
+    that goes on with another dictionary would not be noticed. Can go when fairseq gives it back.
+    """
+
+    def load_checkpoint(trainer: Any, *args: Any, **kwargs: Any) -> Any:
+        read = checkpoint_utils.load_checkpoint_to_cpu
+
+        def read_and_show(*args: Any, **kwargs: Any) -> Any:
+            state = read(*args, **kwargs)
+            if hasattr(trainer.task, "check_state"):  # it is ours
+                trainer.task.check_state(state.get("task_state", {}))
+            return state
+
+        checkpoint_utils.load_checkpoint_to_cpu = read_and_show
+        try:
+            return load(trainer, *args, **kwargs)
+        finally:
+            checkpoint_utils.load_checkpoint_to_cpu = read
+
+    return load_checkpoint

@@ -1,0 +1,60 @@
+"""--check DIR: whether each file of prepared data is as it was made."""
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from aiayn_plugin.errors import InputError
+from aiayn_plugin.text.manifest import MANIFEST, fault, read_manifest
+
+from .console import progress, run_command, say
+
+#: Bytes that are read in no time.
+QUICK = 100_000_000
+
+
+def add_check(parser: argparse.ArgumentParser) -> None:
+    """Add the option --check to a parser. As --help, it needs no other option and ends the run."""
+    parser.add_argument("--check", metavar="DIR", type=Path, action=_Check, help="read all files "
+                        "of prepared data, name each one that is not as it was made, and do no "
+                        "more")  # fmt: skip
+
+
+class _Check(argparse.Action):
+    def __call__(self, parser: argparse.ArgumentParser, namespace: Any, values: Any,
+                 option_string: str | None = None) -> None:  # fmt: skip
+        parser.exit(run_command(parser.prog, lambda: check(values), "nothing was changed"))
+
+
+def check(directory: Path) -> None:
+    """Compare all files of a data directory, or of its data/, with their checksums.
+
+    Print a line for each one that differs. Raises InputError if one does, or if there is nothing to
+    compare with.
+    """
+    directory = next((place for place in (directory, directory / "data")
+                      if (place / MANIFEST).exists()), directory)  # fmt: skip
+    manifest = read_manifest(directory)
+    if not manifest:
+        raise InputError(f"{directory} has no {MANIFEST}, so nothing tells how its files were "
+                         "made: prepare.py and wmt14.py write one, older versions did not")
+    total = sum(checksum.size for checksum in manifest.values())
+    with progress(lambda done: f"{done / 1e6:,.0f} of {total / 1e6:,.0f} MB",
+                  total if total > QUICK else None, unit="B", unit_scale=True) as add:  # fmt: skip
+        faults = [fault(directory / name, checksum, True, add)
+                  for name, checksum in manifest.items()]  # fmt: skip
+    wrong = [line for line in faults if line]
+    for line in wrong:
+        say(line)
+    if wrong:
+        raise InputError(f"{len(wrong)} of the {len(manifest)} files in {directory} are not as "
+                         "they were made: get them anew, or delete the directory and prepare it "
+                         "anew")
+    print(f"{directory}: all {len(manifest)} files are as they were made ({total:,} bytes)")
+
+
+def check_quickly(directory: Path) -> None:
+    """Raise InputError if a file has another size than when it was made, or is missing."""
+    for name, checksum in read_manifest(directory).items():
+        if wrong := fault(directory / name, checksum, whole=False):
+            raise InputError(f"{wrong}; delete {directory} to have it made anew")

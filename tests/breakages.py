@@ -1,0 +1,209 @@
+"""Ways to break prepared data, and fairseq's commands in a copy of this process."""
+
+import os
+import random
+import shutil
+import struct
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from subprocess import CompletedProcess
+from typing import Any
+
+from fairseq_cli import generate, interactive, train, validate
+
+from aiayn_plugin.boundary.mends.errors import end_with_one_line
+
+MAINS = {"fairseq-train": train, "fairseq-generate": generate,
+         "fairseq-interactive": interactive, "fairseq-validate": validate}  # fmt: skip
+Change = Callable[[bytes], bytes]
+
+
+def _line(number: int, change: Change) -> Change:
+    """Return a change of one line, without its end."""
+
+    def changed(content: bytes) -> bytes:
+        lines = content.split(b"\n")
+        lines[number] = change(lines[number])
+        return b"\n".join(lines)
+
+    return changed
+
+
+def _in_word(text: str) -> Change:
+    return _line(4, lambda line: line[:1] + text.encode() + line[1:])
+
+
+def _shuffled(content: bytes) -> bytes:
+    lines = content.splitlines(keepends=True)
+    random.Random(1).shuffle(lines)
+    return b"".join(lines)
+
+
+def _noise(content: bytes) -> bytes:
+    return random.Random(1).randbytes(len(content))
+
+
+def _at(position: int, form: str, value: int) -> Change:
+    """Return a change of one number at a place, from the end if negative."""
+
+    def changed(content: bytes) -> bytes:
+        start = position % len(content)
+        number = struct.pack(form, value)
+        return content[:start] + number + content[start + len(number) :]
+
+    return changed
+
+
+ALL: dict[str, Change] = {
+    "empty": lambda content: b"",
+    "cut": lambda content: content[: len(content) // 2 - 1],
+    "noise": _noise,
+    "zeros": lambda content: bytes(len(content)),
+}
+DICTIONARY: dict[str, Change] = {
+    **ALL,
+    "not UTF-8": _line(2, lambda line: b"\xe4" + line),
+    "no count": _line(2, lambda line: line.split()[0]),
+    "count no number": _line(2, lambda line: line.split()[0] + b" many"),
+    "word missing": _line(2, lambda line: b" " + line.split()[1]),
+    "blank line": _line(2, lambda line: b"\n" + line),
+    "twice": _line(2, lambda line: line + b"\n" + line),
+    "end of a line missing": lambda content: content.replace(b"\n", b" ", 1),
+    "byte-order mark": lambda content: b"\xef\xbb\xbf" + content,
+    **{f"U+{ord(char):04X}": _in_word(char) for char in " \r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"},
+    "other order": _shuffled,
+    "lines missing": lambda content: b"\n".join(content.split(b"\n")[:40]) + b"\n",
+}
+BIN: dict[str, Change] = {
+    **ALL,
+    "longer": lambda content: content + b"\2\0",
+    "odd": lambda content: content[:-1],
+    "token outside": _at(8, "<H", 60_000),
+    "no end symbol": _at(-2, "<H", 4),
+}
+IDX: dict[str, Change] = {
+    **ALL,
+    "longer": lambda content: content + b"\0",
+    "magic": _at(0, "<B", 0),
+    "version": _at(9, "<Q", 2),
+    "type of numbers": _at(17, "<B", 77),
+    "floats": _at(17, "<B", 6),
+    "count of sentences": _at(18, "<Q", 2**62),
+    "no sentences": _at(18, "<Q", 0),
+    "size outside": _at(26, "<i", 2**30),
+    "size negative": _at(26, "<i", -3),
+    "offset outside": _at(-8, "<q", 2**40),
+    "offset negative": _at(-8, "<q", -8),
+}
+
+
+def change(how: Change, *names: str) -> Callable[[Path], None]:
+    """Return what changes files of a data directory."""
+
+    def spoil(data: Path) -> None:
+        for name in names:
+            (data / name).write_bytes(how((data / name).read_bytes()))
+
+    return spoil
+
+
+def remove(*names: str) -> Callable[[Path], None]:
+    """Return what removes files of a data directory."""
+
+    def spoil(data: Path) -> None:
+        for name in names:
+            (data / name).unlink()
+
+    return spoil
+
+
+def replace(**names: str) -> Callable[[Path], None]:
+    """Return what puts a copy of one split's file in the place of another's: idx="valid"."""
+
+    def spoil(data: Path) -> None:
+        for end, split in names.items():
+            shutil.copy(data / f"{split}.en-de.de.{end}", data / f"test.en-de.de.{end}")
+
+    return spoil
+
+
+def _no_directory(data: Path) -> None:
+    shutil.rmtree(data)
+
+
+def _file(data: Path) -> None:
+    shutil.rmtree(data)
+    data.write_text("data")
+
+
+def _empty(data: Path) -> None:
+    shutil.rmtree(data)
+    data.mkdir()
+
+
+#: What breaks a data directory for a command that reads its dictionaries.
+DICTIONARIES: dict[str, Callable[[Path], None]] = {
+    "no directory": _no_directory,
+    "a file": _file,
+    "an empty directory": _empty,
+    **{f"dict.{lang}.txt: missing": remove(f"dict.{lang}.txt") for lang in ("en", "de")},
+    **{f"dict.*.txt: {name}": change(how, "dict.en.txt", "dict.de.txt")
+       for name, how in DICTIONARY.items()},
+}
+#: What breaks a data directory for a command that reads its split `test`.
+SPLIT: dict[str, Callable[[Path], None]] = {
+    **{f"{lang}.{end}: missing": remove(f"test.en-de.{lang}.{end}")
+       for lang in ("en", "de") for end in ("bin", "idx")},
+    "source: missing": remove("test.en-de.en.bin", "test.en-de.en.idx"),
+    "target: missing": remove("test.en-de.de.bin", "test.en-de.de.idx"),
+    **{f"de.bin: {name}": change(how, "test.en-de.de.bin") for name, how in BIN.items()},
+    **{f"de.idx: {name}": change(how, "test.en-de.de.idx") for name, how in IDX.items()},
+    "de.bin: of another": replace(bin="valid"),
+    "de.idx: of another": replace(idx="valid"),
+    "target: of another split": replace(bin="valid", idx="valid"),
+}  # fmt: skip
+
+
+def in_a_copy(command: str, *arguments: Any, cwd: Path, stdin: str = "") -> CompletedProcess[str]:
+    """Run one of fairseq's commands in a copy of this process, which saves the imports.
+
+    An exception ends it as it ends the command.
+    """
+    with (tempfile.TemporaryFile("w+") as read, tempfile.TemporaryFile("w+") as out,
+          tempfile.TemporaryFile("w+") as err):  # fmt: skip
+        read.write(stdin)
+        read.seek(0)
+        child = os.fork()
+        if child == 0:
+            for number, file in enumerate((read, out, err)):
+                os.dup2(file.fileno(), number)
+            sys.stdin, sys.stdout, sys.stderr = os.fdopen(0), os.fdopen(1, "w"), os.fdopen(2, "w")
+            sys.argv = [command, *map(str, arguments)]
+            os.chdir(cwd)
+            os._exit(_run(MAINS[command].cli_main))
+        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        texts = []
+        for file in (out, err):
+            file.seek(0)
+            texts.append(file.read())
+    return CompletedProcess([command, *map(str, arguments)], status, *texts)
+
+
+def _run(main: Callable[[], None]) -> int:
+    """Return the exit status of a command."""
+    end_with_one_line()
+    status = 0
+    try:
+        main()
+    except SystemExit as end:
+        status = end.code if isinstance(end.code, int) else 1
+        if isinstance(end.code, str):
+            print(end.code, file=sys.stderr)
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+        status = 1
+    sys.stdout.flush()
+    sys.stderr.flush()
+    return status
