@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from .boundary.loading import SEARCH_SETTINGS, load_for_translation, to_device
+from .boundary.loading import SEARCH_SETTINGS, check_device, load_for_translation, to_device
 from .boundary.model import Transformer
 from .checkpoints.directory import locate, task_settings
 from .errors import InputError
@@ -44,6 +44,8 @@ class Translator:
 
         What is missing is the paper's. Raises InputError for a search that cannot be.
         """
+        if max_tokens < 1:
+            raise InputError(f"--max-tokens {max_tokens} must be at least 1")
         self.task, self.model, self.pipeline = task, model, pipeline
         self.max_tokens = max_tokens
         self._generator = task.build_generator([model], Namespace(**search))
@@ -69,10 +71,7 @@ class Translator:
         checkpoint, data = locate(Path(path))
         pipeline = TextPipeline.load(data)
         device = device or ("cuda" if torch.cuda.is_available() else "cpu")
-        try:
-            torch.empty(0, device=device)
-        except (AssertionError, RuntimeError) as error:  # what torch reports of a missing device
-            raise InputError(f"device {device!r} cannot be used: {error}") from None
+        check_device(device)
         settings = pipeline.settings
         task, model = load_for_translation(
             checkpoint, task_settings(checkpoint), data, settings.source_lang, settings.target_lang

@@ -1,9 +1,12 @@
 """What the tests type after fairseq's commands, and how they read what a command printed."""
 
+import contextlib
+import json
 import re
 import subprocess
+import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 #: A small model of the plugin, on the CPU, with a line of log for each update.
@@ -68,3 +71,24 @@ def after(seconds: float) -> Callable[[], bool]:
     """Return what becomes true after some seconds."""
     end = time.monotonic() + seconds
     return lambda: time.monotonic() >= end
+
+
+@contextlib.contextmanager
+def forked(*plugin: str | Path) -> Iterator[Callable[..., dict]]:
+    """Give a function that runs a command of fairseq as forked.py does, in some tenths of a second.
+
+    It returns "status", None for a command that takes too long, and "output".
+    """
+    program = Path(__file__).with_name("forked.py")
+    with subprocess.Popen([sys.executable, program, *plugin], text=True, stdin=subprocess.PIPE,
+                          stdout=subprocess.PIPE) as server:  # fmt: skip
+        assert server.stdin is not None and server.stdout is not None
+        commands, answers = server.stdin, server.stdout
+
+        def run(*command: str | Path) -> dict:
+            commands.write(json.dumps([str(word) for word in command]) + "\n")
+            commands.flush()
+            return json.loads(answers.readline())
+
+        yield run
+        commands.close()

@@ -10,6 +10,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from ..boundary.loading import check_device
 from ..errors import InputError
 from ..model.attention import MultiHeadAttention
 from .measure import device_name, peak_memory, timed, write_json
@@ -79,10 +80,7 @@ def _check(args: argparse.Namespace) -> None:
         raise InputError("--neighbourhood, --runs and --lengths must be at least 1")
     if args.plot and importlib.util.find_spec("matplotlib") is None:
         raise InputError("--plot needs matplotlib: pip install matplotlib")
-    try:
-        torch.empty(1, device=args.device)
-    except (RuntimeError, AssertionError) as error:
-        raise InputError(f"--device {args.device}: {str(error).splitlines()[0]}") from None
+    check_device(args.device)
 
 
 def _measure(module: MultiHeadAttention, x: Tensor, by_steps: bool, runs: int) -> dict:

@@ -19,6 +19,9 @@ COMPONENTS = {
 OPTIONS_OF = {"label_smoothing": "criterion", "warmup_updates": "lr_scheduler"}
 #: Settings that are no options here: β and ε are defaults of our optimiser, which has no decay.
 NO_OPTIONS = ("adam_betas", "adam_eps", "weight_decay", "paper_millions")
+#: Options of fairseq-generate that ask for one of fairseq's other searches.
+OTHER_SEARCHES = {"sampling", "diverse_beam_groups", "diversity_rate", "match_source_len",
+                  "constraints"}
 #: Options of fairseq-train on which the defaults of others depend, beside fairseq's names for ours.
 DECIDING = (*COMPONENTS, *names.PAIRS.values(), "positions", "tie_embeddings", "update_freq",
             "tokens_per_update", "save_interval", "save_interval_updates", "keep_last_epochs")
@@ -27,14 +30,23 @@ DECIDING = (*COMPONENTS, *names.PAIRS.values(), "positions", "tie_embeddings", "
 def search_defaults(argv: Sequence[str] | None) -> dict[str, Any]:
     """Return the defaults of the search's options for a command line (default: sys.argv).
 
-    They are empty if the command line asks for fairseq's own task or search.
+    They are empty if the command line asks for fairseq's own task or for one of its searches. If
+    only fairseq's search can take the model, fairseq's defaults are needed after all: with them
+    comes "search_defaults", an option of our task, with the names of those that nobody typed.
     """
-    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser = argparse.ArgumentParser(
+        add_help=False, allow_abbrev=False, argument_default=argparse.SUPPRESS
+    )
     parser.add_argument("--task", default="aiayn_translation")
     parser.add_argument("--length-penalty", default="gnmt")
-    typed = parser.parse_known_args(argv)[0]
-    ours = (typed.task, typed.length_penalty) == ("aiayn_translation", "gnmt")
-    return names.SEARCH if ours else {}
+    for name in (*names.SEARCH, *OTHER_SEARCHES):
+        parser.add_argument(names.flag(name), nargs="?")
+    typed = vars(parser.parse_known_args(argv)[0])
+    ours = (typed["task"], typed["length_penalty"]) == ("aiayn_translation", "gnmt")
+    if not ours or typed.keys() & OTHER_SEARCHES:
+        return {}
+    untyped = ",".join(name for name in names.SEARCH if name not in typed)
+    return {**names.SEARCH, "search_defaults": untyped}
 
 
 def typed_options(argv: Sequence[str] | None) -> dict[str, Any]:

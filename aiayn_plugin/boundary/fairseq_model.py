@@ -1,15 +1,26 @@
-"""§6.1 An encoder-decoder model of fairseq's own as the search sees it, one step at a time."""
+"""§6.1 fairseq's own Transformer as the search sees it, one step at a time."""
+
+from typing import Any
 
 import torch
+from fairseq.models.transformer import TransformerDecoderBase, TransformerEncoderBase
 from torch import Tensor
+
+#: Stacks that keep nothing of a sentence but what they reorder. Those of ConvS2S and of LSTMs keep
+#: the memory of as many hypotheses as they saw first, and here this number changes.
+STACKS = (TransformerEncoderBase, TransformerDecoderBase)
+
+
+def is_fairseqs_transformer(model: Any) -> bool:
+    """Whether FairseqModel can be this model."""
+    stacks = getattr(model, "encoder", None), getattr(model, "decoder", None)
+    return all(map(isinstance, stacks, STACKS))
 
 
 class FairseqModel:
-    """Any model that is not the plugin's, through fairseq's interface."""
+    """A model with the stacks of fairseq's Transformer, through fairseq's interface."""
 
     def __init__(self, model, net_input: dict) -> None:
-        if hasattr(model, "set_beam_size"):
-            model.set_beam_size(1)  # its short cut expects b hypotheses from the first step on
         self.model = model
         self.memory = model.encoder.forward_torchscript(net_input)
         self.state: dict = {}

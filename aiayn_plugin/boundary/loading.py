@@ -4,6 +4,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+import torch
 from fairseq import checkpoint_utils, tasks, utils
 from fairseq.dataclass.configs import GenerationConfig
 from omegaconf import OmegaConf
@@ -38,6 +39,16 @@ def load_for_translation(
     except OmegaConfBaseException as error:
         raise InputError(f"{checkpoint}: made by another version of the plugin: {error}") from None
     return task, model
+
+
+def check_device(device: str) -> None:
+    """Raise InputError if torch cannot compute on a device: "cuda" without a GPU, "meta", "x"."""
+    try:
+        torch.ones(1, device=device).sum().item()
+    except Exception as error:  # torch has many for a device that it lacks
+        reason = str(error).splitlines()[0].rstrip(".")
+        raise InputError(f"--device {device} cannot be used ({reason}): give cpu, or cuda on a "
+                         "machine with a GPU") from None
 
 
 def to_device(sample: dict[str, Any], device: Any) -> dict[str, Any]:

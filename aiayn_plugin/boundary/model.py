@@ -78,6 +78,8 @@ class AiaynDecoder(Decoder, FairseqIncrementalDecoder):
 
     #: Whether the shifted target may begin with padding.
     left_padded = False
+    #: Whether a training needs the attention too: for label_smoothed_cross_entropy_with_alignment.
+    aligned = False
 
     def forward(
         self,
@@ -92,12 +94,12 @@ class AiaynDecoder(Decoder, FairseqIncrementalDecoder):
         With an incremental_state only the last position is computed, (batch, 1, V), from the
         state of the earlier ones. features_only gives (batch, n, d_model) instead.
         "attn" in the dictionary holds the last layer's encoder-decoder attention (batch, n, m),
-        the mean over the heads, unless the model is training.
+        the mean over the heads, unless the model is training without alignments.
         """
         memory = encoder_out["encoder_out"][0]
         masks = encoder_out["encoder_padding_mask"]
         padding = masks[0] if masks else None
-        need_weights = not self.training
+        need_weights = self.aligned or not self.training
         if incremental_state is None:
             x, weights = self.decode(prev_output_tokens, memory, padding, self.left_padded,
                                      need_weights=need_weights)  # fmt: skip
@@ -145,7 +147,9 @@ class Transformer(FairseqEncoderDecoderModel):
         """
         hub = super().from_pretrained(*args, **kwargs)
         if getattr(hub.task.cfg, "length_penalty", None) == "gnmt":
-            hub.cfg.generation.update({k: v for k, v in names.SEARCH.items() if k not in kwargs})
+            ours = {k: v for k, v in names.SEARCH.items() if k not in kwargs}
+            hub.cfg.generation.update(ours)
+            hub.task.cfg.search_defaults = ",".join(ours.keys() - {"beam"})  # always an argument
         return hub
 
     @classmethod
@@ -166,6 +170,7 @@ class Transformer(FairseqEncoderDecoderModel):
         model = cls(AiaynEncoder(settings, source_embedding, cfg.max_source_positions, source),
                     AiaynDecoder(settings, target_embedding, cfg.max_target_positions, target))
         model.decoder.left_padded = getattr(task.cfg, "left_pad_target", False)
+        model.decoder.aligned = getattr(task.cfg, "load_alignments", False)
         model.register_buffer(BUFFER, settings_without_shape(settings))
         return model
 

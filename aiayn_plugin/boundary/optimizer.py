@@ -64,6 +64,7 @@ class AiaynAdam(FairseqOptimizer):
     """torch's Adam, without weight decay."""
 
     supports_flat_params = True  # each weight is updated by itself: --fp16 may put them in one row
+    supports_memory_efficient_fp16 = True  # and weights in half precision have float32 moments
 
     def __init__(self, cfg: AdamConfig, params: Any) -> None:
         super().__init__(cfg)

@@ -2,12 +2,15 @@
 
 import math
 from argparse import Namespace
+from collections.abc import Iterable
 from typing import Any
 
 from fairseq.dataclass.configs import GenerationConfig
 
 from ..errors import InputError
 from ..search.rules import FairseqRules, PaperRules, Rules
+from .fairseq_model import is_fairseqs_transformer
+from .model import Transformer
 from .names import SEARCH, flag
 
 
@@ -23,7 +26,10 @@ def complete(args: Any, paper: bool) -> Namespace:
 
 
 def other_search(args: Any, prefix_allowed_tokens_fn: Any = None) -> str | None:
-    """Return the option that asks for one of fairseq's other searches; None if none does."""
+    """Return the option that asks for one of fairseq's other searches; None if none does.
+
+    Raises InputError for options of several searches, and for an option without its search.
+    """
     asked = {
         "sampling": args.sampling,
         "diverse_beam_groups": args.diverse_beam_groups > 0,
@@ -32,7 +38,40 @@ def other_search(args: Any, prefix_allowed_tokens_fn: Any = None) -> str | None:
         "constraints": args.constraints,
         "prefix_allowed_tokens_fn": prefix_allowed_tokens_fn or args.prefix_allowed_tokens_fn,
     }
-    return next((flag(name) for name, value in asked.items() if value), None)
+    flags = [flag(name) for name, value in asked.items() if value]
+    if len(flags) > 1:
+        raise InputError(f"{flags[0]} and {flags[1]} are two searches: give one of them")
+    for name in ("sampling_topk", "sampling_topp"):
+        if getattr(args, name) >= 0 and not args.sampling:
+            raise InputError(f"{flag(name)} needs --sampling")
+    for name in ("print_step", "retain_iter_history"):
+        if getattr(args, name):
+            raise InputError(f"{flag(name)} is for models that refine a translation step by step "
+                             "(--task translation_lev), and this search has no such steps")
+    return flags[0] if flags else None
+
+
+def other_model(models: Iterable[Any]) -> str | None:
+    """Return the kind of a model that only fairseq's search can take; None if there is none."""
+    others = (model for model in models
+              if not isinstance(model, Transformer) and not is_fairseqs_transformer(model))
+    return next((type(model).__name__ for model in others), None)
+
+
+def fairseqs(args: Any, untyped: str) -> Namespace:
+    """Return the options of a search by fairseq, with fairseq's defaults.
+
+    args: as for complete; changed in place too, so that fairseq reports what it does. untyped: the
+    names of options that have the paper's values only by default: "beam,lenpen".
+    """
+    stock = GenerationConfig()
+    for name in filter(None, untyped.split(",")):
+        if getattr(args, name, None) == SEARCH[name]:
+            setattr(args, name, getattr(stock, name))
+    args = complete(args, paper=False)
+    if args.beam < 1:
+        raise InputError(f"--beam {args.beam} must be at least 1")
+    return args
 
 
 def rules_of(args: Any, paper: bool, vocabulary: int) -> Rules:

@@ -1,5 +1,6 @@
 """§5.1, §6.1: fairseq's task of translation, with the paper's batches and the paper's search."""
 
+import argparse
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -21,9 +22,16 @@ from .disk import check_disk
 from .generator import Generator
 from .memory import in_halves
 from .mends.data import keep_batches_of_first_epoch, keep_every_sentence
-from .mends.precision import generate_in_bfloat16, train_in_bfloat16
+from .mends.precision import check_float16, generate_in_bfloat16, train_in_bfloat16
 from .mends.saving import interval_name
-from .searches import alignment_of, complete, other_search, rules_of
+from .searches import (
+    alignment_of,
+    complete,
+    fairseqs,
+    other_model,
+    other_search,
+    rules_of,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -45,6 +53,8 @@ class AiaynTranslationConfig(TranslationConfig):
             "fairseq's, with its defaults, where it is the exponent of |Y|"
         },
     )
+    #: Options of the search that nobody typed (defaults.py), if the paper's values stand for them.
+    search_defaults: str = field(default="", metadata={"help": argparse.SUPPRESS})
 
 
 @register_task("aiayn_translation", dataclass=AiaynTranslationConfig)
@@ -110,6 +120,8 @@ class AiaynTranslation(TranslationTask):
 
     def build_model(self, cfg, from_checkpoint=False):
         """As fairseq's; when a training starts, log the paper's settings beside its own."""
+        if not from_checkpoint:
+            check_float16(self.cfg._get_root().common)
         model = super().build_model(cfg, from_checkpoint)
         if not from_checkpoint:
             self.training_cfg = self.cfg._get_root()
@@ -153,7 +165,7 @@ class AiaynTranslation(TranslationTask):
                     f"{max_positions} of the model and the task; sentence {min(longer) + 1} has "
                     f"{tokens} tokens: raise --max-source-positions and "
                     "--max-target-positions (learned positions stay as many as were trained), or "
-                    "skip them with --skip-invalid-size-inputs-valid-test"
+                    "skip this example with --skip-invalid-size-inputs-valid-test"
                 )
         return super().filter_indices_by_size(
             indices, dataset, max_positions, ignore_invalid_inputs
@@ -183,16 +195,17 @@ class AiaynTranslation(TranslationTask):
         """
         build = super().build_generator
         paper = self.cfg.length_penalty == "gnmt"
-        args = complete(args, paper)
         generate_in_bfloat16(self, models)
-        if seq_gen_cls is not None or args.score_reference:
-            return build(models, args, seq_gen_cls, extra_gen_cls_kwargs, prefix_allowed_tokens_fn)
-        if other := other_search(args, prefix_allowed_tokens_fn):
-            if paper:
-                raise InputError(
-                    f"{other} is another search than the paper's: give --task translation"
-                )
-            return build(models, args, None, extra_gen_cls_kwargs, prefix_allowed_tokens_fn)
+        complete_args = complete(args, paper)
+        if seq_gen_cls is not None or complete_args.score_reference:
+            return build(models, complete_args, seq_gen_cls, extra_gen_cls_kwargs,
+                         prefix_allowed_tokens_fn)  # fmt: skip
+        if other := other_search(complete_args, prefix_allowed_tokens_fn) or other_model(models):
+            theirs = fairseqs(args, self.cfg.search_defaults)
+            logger.info("%s: searched by fairseq, with --beam %s, --lenpen %s (the exponent of "
+                        "|Y|) and its other defaults", other, theirs.beam, theirs.lenpen)
+            return build(models, theirs, None, extra_gen_cls_kwargs, prefix_allowed_tokens_fn)
+        args = complete_args
         rules = rules_of(args, paper, len(self.target_dictionary))
         extra = {**(extra_gen_cls_kwargs or {}), "rules": rules, "alignment": alignment_of(args)}
         return build(models, args, Generator, extra)

@@ -46,8 +46,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Translate standard input. Raises InputError or OSError for an unusable model or text."""
+    if args.beam < 1:
+        raise InputError(f"--beam {args.beam} must be at least 1")
     if not 1 <= args.nbest <= args.beam:
         raise InputError(f"--nbest {args.nbest} must be from 1 to --beam {args.beam}")
+    if sys.stdin is None or sys.stdout is None:
+        raise InputError("standard input or output is closed: the text comes from one, and the "
+                         "translation goes to the other")
     translator = Translator.load(
         args.model, args.device, args.precision, args.max_tokens,
         beam=args.beam, lenpen=args.lenpen, nbest=args.nbest,
@@ -55,7 +60,8 @@ def run(args: argparse.Namespace) -> None:
     at_once = args.line_by_line or sys.stdin.isatty()
     lines = _lines(sys.stdin.buffer)
     number = 0
-    with tqdm(unit=" sentences", disable=at_once or not sys.stderr.isatty()) as progress:
+    watched = sys.stderr is not None and sys.stderr.isatty()
+    with tqdm(unit=" sentences", disable=at_once or not watched) as progress:
         while buffer := list(islice(lines, 1 if at_once else BUFFER)):
             for translations in translator.translate_nbest(buffer, number + 1, progress.update):
                 number += 1

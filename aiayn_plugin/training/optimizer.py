@@ -3,7 +3,8 @@
 from collections.abc import Iterable
 
 import torch
-from torch import nn
+from torch import Tensor, nn
+from torch.optim.adam import adam as take_update
 
 from ..errors import InputError
 
@@ -18,15 +19,49 @@ def lrate(step: int, d_model: int, warmup_steps: int = 4000) -> float:
     return d_model**-0.5 * min(step**-0.5, step * warmup_steps**-1.5)
 
 
+class HalfPrecisionAdam(torch.optim.Adam):
+    """torch's Adam for weights in half precision: moments and arithmetic are in float32.
+
+    Each update ends with rounding the weights: a bfloat16 of 1.0 stays what it is for any step
+    below 0.002.
+    """
+
+    @torch.no_grad()
+    def step(self, closure: None = None) -> None:  # type: ignore[override]
+        """Take an update. Only one weight at a time is in float32."""
+        for group in self.param_groups:
+            for weight in group["params"]:
+                if weight.grad is not None:
+                    self._update(weight, weight.grad.float(), group)
+
+    def _update(self, weight: nn.Parameter, gradient: Tensor, group: dict) -> None:
+        wide, state = weight.float(), self.state[weight]
+        if not state:
+            state.update(step=torch.zeros(()), exp_avg=torch.zeros_like(wide),
+                         exp_avg_sq=torch.zeros_like(wide))  # fmt: skip
+        for name, value in state.items():  # a checkpoint's may be on another device
+            state[name] = torch.as_tensor(value).to(wide)
+        beta_1, beta_2 = group["betas"]
+        take_update(
+            [wide], [gradient], [state["exp_avg"]], [state["exp_avg_sq"]], [],
+            [state["step"]], fused=group["fused"], amsgrad=False, beta1=beta_1, beta2=beta_2,
+            lr=group["lr"], weight_decay=0.0, eps=group["eps"], maximize=False,
+        )  # fmt: skip
+        weight.copy_(wide)
+
+
 def adam(
     parameters: Iterable[nn.Parameter], lr: float, betas: tuple[float, float], eps: float
 ) -> torch.optim.Adam:
     """Return torch's Adam, which adds ε after the bias correction, without weight decay.
 
-    It is fused if the device of the parameters has a fused kernel.
+    It is fused if the device of the parameters has a fused kernel. Weights in half precision have
+    moments in float32.
     """
     parameters = list(parameters)
+    half = any(p.dtype in (torch.float16, torch.bfloat16) for p in parameters)
+    kind = HalfPrecisionAdam if half else torch.optim.Adam
     try:
-        return torch.optim.Adam(parameters, lr, betas, eps, fused=True)
+        return kind(parameters, lr, betas, eps, fused=True)
     except RuntimeError:  # this torch has no fused kernel for this device
-        return torch.optim.Adam(parameters, lr, betas, eps)
+        return kind(parameters, lr, betas, eps)

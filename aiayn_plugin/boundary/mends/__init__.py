@@ -14,11 +14,13 @@ logging.getLogger("fairseq.tasks.text_to_speech").setLevel(logging.WARNING)
 from fairseq import checkpoint_utils, options  # noqa: E402
 from fairseq.distributed import utils as distributed_utils  # noqa: E402
 from fairseq.file_io import PathManager  # noqa: E402
+from fairseq.models.ema.ema import EMA  # noqa: E402
 from fairseq.trainer import Trainer  # noqa: E402
 
 from . import (  # noqa: E402
     command_line,
     data,
+    ema,
     errors,
     layers,
     loading,
@@ -51,6 +53,7 @@ def mend() -> None:
         distributed_utils.infer_init_method
     )
     Trainer.load_checkpoint = loading.with_task_state(Trainer.load_checkpoint)
+    EMA.__init__ = ema.with_whole_numbers(EMA.__init__)
     atexit.register(data.finish_data_threads)
     # fairseq asks for pinned memory on machines without a GPU too, and torch warns of it. Can go
     # when fairseq asks only where it helps.

@@ -8,6 +8,7 @@ import torch
 from hydra.core.hydra_config import HydraConfig
 
 from ...errors import InputError
+from .precision import OVERFLOW, overflow_on_cpu
 
 
 def end_with_one_line() -> None:
@@ -38,6 +39,8 @@ def input_error(error: BaseException | None) -> str | None:
     while error is not None:
         if isinstance(error, InputError):
             return str(error)
+        if overflow_on_cpu(error):
+            return OVERFLOW
         if isinstance(error, torch.multiprocessing.ProcessRaisedException):
             name = re.escape(f"{InputError.__module__}.{InputError.__name__}")
             if line := re.search(rf"^{name}: (.*)$", str(error), re.MULTILINE):

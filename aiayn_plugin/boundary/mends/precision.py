@@ -1,9 +1,14 @@
-"""Mends of --bf16."""
+"""Mends of --bf16 and --fp16."""
 
 import logging
 from typing import Any
 
 import torch
+
+from ...errors import InputError
+
+OVERFLOW = ("gradient overflow in float16, and fairseq lowers its scale only on a GPU: give a "
+            "smaller --fp16-init-scale, or --bf16 instead of --fp16")
 
 logger = logging.getLogger(__name__)
 
@@ -29,3 +34,25 @@ def generate_in_bfloat16(task: Any, models: list) -> None:
     if generates and cfg.common.bf16:
         for model in models:
             model.bfloat16()
+
+
+def check_float16(common: Any) -> None:
+    """Raise InputError for --fp16 without a GPU, where it cannot work.
+
+    fairseq asks CUDA for the device of the row into which it puts all weights. Can go when it asks
+    the weights.
+    """
+    on_cpu = common.cpu or not torch.cuda.is_available()
+    if on_cpu and common.fp16 and not (common.fp16_no_flatten_grads
+                                       or common.memory_efficient_fp16):  # fmt: skip
+        raise InputError("--fp16 needs a GPU, and this run uses none: give --bf16 instead, or "
+                         "--fp16-no-flatten-grads with it")
+
+
+def overflow_on_cpu(error: BaseException) -> bool:
+    """Whether fairseq has met an overflow of float16's gradients on a CPU.
+
+    It then makes a zero on the GPU, and torch reports that there is none. Can go when it makes it
+    where the gradients are.
+    """
+    return not torch.cuda.is_available() and isinstance(error.__context__, OverflowError)

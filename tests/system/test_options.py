@@ -1,0 +1,124 @@
+"""Every option of fairseq-train with the plugin's model: it works, or one line says why not."""
+
+from argparse import SUPPRESS
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from commands import SMALL, forked
+from fairseq import options
+from models import parse
+
+ROOT = Path(__file__).resolve().parents[2]
+#: A training of two updates and one batch of validation.
+BASE = ["--max-tokens", "1000", "--max-update", "2", "--max-valid-steps", "1"]
+STOCK = ["--task", "translation", "--arch", "transformer_tiny", "--optimizer", "adam", "--lr",
+         "0.001", "--cpu", "--num-workers", "0", "--criterion",
+         "label_smoothed_cross_entropy"]  # fmt: skip
+#: What is typed for an option if it is not its default: values, with other options if it needs
+#: them. {last} is a checkpoint of the model, and {ema} one with a mean of the weights.
+TYPED = {
+    "--log-interval": "1", "--log-file": "log.txt", "--aim-repo": "aim", "--aim-run-hash": "x",
+    "--tensorboard-logdir": "logs", "--wandb-project": "x", "--seed": "7", "--fp16-init-scale": "4",
+    "--fp16-scale-window": "4", "--threshold-loss-scale": "1", "--amp-scale-window": "4",
+    "--user-dir": str(ROOT / "aiayn_plugin"), "--empty-cache-freq": "1",
+    "--quantization-config-path": "absent.yaml", "--num-workers": "2", "--max-tokens": "900",
+    "--batch-size": "16", "--required-batch-size-multiple": "8",
+    "--required-seq-len-multiple": "8", "--ignore-unused-valid-subsets": "",
+    "--validate-interval-updates": "1", "--validate-after-updates": "1",
+    "--fixed-validation-seed": "3", "--max-tokens-valid": "2000", "--batch-size-valid": "16",
+    "--max-valid-steps": "2", "--curriculum": "1", "--num-shards": "1",
+    "--update-epoch-batch-itr": "true", "--distributed-world-size": "2",
+    "--distributed-init-method": "file://{folder}/rendezvous --distributed-world-size 1",
+    "--slowmo-momentum": "0.5", "--pipeline-balance": "[1]", "--pipeline-devices": "[0]",
+    "--pipeline-encoder-balance": "[1]", "--pipeline-encoder-devices": "[0]",
+    "--pipeline-decoder-balance": "[1]", "--pipeline-decoder-devices": "[0]", "--max-epoch": "1",
+    "--max-update": "1", "--stop-time-hours": "1", "--clip-norm": "1.0",
+    "--update-freq": "2", "--lr": ("0.1", "0.1 --lr-scheduler fixed"), "--stop-min-lr": "1e-9",
+    "--save-dir": "elsewhere", "--restore-file": "{last}", "--continue-once": "{last}",
+    "--finetune-from-model": "{last}", "--optimizer-overrides": '{"lr":0.1}',
+    "--save-interval": "2", "--save-interval-updates": "1", "--keep-interval-updates": "1",
+    "--keep-interval-updates-pattern": "2", "--keep-last-epochs": "1",
+    "--keep-best-checkpoints": "1", "--best-checkpoint-metric": "nll_loss", "--patience": "1",
+    "--checkpoint-suffix": "-x", "--ema-decay": "0.9 --store-ema", "--ema-fp32": "--store-ema",
+    "--ema-start-update": "1 --store-ema", "--ema-seed-model": "{ema} --store-ema",
+    "--ema-update-freq": "2 --store-ema", "--d-k": "4", "--d-v": "4", "--neighbourhood": "2",
+    "--encoder-layers": "1 --decoder-layers 1", "--decoder-layers": "1",
+    "--encoder-embed-dim": "16 --decoder-embed-dim 16", "--decoder-embed-dim": "16",
+    "--encoder-ffn-embed-dim": "16 --decoder-ffn-embed-dim 16", "--decoder-ffn-embed-dim": "16",
+    "--encoder-attention-heads": "2 --decoder-attention-heads 2", "--decoder-attention-heads": "2",
+    "--encoder-learned-pos": "--decoder-learned-pos", "--source-lang": "en", "--target-lang": "de",
+    "--left-pad-target": "--eval-bleu --eval-bleu-args {short}", "--max-source-positions": "500",
+    "--max-target-positions": ("500", "5", "5 --skip-invalid-size-inputs-valid-test"),
+    "--num-batch-buckets": "2", "--eval-bleu": "--eval-bleu-args {short}",
+    "--eval-bleu-args": ("{short} --eval-bleu", "{sampling} --eval-bleu"),
+    "--eval-bleu-detok": "moses --eval-bleu --eval-bleu-args {short}",
+    "--eval-tokenized-bleu": "--eval-bleu --eval-bleu-args {short}",
+    "--eval-bleu-remove-bpe": "--eval-bleu --eval-bleu-args {short}",
+    "--eval-bleu-print-samples": "--eval-bleu --eval-bleu-args {short}",
+    "--tokens-per-update": "3000", "--ignore-prefix-size": "1",
+    "--bf16": ("", "--fp16-no-flatten-grads"), "--fp16": ("", "--fp16-no-flatten-grads"),
+    "--memory-efficient-fp16": ("", "--fp16-init-scale 4"), "--tpu": ("", "--bf16"),
+    "--search-defaults": None, "--help": "",
+    # names of fairseq's registries: only a few of those that are for translation
+    "--task": ("translation", "translation_from_pretrained_bart", "translation_lev"),
+    "--arch": ("aiayn_base --N 1 --d-model 32 --d-ff 64", "transformer_tiny", "aiayn_transformer"),
+}  # fmt: skip
+WORDS = {"{short}": '{"beam": 1, "max_len_b": 5}', "{sampling}": '{"sampling": true}'}
+
+
+def table(data: Path) -> Iterator[list[str]]:
+    """Yield the words that try an option, for each option and each of its values."""
+    parser = options.get_training_parser()
+    parse("--arch", "aiayn_tiny", parser=lambda: parser, data=data)
+    for action in parser._actions:
+        if not action.option_strings:
+            continue
+        flag = action.option_strings[-1] if "-a" not in action.option_strings else "--arch"
+        flag = next((name for name in action.option_strings if name in TYPED), flag)
+        values = TYPED.get(flag, action.choices)
+        if flag in TYPED and values is None:
+            continue
+        if values is None:
+            needed = action.nargs != 0 and action.default not in (None, SUPPRESS)
+            values = str(action.default) if needed else ""
+        for value in [values] if isinstance(values, str) else values:
+            separate = [value] if value == "" and action.nargs is None else value.split()
+            yield [flag, *separate]
+
+
+def verdict(ended: dict) -> str:
+    """Return how a command ended, in a line."""
+    lines = ended["output"].strip().splitlines() or [""]
+    if ended["status"] == 0:
+        return "works"
+    if ended["status"] is None:
+        return "HANGS"
+    return f"{'TRACE' if 'Traceback' in ended['output'] else 'one line'}: {lines[-1]}"
+
+
+@pytest.mark.long
+def test_every_option_works_or_says_why_not(corpus, tmp_path, capfd):
+    plugin = ROOT / "aiayn_plugin"
+    ours = ["fairseq-train", corpus, "--user-dir", plugin, *SMALL, *BASE]
+    stock = ["fairseq-train", corpus, *STOCK, *BASE]
+    made = {"{folder}": str(tmp_path), **WORDS}
+    rows, bad = [], []
+    with forked(plugin) as run, forked() as run_stock:
+        for name, flags in (("last", []), ("ema", ["--store-ema"])):
+            made[f"{{{name}}}"] = str(tmp_path / name / "checkpoint_last.pt")
+            first = run(*ours, "--save-dir", tmp_path / name, *flags)
+            assert first["status"] == 0, first["output"]
+        for typed in table(corpus):
+            words = [made.get(word, word).replace("{folder}", str(tmp_path)) for word in typed]
+            result = verdict(run(*ours, *words))
+            if result.startswith(("TRACE", "HANGS")):
+                theirs = verdict(run_stock(*stock, *words))
+                if theirs.startswith(("TRACE", "HANGS")):
+                    result = f"fairseq's: {result}"
+                else:
+                    bad.append(f"{' '.join(typed)}: {result}; fairseq's own model: {theirs}")
+            rows.append(f"{' '.join(typed)[:60]:60} {result[:300]}")
+    with capfd.disabled():
+        print("", *rows, sep="\n")
+    assert not bad, "\n".join(bad)
