@@ -20,7 +20,9 @@ setup(
         # is fairseq's last main, mended for these, under the same import name and commands.
         'fairseq==0.12.2; python_version < "3.11"',
         'fairseq-fixed==0.12.3.1; python_version >= "3.11"',
-        "torch>=2.4",
+        # Before 2.10 torch.load with weights_only could be made to run code (CVE-2026-24747,
+        # CVE-2025-32434), and checkpoints come from strangers.
+        "torch>=2.10",
         "sacremoses>=0.2",
         "regex",
         "subword-nmt",

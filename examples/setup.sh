@@ -3,7 +3,7 @@
 # in seconds and without a network; interrupted, it goes on where it stopped.
 #   bash examples/setup.sh
 #   PYTHON=/path/to/python bash examples/setup.sh    a torch that this Python has is kept
-#   TORCH=2.4.0 bash examples/setup.sh               a new .venv has this torch; 2.4 is the oldest
+#   TORCH=2.10.0 bash examples/setup.sh              a new .venv has this torch; 2.10 is the oldest
 set -euo pipefail
 unset CDPATH
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -26,7 +26,7 @@ has_torch='
 import os, torch
 from importlib.metadata import version
 found, wanted = version("torch").split("+")[0], os.environ.get("TORCH")
-raise SystemExit(found != wanted if wanted else [int(n) for n in found.split(".")[:2]] < [2, 4])'
+raise SystemExit(found != wanted if wanted else [int(n) for n in found.split(".")[:2]] < [2, 10])'
 
 say() { printf 'setup.sh: %s\n' "$*"; }
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs every check with each of several Pythons, and prints a table of what passed.
 #   bash tests/versions.sh                                 every version that README.md names
-#   bash tests/versions.sh 3.10 3.11=2.4.0 /my/python      these; after = stands the version of torch
+#   bash tests/versions.sh 3.10 3.11=2.10.0 /my/python     these; after = stands the version of torch
 #   bash tests/versions.sh 3.10 -- tests/boundary          hands the arguments on to tests/run.sh
 # Each Python has a copy of this tree, with a .venv of its own (about 5 GB), in WORK (default:
 # runs/versions), where the logs are too. The same command goes on where it was stopped: a finished
@@ -11,7 +11,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 trap 'exit 130' INT TERM # pytest handles an interrupt itself, so bash alone would go on
 
 WORK=${WORK:-runs/versions}
-ALL="3.10 3.11 3.11=2.4.0 3.12 3.13"
+ALL="3.10 3.11 3.11=2.10.0 3.12 3.13"
 
 pythons=()
 while [ $# != 0 ] && [ "$1" != -- ]; do
