@@ -85,7 +85,7 @@ def test_no_network(copy, run):
 
 @pytest.mark.parametrize(
     ("version", "wanted", "kept"),
-    [("2.3.1+cpu", "", False), ("2.4.0+cpu", "", True), ("2.4.0+cpu", "2.5.0", False)],
+    [("2.9.1+cpu", "", False), ("2.10.0+cpu", "", True), ("2.10.0+cpu", "2.11.0", False)],
 )
 def test_torch_that_works_is_kept(copy, run, tmp_path, version, wanted, kept):
     site = tmp_path / "site"
