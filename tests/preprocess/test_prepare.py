@@ -35,8 +35,8 @@ def write(prefix, english, german, end="\n"):
 def make_raw(folder):
     """Write a small corpus: odd lines, pairs to clean away, and other ends of lines."""
     folder.mkdir()
-    bad_english = ["", "word " * 300, "word " * 30, "one"]
-    bad_german = ["leer", "Wort " * 300, "Wort", ""]
+    bad_english = ["", "word " * 300, "word " * 30, "one", "o" * 1001]
+    bad_german = ["leer", "Wort " * 300, "Wort", "", "zwei"]
     write(folder / "train", ENGLISH + bad_english, GERMAN + bad_german)
     write(folder / "valid", ["", *ODD, ""], ["", *GERMAN[-len(ODD) :], ""], end="\r\n")
     write(folder / "test", ["\ufeffThe dog", "", "cat"], ["The cat", "", ""])
@@ -84,7 +84,7 @@ def test_training_data_holds_exactly_the_pieces_of_each_kept_line(made):
     pipeline = TextPipeline.load(data)
     for lang, lines in (("en", ENGLISH), ("de", GERMAN)):
         assert sentences(data, "train", lang) == [pipeline.encode(line, lang) for line in lines]
-    assert "90 of 94 kept; dropped: 2 empty, 1 too long, 1 ratio" in done.stderr
+    assert "90 of 95 kept; dropped: 2 empty, 1 too long, 1 ratio, 1 word too long" in done.stderr
 
 
 def test_odd_and_empty_lines_keep_both_sides_in_step(made):
@@ -137,6 +137,22 @@ def test_second_run_is_up_to_date_and_changes_nothing(made, capsys):
     assert prepare.main(arguments(raw, data)) == 0
     assert "up to date" in capsys.readouterr().out
     assert state(data) == before
+
+
+def test_protected_words_are_an_option_that_old_directories_have(raw, tmp_path, error, capsys):
+    line = "At 15:05 and/or"
+    write(raw / "valid", [line], [line])
+    args = arguments(raw, tmp_path / "data", "--protect-patterns")
+    assert prepare.main(args) == 0
+    settings = TextSettings.load(tmp_path / "data" / "text.json")
+    assert settings.tokenizer == "sacremoses"  # as older versions wrote it, for the same tokens
+    subwords = TextPipeline.load(tmp_path / "data").encode(line)
+    assert subwords.replace("@@ ", "") == line
+    made = sentences(tmp_path / "data", "valid", "en")[0]
+    assert made.count("@@") <= subwords.count("@@") and len(made.split()) == len(subwords.split())
+    assert prepare.main(args) == 0 and "up to date" in capsys.readouterr().out
+    message = error(prepare, *args[:-1])
+    assert "tokenizer (sacremoses there, moses now)" in message
 
 
 def test_directory_of_other_settings_or_inputs_is_left_alone(made, tmp_path, error):

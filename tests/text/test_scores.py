@@ -27,6 +27,9 @@ def test_the_best_hypotheses_in_order():
 def test_a_lost_sentence_is_noticed():
     with pytest.raises(InputError, match="no hypothesis for sentence 1"):
         hypotheses(line for line in LOG.splitlines() if not line.startswith("H-1"))
+    for number in ("9" * 18, "9" * 5000):  # neither a list of 10¹⁸ numbers nor an error of int
+        with pytest.raises(InputError, match="no hypothesis"):
+            hypotheses([f"H-{number}\t-1\ta"])
 
 
 def test_scores():

@@ -1,4 +1,4 @@
-"""The tokens are those of sacremoses, and come back as raw text."""
+"""The tokens are those of sacremoses on the whole line, and come back as raw text."""
 
 import random
 
@@ -6,11 +6,14 @@ import pytest
 from fairseq.tokenizer import tokenize_line
 from sacremoses import MosesPunctNormalizer, MosesTokenizer
 
-from aiayn_plugin.text.tokenizer import PROTECTED, Tokenizer
+from aiayn_plugin.text.tokenizer import MOSES, SACREMOSES, Tokenizer
 
 WORDS = """Mr Nr No pp Art z.B e.g U.S don't l'homme a A 5 1,000 3.5 's km/h 15:05 v .. ... . , ' --
 a$ °C 1939–1945 – aé- wort ''a a''b 1:22/333 a/bb–cc DOTMULTI""".split()
 ENDS = ["", "", "", ".", ",", "'", ".'", ")", "...", ":", '"', "., "]
+#: The protected words, in patterns that take quadratic time.
+PROTECTED = (r"\d+(?::\d+)+", r"\w+(?:/\w+)+", r"\w+[²³]", r"[A-Z]+[$¥]", r"°[CF]",
+             r"[\w:]+\.?–[\w:]+")  # fmt: skip
 CHARACTERS = "abzéßAÉ059.,'-`\"()/:;!?&$²°–%  \xa0…„“’«»漢ªºⅫ\u0301"
 
 
@@ -35,12 +38,17 @@ def test_tokens_survive_the_way_fairseq_reads_them(lang):
 @pytest.mark.parametrize("lang", ["en", "de", "fr"])
 def test_tokens_are_those_of_sacremoses_on_the_whole_line(lang, normalise):
     rng = random.Random(f"{lang}{normalise}")
-    ours, moses = Tokenizer(lang, normalise), MosesTokenizer(lang)
-    normalise = MosesPunctNormalizer(lang).normalize if normalise else str
+    protecting, ours = (Tokenizer(lang, normalise, kind) for kind in (SACREMOSES, MOSES))
+    moses = MosesTokenizer(lang)
+    text, script = (MosesPunctNormalizer(lang, perl_parity=parity) for parity in (False, True))
     for _ in range(800):
         line = odd_line(rng)
-        wanted = moses.tokenize(normalise(line), escape=False, protected_patterns=PROTECTED)
-        assert ours.tokenize(line) == wanted, line
+        raw = text.normalize(line) if normalise else line
+        wanted = moses.tokenize(raw, escape=False, protected_patterns=PROTECTED)
+        assert protecting.tokenize(line) == wanted, line
+        line = line.replace("漢", "")  # it has no Chinese letters
+        raw = script.normalize(f"{line}\n") if normalise else line
+        assert ours.tokenize(line) == moses.tokenize(raw, escape=False), line
 
 
 def test_special_symbols_typed_in_the_text_are_taken_apart():
@@ -62,9 +70,17 @@ def test_tokenize_and_detokenize_are_inverse_on_plain_text():
     assert Tokenizer("en").detokenize(["a", "&", "amp", ";", "dog", "."]) == "a & amp; dog."
 
 
+def test_control_characters_are_what_they_are_in_moses_or_spaces():
+    assert Tokenizer("en").tokenize("a\0b\x96c\x85d") == ["ab", "\x96", "c", "d"]
+    assert Tokenizer("en", kind=SACREMOSES).tokenize("a\0b\x96c\x85d") == ["a", "b", "c", "d"]
+
+
 def test_punctuation_is_normalised_only_on_request():
     assert Tokenizer("en").tokenize("“yes”") == ["“", "yes", "”"]
     assert Tokenizer("en", normalize_punctuation=True).tokenize("“yes”") == ['"', "yes", '"']
+    for kind, quote in ((MOSES, '"'), (SACREMOSES, "'")):
+        tokenizer = Tokenizer("de", normalize_punctuation=True, kind=kind)
+        assert tokenizer.tokenize("‘ja’ geht’s") == [quote, "ja", quote, "geht", "'", "s"]
 
 
 @pytest.mark.parametrize(
@@ -72,12 +88,13 @@ def test_punctuation_is_normalised_only_on_request():
     ["Um 15:05:30 Uhr", "120 km/h, 7 km² und A$5", "von 1939–1945 (Paris–Dakar), 7.–10. Mai"],
 )
 def test_what_moses_would_tear_apart_comes_back(line):
-    tokenizer = Tokenizer("de")
+    tokenizer = Tokenizer("de", kind=SACREMOSES)
     tokens = tokenizer.tokenize(line)
     assert tokenizer.detokenize(tokens) == line
+    assert len(Tokenizer("de").tokenize(line)) > len(tokens)
     assert ")" not in "".join(token for token in tokens if len(token) > 2)
 
 
 def test_a_line_with_more_protected_tokens_than_sacremoses_takes():
-    tokens = Tokenizer("en").tokenize(" ".join(["1:2"] * 1500))
+    tokens = Tokenizer("en", kind=SACREMOSES).tokenize(" ".join(["1:2"] * 1500))
     assert "".join(tokens) == "1:2" * 1500
