@@ -180,8 +180,8 @@ def commands(corpus: Path, codes: Path, out: Path, workers: int) -> dict[str, tu
 def agreement(dest: Path, out: Path) -> float:
     """Return the fraction of lines that have the same tokens on both sides.
 
-    XML escapes, which the command always makes, do not count. The command also takes the newline
-    for a character, so it treats the last full stop of a German line differently.
+    XML escapes, which the command always makes, do not count. The command is not Moses's script: it
+    has other letters and single quotes (see `_Moses` and `_normalizer` of the tokeniser).
     """
     same = total = 0
     for lang in LANGS:
