@@ -8,7 +8,11 @@ from fairseq import checkpoint_utils
 from fairseq.optim.dynamic_loss_scaler import DynamicLossScaler
 from models import rates_taken, trainer
 
-from aiayn_plugin.boundary.mends.training import finite_gradients, newest_first
+from aiayn_plugin.boundary.mends.training import (
+    finite_gradients,
+    finite_loss,
+    newest_first,
+)
 from aiayn_plugin.errors import InputError
 
 pytestmark = pytest.mark.usefixtures("quiet")
@@ -118,3 +122,13 @@ def test_gradients_that_are_nan_end_the_training(corpus, tmp_path):
     with pytest.raises(InputError, match="^update 3: gradients are NaN or infinite: lower"):
         rates_taken(training, epochs, 1)
     assert list(tmp_path.iterdir()) == [], "no crash.pt"
+
+
+@pytest.mark.parametrize("loss", [float("nan"), float("inf"), torch.tensor(torch.nan)])
+def test_a_loss_that_is_no_number_ends_the_training(corpus, tmp_path, loss):
+    training, _ = trainer(corpus, tmp_path)
+    training.set_num_updates(3)
+    assert finite_loss(lambda trainer: {"loss": 2.5})(training) == {"loss": 2.5}
+    assert finite_loss(lambda trainer: None)(training) is None, "fairseq skipped the batch"
+    with pytest.raises(InputError, match="^update 3: the loss is .*(nan|inf).*: lower the rate"):
+        finite_loss(lambda trainer: {"loss": loss})(training)
