@@ -151,10 +151,10 @@ def test_aiayn(trained, tmp_path, name):
 
     def moments():
         while True:
-            yield after(rng.uniform(0, seconds))
             for _ in range(4):
                 yield appears(output.with_name("out.tmp"), output.with_name(".out.unfinished"),
                               more=rng.uniform(0, 0.2))  # fmt: skip
+            yield after(rng.uniform(0, seconds))
 
     def check():
         assert content(output.parent) == content(tmp_path / "whole")
