@@ -89,7 +89,7 @@ def read_index(path: Path) -> Index:
     if dimensions != sentences or (dims != np.arange(sentences + 1)).any():
         raise InputError(f"{path} holds tables and no sentences: {ADVICE}")
     sizes = np.memmap(path, np.int64, "r", _OLD.size + 16 * (sentences + 1), sentences)
-    return Index(dtype, sizes, offsets, 1, 1)  # this format counts from 1
+    return Index(dtype, sizes, offsets[:-1], 1, 1)  # this format counts from 1
 
 
 def _check_tokens(idx: Path, bin: Path, index: Index, entries: int, eos: int) -> None:

@@ -56,14 +56,14 @@ def _read_line(line: str, where: str) -> tuple[str, int, bool]:
     if again := count == OVERWRITE:
         word, _, count = word.rpartition(" ")
     if not word:
-        raise InputError(f"{where}: {line[:80]!r} is no word and its count; {_ADVICE}")
+        raise InputError(f"{where}: {line[:40]!r} is no word and its count; {_ADVICE}")
     if found := _NO_WORD.search(word):
-        raise InputError(f"{where}: the word {word[:80]!r} holds U+{ord(found[0]):04X}, at which "
+        raise InputError(f"{where}: the word {word[:40]!r} holds U+{ord(found[0]):04X}, at which "
                          f"fairseq splits text; {_ADVICE}")
     try:
         return word, int(count), again
     except ValueError:
-        raise InputError(f"{where}: {count[:80]!r} after {word[:80]!r} is no count; "
+        raise InputError(f"{where}: {count[:40]!r} after {word[:40]!r} is no count; "
                          f"{_ADVICE}") from None
 
 
