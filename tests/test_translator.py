@@ -44,7 +44,7 @@ def replace(path, old, new):
     (lambda folder: replace(folder / "data" / "text.json", '"en"', '"../en"'),
      "source_lang is no plain name"),
     (lambda folder: (folder / "data" / "dict.en.txt").unlink(), "dict.en.txt"),
-    (lambda folder: (folder / "data" / "dict.en.txt").open("a").write("more 1\n"), "dictionar"),
+    (lambda folder: (folder / "data" / "dict.en.txt").open("a").write("more 1\n"), "txt has"),
     (lambda folder: (folder / "data" / "codes.bpe").write_text("x"), "not the codes"),
 ])  # fmt: skip
 def test_a_spoilt_model_directory_is_refused(model_dir, tmp_path, capsys, spoil, message):

@@ -68,7 +68,7 @@ def read_index(path: Path) -> Index:
         _, version, code, sentences = _MMAP.unpack_from(head)
         length = _MMAP.size + 12 * sentences
     elif head.startswith(_OLD_MAGIC) and len(head) == _OLD.size:
-        _, version, code, _, sentences, dimensions = _OLD.unpack(head)
+        _, version, code, width, sentences, dimensions = _OLD.unpack(head)
         length = _OLD.size + 8 * (2 * (sentences + 1) + dimensions)
     else:
         raise InputError(f"{path} is no index of fairseq's: {ADVICE}")
@@ -87,8 +87,10 @@ def read_index(path: Path) -> Index:
         return Index(dtype, sizes, offsets, dtype.itemsize, 0)
     dims, offsets = np.memmap(path, np.int64, "r", _OLD.size, (2, sentences + 1))
     if dimensions != sentences or (dims != np.arange(sentences + 1)).any():
-        raise InputError(f"{path} holds tables and no sentences: {ADVICE}")
+        raise InputError(f"{path} is broken or holds tables, not sentences: {ADVICE}")
     sizes = np.memmap(path, np.int64, "r", _OLD.size + 16 * (sentences + 1), sentences)
+    if width != dtype.itemsize or offsets[-1] != sizes.sum():
+        raise InputError(f"{path} is broken: its sizes do not make up its tokens; {ADVICE}")
     return Index(dtype, sizes, offsets[:-1], 1, 1)  # this format counts from 1
 
 

@@ -68,7 +68,7 @@ def test_broken_files_are_one_line(write, way):
 
 
 def test_every_flipped_byte_of_an_index_is_found(write):
-    """A random sample of bytes; the old format says twice how wide a token is, and maybe signed."""
+    """A random sample of bytes, and all of the head."""
     path = f"{write(SENTENCES)}.idx"
     good = np.fromfile(path, np.uint8)
     rng = np.random.default_rng(1)
@@ -77,11 +77,8 @@ def test_every_flipped_byte_of_an_index_is_found(write):
         bad = good.copy()
         bad[place] ^= 1 << rng.integers(8)
         bad.tofile(path)
-        try:
+        with pytest.raises(InputError):
             check_sentences(path[:-4], ENTRIES, EOS)
-        except InputError:
-            continue
-        assert good[0] == ord("T") and 16 <= place < 32, place
 
 
 def test_rows_of_a_table_are_no_sentences(write, tmp_path):

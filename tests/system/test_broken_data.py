@@ -1,4 +1,4 @@
-"""Whole commands on broken data: one line, exit status 1, no stack trace, nothing taken for good."""
+"""Whole commands on broken data: one line, exit status 1, no stack trace, nothing silent."""
 
 import shutil
 from collections import Counter

@@ -5,7 +5,7 @@ import shutil
 import pytest
 from breakages import change
 from fairseq import checkpoint_utils, tasks
-from models import configuration, trainer
+from models import configuration, rates_taken, trainer
 
 from aiayn_plugin.errors import InputError
 from aiayn_plugin.text.manifest import MANIFEST
@@ -33,6 +33,7 @@ MESSAGE = r"trained with another source dictionary .* than .*/dict.en.txt .*: gi
 
 def test_a_training_goes_on_with_its_own_dictionaries_alone(corpus, other, tmp_path):
     training, epoch = trainer(corpus, tmp_path / "run", "--max-update", "1")
+    rates_taken(training, epoch, 1)
     checkpoint_utils.save_checkpoint(training.cfg.checkpoint, training, epoch, 1.0)
     trainer(corpus, tmp_path / "run", "--max-update", "1")
     with pytest.raises(InputError, match=MESSAGE):
