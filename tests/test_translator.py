@@ -57,16 +57,27 @@ def test_a_spoilt_model_directory_is_refused(model_dir, tmp_path, capsys, spoil,
 
 
 @pytest.mark.parametrize("settings, message", [
-    ({"device": "nowhere"}, "device 'nowhere' cannot be used"),
+    ({"device": "nowhere"}, "--device nowhere cannot be used .*: give cpu, or cuda"),
+    ({"device": "meta"}, "--device meta cannot be used"),
+    ({"device": "mps"}, "--device mps cannot be used"),
+    ({"device": "xla"}, "--device xla cannot be used"),
+    ({"device": "cpu", "max_tokens": 0}, "--max-tokens 0 must be at least 1"),
+    ({"device": "cpu", "max_tokens": -5}, "--max-tokens -5 must be at least 1"),
     ({"device": "cpu", "precision": "float8"}, "precision 'float8'"),
     ({"device": "cpu", "bem": 3}, "bem is no setting"),
     ({"device": "cpu", "nbest": 0}, "--nbest 0"),
     ({"device": "cpu", "lenpen": float("nan")}, "--lenpen nan"),
-    ({"device": "cpu", "sampling": True}, "--sampling is another search"),
+    ({"device": "cpu", "sampling": True, "diverse_beam_groups": 2}, "are two searches"),
 ])
 def test_a_search_that_cannot_be_is_refused(model_dir, settings, message):
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(ValueError, match=message) as error:
         Translator.load(model_dir, **settings)
+    assert "\n" not in str(error.value)
+
+
+def test_fairseqs_other_searches_are_fairseqs(model_dir):
+    sampled = Translator.load(model_dir, device="cpu", sampling=True, beam=3, nbest=3, max_len_b=9)
+    assert [len(found) for found in sampled.translate_nbest(LINES)] == [3, 1, 3, 3, 3]
 
 
 def test_the_search_is_the_papers_whatever_the_model_was_trained_with(model_dir, tmp_path):
@@ -88,6 +99,9 @@ def test_fairseqs_from_pretrained_searches_the_same(model_dir):
     other = Transformer.from_pretrained(str(model_dir), "model.pt", str(model_dir / "data"),
                                         lenpen=1.5)
     assert (other.cfg.generation.lenpen, other.cfg.generation.max_len_b) == (1.5, 50)
+    # a sampled translation has fairseq's defaults, unless they were given
+    assert set(hub.task.cfg.search_defaults.split(",")) == {"lenpen", "max_len_a", "max_len_b"}
+    assert set(other.task.cfg.search_defaults.split(",")) == {"max_len_a", "max_len_b"}
 
 
 def test_what_memory_cannot_hold_is_translated_in_halves(model_dir, monkeypatch, caplog):

@@ -50,11 +50,17 @@ def search_defaults(argv: Sequence[str] | None) -> dict[str, Any]:
 
 
 def typed_options(argv: Sequence[str] | None) -> dict[str, Any]:
-    """Return those options of a command line that decide about the defaults of others."""
+    """Return those options of a command line that decide about the defaults of others.
+
+    They are empty unless it names one of our architectures: another model may have an option of the
+    same name that takes something else. fconv's --encoder-layers is "[(512, 3)] * 20".
+    """
     parser = argparse.ArgumentParser(
         add_help=False, allow_abbrev=False, argument_default=argparse.SUPPRESS
     )
-    parser.add_argument("--arch", "-a")
+    parser.add_argument("--arch", "-a", default="")
+    if parser.parse_known_args(argv)[0].arch not in {"aiayn_transformer", *ARCHITECTURES}:
+        return {}
     parser.add_argument("--batch-size", "--max-sentences")
     parser.add_argument("--lr", "--learning-rate")
     names.add_args(parser)
@@ -71,10 +77,8 @@ def training_defaults(argv: Sequence[str] | None) -> dict[str, Any]:
     """
     typed = typed_options(argv)
     arch = typed.get("arch", "")
-    if arch == "aiayn_transformer":  # the model without a name of the paper's
+    if arch not in ARCHITECTURES:  # the model without a name of the paper's, or another one
         return names.translate(typed)
-    if arch not in ARCHITECTURES:
-        return {}
     chosen = {**COMPONENTS, **{name: typed[name] for name in COMPONENTS if name in typed}}
     _check(typed, chosen)
     paper = asdict(settings(arch))

@@ -44,7 +44,7 @@ class Generator(BeamSearch, SequenceGenerator):
     def _generate(self, sample, prefix_tokens=None, constraints=None, bos_token=None):
         """As fairseq's. Raises InputError for constraints, and if there is no hypothesis."""
         if constraints is not None:
-            raise InputError("constraints need fairseq's search: give --task translation")
+            raise InputError("constraints need fairseq's search: give --constraints")
         batch = {name: sample["net_input"][name] for name in ("src_tokens", "src_lengths")}
         if prefix_tokens is not None:
             batch["prefix"] = prefix_tokens

@@ -1,5 +1,6 @@
 """§5: the paper's settings beside a run's, at the head of a training's log."""
 
+from argparse import Namespace
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import Any
@@ -33,13 +34,15 @@ def compare(cfg: DictConfig) -> Iterator[tuple[str, Any, Any]]:
     paper = settings(arch if arch != "aiayn_tiny" else "aiayn_base")
     training: dict[str, Any] = {"weight_decay": 0.0}
     for group in GROUPS:
-        training.update(cfg[group] or {})
+        chosen = cfg[group] or {}
+        # an older component's settings are all that was typed
+        training.update(vars(chosen) if isinstance(chosen, Namespace) else chosen)
     if "adam_betas" in training:
         training["adam_betas"] = betas_of(training["adam_betas"])
     training["tokens_per_update"] = training.get("tokens_per_update") or "-"
-    chosen = {name: getattr(cfg[name], "_name", None) for name in COMPONENTS}
+    components = {name: getattr(cfg[name], "_name", None) for name in COMPONENTS}
     sides = (_values(paper, asdict(paper), COMPONENTS),
-             _values(model_settings(cfg.model), training, chosen))  # fmt: skip
+             _values(model_settings(cfg.model), training, components))  # fmt: skip
     for name in ROWS:
         yield name, *(side.get(name, "-") for side in sides)
 

@@ -120,11 +120,10 @@ class AiaynTranslation(TranslationTask):
 
     def build_model(self, cfg, from_checkpoint=False):
         """As fairseq's; when a training starts, log the paper's settings beside its own."""
-        if not from_checkpoint:
-            check_float16(self.cfg._get_root().common)
         model = super().build_model(cfg, from_checkpoint)
         if not from_checkpoint:
             self.training_cfg = self.cfg._get_root()
+            check_float16(self.training_cfg.common)
             if cfg._name in ARCHITECTURES:
                 table = log.table(self.training_cfg)
                 logger.info("the paper's settings and this run's:\n%s", table)

@@ -32,3 +32,13 @@ def test_an_architecture_that_is_not_the_papers_is_compared_with_base():
     assert title == "aiayn_tiny (not in the paper; compared with base)"
     assert head.split() == ["setting", "paper", "this", "run"]
     assert first.split() == ["N", "6", "2", "<", "changed"]
+
+
+@pytest.mark.parametrize("flags", [("--optimizer", "sgd"), ("--optimizer", "adafactor"),
+                                   ("--lr-scheduler", "manual"), ("--criterion", "ctc")])
+def test_fairseqs_older_components_are_in_the_table_too(flags):
+    """Their settings are a Namespace of all options, not a group of their own."""
+    rows = dict((name, run) for name, _, run in log.compare(configuration(
+        "--arch", "aiayn_tiny", "--lr", "0.5", "--lr-scheduler", "fixed", *flags)))
+    assert rows[flags[0][2:].replace("-", "_")] == flags[1] and rows["N"] == 2
+    assert rows["peak_learning_rate"] == "0.5"

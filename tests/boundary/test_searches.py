@@ -4,8 +4,17 @@ from argparse import Namespace
 
 import pytest
 from fairseq.dataclass.configs import GenerationConfig
+from fairseq.models.lstm import LSTMModel, base_architecture
+from models import build, dictionary, fairseq_model
 
-from aiayn_plugin.boundary.searches import alignment_of, complete, other_search, rules_of
+from aiayn_plugin.boundary.searches import (
+    alignment_of,
+    complete,
+    fairseqs,
+    other_model,
+    other_search,
+    rules_of,
+)
 from aiayn_plugin.errors import InputError
 from aiayn_plugin.search.rules import FairseqRules, PaperRules
 
@@ -45,6 +54,38 @@ def test_options_of_other_searches_are_noticed(typed, flag):
 
 def test_a_function_of_allowed_tokens_is_another_search():
     assert other_search(options(), len) == "--prefix-allowed-tokens-fn"
+
+
+@pytest.mark.parametrize("typed, message", [
+    ({"sampling": True, "match_source_len": True}, "--sampling and --match-source-len are two"),
+    ({"sampling_topk": 3}, "--sampling-topk needs --sampling"),
+    ({"print_step": True}, "--print-step is for models that refine a translation"),
+    ({"retain_iter_history": True}, "--retain-iter-history is for models that refine"),
+])  # fmt: skip
+def test_options_that_no_search_has_together_are_one_line(typed, message):
+    with pytest.raises(InputError, match=message):
+        other_search(options(**typed))
+
+
+def test_our_search_takes_the_stacks_of_both_transformers_and_no_others():
+    args = Namespace()
+    base_architecture(args)
+    lstm = LSTMModel.build_model(args, Namespace(source_dictionary=dictionary(WORDS),
+                                                 target_dictionary=dictionary(WORDS)))
+    ours, theirs = build(), fairseq_model()[0]
+    assert other_model([ours, theirs]) is None
+    assert other_model([ours, lstm]) == "LSTMModel"
+
+
+def test_a_search_by_fairseq_has_its_defaults_and_what_was_typed():
+    """--beam 4 was typed and --lenpen was not; both are the paper's values."""
+    args = GenerationConfig(beam=4, lenpen=0.6, max_len_a=1.0, max_len_b=7)
+    theirs = fairseqs(args, "lenpen,max_len_a")
+    assert (theirs.beam, theirs.lenpen, theirs.max_len_a, theirs.max_len_b) == (4, 1, 0, 7)
+    assert args.lenpen == 1, "fairseq reports the options that it was given"
+    assert fairseqs(Namespace(lenpen=0.3), "lenpen").lenpen == 0.3  # by Python code
+    with pytest.raises(InputError, match="--beam 0 must be at least 1"):
+        fairseqs(Namespace(beam=0), "")
 
 
 def test_the_rules_are_those_of_the_options():

@@ -28,7 +28,7 @@ TYPED = {
     "--validate-interval-updates": "1", "--validate-after-updates": "1",
     "--fixed-validation-seed": "3", "--max-tokens-valid": "2000", "--batch-size-valid": "16",
     "--max-valid-steps": "2", "--curriculum": "1", "--num-shards": "1",
-    "--update-epoch-batch-itr": "true", "--distributed-world-size": "2",
+    "--update-epoch-batch-itr": "True", "--distributed-world-size": "2",
     "--distributed-init-method": "file://{folder}/rendezvous --distributed-world-size 1",
     "--slowmo-momentum": "0.5", "--pipeline-balance": "[1]", "--pipeline-devices": "[0]",
     "--pipeline-encoder-balance": "[1]", "--pipeline-encoder-devices": "[0]",
@@ -60,8 +60,18 @@ TYPED = {
     "--bf16": ("", "--fp16-no-flatten-grads"), "--fp16": ("", "--fp16-no-flatten-grads"),
     "--memory-efficient-fp16": ("", "--fp16-init-scale 4"), "--tpu": ("", "--bf16"),
     "--search-defaults": None, "--help": "",
-    # names of fairseq's registries: only a few of those that are for translation
-    "--task": ("translation", "translation_from_pretrained_bart", "translation_lev"),
+    # names of fairseq's registries: those that are for translation, with what they need
+    "--criterion": ("cross_entropy", "label_smoothed_cross_entropy",
+                    "label_smoothed_cross_entropy_with_alignment",
+                    "label_smoothed_cross_entropy_with_rdrop",
+                    "aiayn_label_smoothed_cross_entropy",
+                    "adaptive_loss --ddp-backend legacy_ddp", "vocab_parallel_cross_entropy"),
+    "--lr-scheduler": ("cosine", "fixed", "inverse_sqrt", "manual", "pass_through",
+                       "polynomial_decay --total-num-update 10", "reduce_lr_on_plateau", "step",
+                       "tri_stage --warmup-steps 1 --hold-steps 1 --decay-steps 1",
+                       "triangular --max-lr 0.1", "aiayn_inverse_sqrt"),
+    "--tokenizer": ("moses -s en -t de", "nltk", "space"),
+    "--task": "translation",
     "--arch": ("aiayn_base --N 1 --d-model 32 --d-ff 64", "transformer_tiny", "aiayn_transformer"),
 }  # fmt: skip
 WORDS = {"{short}": '{"beam": 1, "max_len_b": 5}', "{sampling}": '{"sampling": true}'}

@@ -84,13 +84,21 @@ def test_a_spoilt_model_directory_is_one_line(translate, model_dir, tmp_path):
     (b"March 3\n\xff\n", [], "standard input, line 2: not valid UTF-8"),
     (b"March 3\n", ["--lenpen", "-1"], "must not be negative"),
     (b"March 3\n", ["--beam", "100000"], "entries of the target dictionary"),
-    (b"March 3\n", ["--beam", "0"], "--nbest 1 must be from 1 to --beam 0"),
+    (b"March 3\n", ["--beam", "0"], "--beam 0 must be at least 1"),
     (b"March 3\n", ["--nbest", "9"], "--nbest 9 must be from 1 to --beam 4"),
 ])  # fmt: skip
 def test_bad_input_is_one_line(translate, model_dir, text, flags, message):
     log = translate(model_dir, text, *flags)
     assert log.returncode == 1
     assert log.stderr.decode().count("\n") == 1 and message in log.stderr.decode()
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-"])
+def test_a_closed_stream_is_one_line(run, model_dir, closed):
+    log = run("bash", "-c", f"aiayn translate {model_dir} --device cpu {closed}")
+    assert log.returncode == 1
+    assert log.stderr == "aiayn: error: standard input or output is closed: the text comes from " \
+                         "one, and the translation goes to the other\n"
 
 
 def test_ctranslate2_finds_the_same(run, model_dir, tmp_path):

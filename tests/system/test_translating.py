@@ -63,15 +63,15 @@ def test_what_fairseqs_generator_gives_a_user(run, corpus, model, tmp_path):
     # the first subword is given, which is the word's first letter at least
     assert all(word[0] == targets[number][0] for number, _, word in found)
     assert re.search(r"paper BLEU = [\d.]+ \(de; .*words of them <unk>; aiayn score", out)
-    sampled = generate(run, corpus, model, tmp_path, "--gen-subset", "test", "--task",
-                       "translation", "--sampling", "--beam", "1", "--scoring", "paper_bleu",
-                       "--required-batch-size-multiple", "1")
+    sampled = generate(run, corpus, model, tmp_path, "--gen-subset", "test", "--sampling",
+                       "--beam", "1", "--scoring", "paper_bleu")
     assert len(re.findall(r"^H-(\d+)\t", sampled, re.MULTILINE)) == 5
     assert "SUBWORDS, not words: give --remove-bpe" in sampled
 
 
 @pytest.mark.parametrize("flags, message", [
-    (["--diverse-beam-groups", "2"], "another search than the paper's: give --task translation"),
+    (["--diverse-beam-groups", "2", "--match-source-len"], "are two searches: give one of them"),
+    (["--print-step"], "--print-step is for models that refine a translation step by step"),
     (["--nbest", "0"], "--nbest 0 must be at least 1"),
     (["--min-len", "100"], "--min-len 100 is more than the limit"),
     (["--lenpen", "-0.1"], "--lenpen -0.1 must not be negative"),

@@ -2,11 +2,14 @@
 
 import copy
 
+import pytest
 import torch
+from fairseq import checkpoint_utils
 from fairseq.dataclass.configs import EMAConfig
 from fairseq.models.ema import build_ema
-from models import build
+from models import build, trainer
 
+from aiayn_plugin.checkpoints.averaging import average
 from aiayn_plugin.checkpoints.files import BUFFER
 
 
@@ -20,3 +23,21 @@ def test_weights_are_averaged_and_whole_numbers_copied():
     ema.step(model, 1)
     for name, mean in ema.get_model().state_dict().items():
         torch.testing.assert_close(mean, first[name] if name == BUFFER else first[name] + 1.0)
+
+
+@pytest.mark.usefixtures("quiet")
+def test_a_run_with_a_mean_goes_on_and_its_checkpoints_are_as_any(corpus, tmp_path):
+    flags = ["--store-ema", "--ema-decay", "0.5", "--ema-fp32"]
+    training, epoch = trainer(corpus, tmp_path, *flags)
+    training.train_step([next(epoch.next_epoch_itr())])
+    checkpoint_utils.save_checkpoint(training.cfg.checkpoint, training, epoch, 1.0)
+    expected = training.ema.get_model().state_dict()
+    again, _ = trainer(corpus, tmp_path, *flags)
+    for name, mean in again.ema.get_model().state_dict().items():
+        assert torch.equal(mean, expected[name]), name
+    path = tmp_path / "checkpoint_last.pt"
+    averaged, weights = average([path])["model"], training.model.state_dict()
+    assert averaged.keys() == weights.keys()
+    mean_alone = checkpoint_utils.load_ema_from_checkpoint(str(path))["model"]
+    again.model.load_state_dict(mean_alone)
+    torch.testing.assert_close(again.model.projection, expected["encoder.embedding.weight"])
