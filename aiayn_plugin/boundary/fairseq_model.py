@@ -1,5 +1,6 @@
 """§6.1 fairseq's own Transformer as the search sees it, one step at a time."""
 
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -15,6 +16,17 @@ def is_fairseqs_transformer(model: Any) -> bool:
     """Whether FairseqModel can be this model."""
     stacks = getattr(model, "encoder", None), getattr(model, "decoder", None)
     return all(map(isinstance, stacks, STACKS))
+
+
+def search_with_beam(models: Iterable[Any], beam: int) -> None:
+    """Tell models the beam of fairseq's search: fairseq-generate has told them the paper's.
+
+    ConvS2S computes its attention for so many hypotheses of a sentence at once.
+    """
+    for model in models:
+        for module in model.modules():
+            if hasattr(module, "set_beam_size"):
+                module.set_beam_size(beam)
 
 
 class FairseqModel:

@@ -87,9 +87,10 @@ class Generator(BeamSearch, SequenceGenerator):
 
     @torch.no_grad()
     def _find(self, batch: dict[str, Tensor], bos_token: int | None) -> list[list[dict]]:
+        net_input = {name: batch[name] for name in ("src_tokens", "src_lengths")}
         models: list[StepwiseModel] = [
             OurModel(model.encoder, model.decoder, batch["src_tokens"])
-            if isinstance(model, Transformer) else FairseqModel(model, batch)
+            if isinstance(model, Transformer) else FairseqModel(model, net_input)
             for model in self.model.models
         ]  # fmt: skip
         first_token = self.eos if bos_token is None else bos_token

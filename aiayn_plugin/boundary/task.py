@@ -19,6 +19,7 @@ from ..training.batching import Plan
 from . import dataset, log
 from .batches import plan_epoch
 from .disk import check_disk
+from .fairseq_model import search_with_beam
 from .generator import Generator
 from .memory import in_halves
 from .mends.data import keep_batches_of_first_epoch, keep_every_sentence
@@ -201,6 +202,7 @@ class AiaynTranslation(TranslationTask):
                          prefix_allowed_tokens_fn)  # fmt: skip
         if other := other_search(complete_args, prefix_allowed_tokens_fn) or other_model(models):
             theirs = fairseqs(args, self.cfg.search_defaults)
+            search_with_beam(models, theirs.beam)
             logger.info("%s: searched by fairseq, with --beam %s, --lenpen %s (the exponent of "
                         "|Y|) and its other defaults", other, theirs.beam, theirs.lenpen)
             return build(models, theirs, None, extra_gen_cls_kwargs, prefix_allowed_tokens_fn)

@@ -95,6 +95,8 @@ def test_other_models_are_searched_too(make):
     for options in ({}, {"temperature": 0.7}):
         ours, theirs = both(models, data, **options)
         assert_same(ours.generate(models, data), theirs.generate(models, data))
+    prefix = torch.tensor([[5], [7], [8], [6], [4]])
+    assert_same(*(search.generate(models, data, prefix_tokens=prefix) for search in (ours, theirs)))
 
 
 def test_a_language_model_is_fused_as_fairseqs():

@@ -68,7 +68,7 @@ def test_options_that_no_search_has_together_are_one_line(typed, message):
 
 
 def test_our_search_takes_the_stacks_of_both_transformers_and_no_others():
-    args = Namespace()
+    args = Namespace(criterion="cross_entropy")
     base_architecture(args)
     lstm = LSTMModel.build_model(args, Namespace(source_dictionary=dictionary(WORDS),
                                                  target_dictionary=dictionary(WORDS)))

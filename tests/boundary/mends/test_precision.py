@@ -30,7 +30,7 @@ def curve(data, folder, updates, *flags):
 def test_memory_efficient_trainings_learn_as_float32s(corpus, tmp_path, flags):
     expected, _ = curve(corpus, tmp_path / "float32", 40)
     found, training = curve(corpus, tmp_path / "half", 40, *flags)
-    assert expected[-1] < 0.8 * expected[0]
+    assert expected[-1] < 0.85 * expected[0]
     assert max(abs(a - b) / a for a, b in zip(expected, found, strict=True)) < 0.03
     weights = list(training.model.parameters())
     assert {w.dtype for w in weights} <= {torch.float16, torch.bfloat16}
