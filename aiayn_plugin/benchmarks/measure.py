@@ -2,6 +2,7 @@
 
 import json
 import platform
+import re
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -59,6 +60,15 @@ def device_name(name: str) -> str:
         return platform.processor()
     models = [line.split(":", 1)[1].strip() for line in info if line.startswith("model name")]
     return f"{len(models)} × {models[0]}" if models else platform.processor()
+
+
+def reason(output: str) -> str:
+    """Return why a command failed: its last line, without the name of a program or an exception.
+
+    Of "aiayn: error: no data" it is "no data", and likewise of the end of a stack trace.
+    """
+    lines = output.strip().splitlines() or ["it says nothing"]
+    return re.sub(r"^[\w.-]+: (error: )?", "", lines[-1])
 
 
 def write_json(results: Any, path: Path) -> None:

@@ -17,7 +17,7 @@ from fairseq.data import Dictionary, indexed_dataset
 from ..errors import InputError
 from ..paper import settings
 from . import train_worker as worker
-from .measure import device_name, write_json
+from .measure import device_name, reason, write_json
 
 #: For each size the plugin's architecture, and fairseq's own.
 SIZES = {"base": ("aiayn_base", "transformer_wmt_en_de"),
@@ -93,10 +93,10 @@ class Side:
         try:
             return self.process.submit(question, *details).result()
         except BrokenProcessPool:
-            reason = self.log.read_text(encoding="utf-8")[-1000:].strip()
-            raise InputError(f"{self.command} failed: {reason}") from None
+            why = reason(self.log.read_text(encoding="utf-8"))
         except Exception as error:  # whatever ends a training, such as too little memory
-            raise InputError(f"{self.command} failed: {error}") from None
+            why = reason(str(error))
+        raise InputError(f"the training {' '.join(self.command)} failed: {why}")
 
     def close(self) -> None:
         """End the process."""

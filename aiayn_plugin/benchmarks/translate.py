@@ -22,7 +22,7 @@ from ..paper import SearchSettings
 from ..text.lines import read_lines
 from ..text.pipeline import TextPipeline
 from ..text.settings import SETTINGS_FILE
-from .measure import write_json
+from .measure import reason, write_json
 
 SPEED = re.compile(r"Translated ([\d,]+) sentences \(([\d,]+) tokens\) in ([\d.]+)s")
 #: The options of each way. The first two both search by fairseq's rules.
@@ -163,6 +163,6 @@ def _generate(args: argparse.Namespace, way: str, size: int) -> tuple[float, dic
     done = subprocess.run(command, capture_output=True, text=True)
     match = SPEED.search(done.stdout + done.stderr)
     if done.returncode or not match:
-        raise InputError(f"{' '.join(command)} failed: {done.stderr[-1000:].strip()}")
+        raise InputError(f"{' '.join(command)} failed: {reason(done.stderr)}")
     hypotheses = dict(re.findall(r"^H-(\d+)\t\S+\t(.*)$", done.stdout, re.MULTILINE))
     return float(match[3]), hypotheses
