@@ -129,53 +129,57 @@ class Mirror:
         return path
 
 
+class Handler(BaseHTTPRequestHandler):
+    """Answers for the mirror of its server, with the faults that a test has asked for."""
+
+    protocol_version = "HTTP/1.0"
+
+    def do_GET(self) -> None:
+        mirror: Mirror = self.server.mirror  # type: ignore[attr-defined]
+        path = self.path.lstrip("/")
+        wanted, condition = self.headers.get("Range"), self.headers.get("If-Range")
+        mirror.requests.append((path, wanted))
+        mirror.conditions.append(condition)
+        fault, version = mirror.faults.get(path), mirror.versions.get(path, {})
+        if condition and condition not in version.values() and fault != "no conditions":
+            wanted = None
+        body = mirror.files.get(path.removeprefix("second/"))
+        if body is None or fault == "missing":
+            return self.send_error(404)
+        start = 0
+        if resumes := bool(wanted and fault != "no ranges"):
+            start = int(wanted.removeprefix("bytes=").removesuffix("-"))
+            if start >= len(body):
+                return self.send_error(416)
+        self.send_response(206 if resumes else 200)
+        self.send_header("Content-Length", str(len(body) - start))
+        if resumes:
+            self.send_header("Content-Range", f"bytes {start}-{len(body) - 1}/{len(body)}")
+        for header, value in version.items():
+            self.send_header(header, value)
+        self.end_headers()
+        body = body[start:]
+        if fault == "wrong":
+            body = bytes(len(body))
+        tries = sum(other == path for other, _ in mirror.requests)
+        change = mirror.changes.pop(path, None)
+        if change or fault == "cut" and tries < 4 or fault == "no ranges" and tries < 2:
+            body = body[: len(body) // 2]  # then the connection ends
+        if change:
+            change()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
 @contextlib.contextmanager
 def serve(pairs: int) -> Iterator[Mirror]:
     """Give a running mirror with so many sentence pairs in each corpus."""
-
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.0"
-
-        def do_GET(self) -> None:
-            path = self.path.lstrip("/")
-            wanted, condition = self.headers.get("Range"), self.headers.get("If-Range")
-            mirror.requests.append((path, wanted))
-            mirror.conditions.append(condition)
-            fault, version = mirror.faults.get(path), mirror.versions.get(path, {})
-            if condition and condition not in version.values() and fault != "no conditions":
-                wanted = None
-            body = mirror.files.get(path.removeprefix("second/"))
-            if body is None or fault == "missing":
-                return self.send_error(404)
-            start = 0
-            if resumes := bool(wanted and fault != "no ranges"):
-                start = int(wanted.removeprefix("bytes=").removesuffix("-"))
-                if start >= len(body):
-                    return self.send_error(416)
-            self.send_response(206 if resumes else 200)
-            self.send_header("Content-Length", str(len(body) - start))
-            if resumes:
-                self.send_header("Content-Range", f"bytes {start}-{len(body) - 1}/{len(body)}")
-            for header, value in version.items():
-                self.send_header(header, value)
-            self.end_headers()
-            body = body[start:]
-            if fault == "wrong":
-                body = bytes(len(body))
-            tries = sum(other == path for other, _ in mirror.requests)
-            change = mirror.changes.pop(path, None)
-            if change or fault == "cut" and tries < 4 or fault == "no ranges" and tries < 2:
-                body = body[: len(body) // 2]  # then the connection ends
-            if change:
-                change()
-            self.wfile.write(body)
-
-        def log_message(self, *_: object) -> None:
-            pass
-
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     files = archives(yaml.safe_load(TABLE.read_bytes()), pairs)
     mirror = Mirror(f"http://127.0.0.1:{server.server_port}", files)
+    server.mirror = mirror  # type: ignore[attr-defined]
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     try:

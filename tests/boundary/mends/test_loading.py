@@ -65,5 +65,5 @@ def test_an_older_checkpoint_is_loaded(other):
 
 
 def test_a_missing_model_is_one_line(tmp_path):
-    with pytest.raises(InputError, match="none.pt: give --path a checkpoint"):
+    with pytest.raises(InputError, match="none.pt: give a checkpoint"):
         checkpoint_utils.load_model_ensemble([str(tmp_path / "none.pt")])
