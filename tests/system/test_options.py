@@ -72,7 +72,8 @@ TYPED = {
                        "triangular --max-lr 0.1", "aiayn_inverse_sqrt"),
     "--tokenizer": ("moses -s en -t de", "nltk", "space"),
     "--task": "translation",
-    "--arch": ("aiayn_base --N 1 --d-model 32 --d-ff 64", "transformer_tiny", "aiayn_transformer"),
+    "--arch": ("aiayn_base --N 1 --d-model 32 --d-ff 64", "transformer_tiny --optimizer adam",
+               "aiayn_transformer --optimizer adam"),
 }  # fmt: skip
 WORDS = {"{short}": '{"beam": 1, "max_len_b": 5}', "{sampling}": '{"sampling": true}'}
 
