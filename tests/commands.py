@@ -52,19 +52,35 @@ def losses(log: subprocess.CompletedProcess[str]) -> list[float]:
 def killed(command: Sequence[str | Path], log: Path, now: Callable[[], bool]) -> bool:
     """Run a command with its output in `log`, and kill it as soon as now() is true.
 
-    Return whether it was killed; if not, it has ended by itself, with status 0.
+    Return whether it was killed; if not, it has ended by itself, with status 0. No process that it
+    started may stay.
     """
     with open(log, "w") as file, subprocess.Popen(
-        [str(word) for word in command], stdin=subprocess.DEVNULL, stdout=file, stderr=file
-    ) as process:
+        [str(word) for word in command], stdin=subprocess.DEVNULL, stdout=file, stderr=file,
+        start_new_session=True,
+    ) as process:  # fmt: skip
         while process.poll() is None:
             if now():
                 process.kill()
                 process.wait()
+                end = after(60)
+                while alive(process.pid) and not end():
+                    time.sleep(0.05)
+                assert not alive(process.pid)
                 return True
             time.sleep(0.001)
     assert process.returncode == 0, log.read_text()[-2000:]
     return False
+
+
+def alive(session: int) -> list[str]:
+    """Return the processes of a session that still run."""
+    processes = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):  # it has ended meanwhile
+            state, _, _, its_session = path.read_text().rpartition(")")[2].split()[:4]
+            processes += [path.parent.name] if its_session == str(session) and state != "Z" else []
+    return processes
 
 
 def after(seconds: float) -> Callable[[], bool]:

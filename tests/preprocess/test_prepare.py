@@ -1,6 +1,5 @@
 """`preprocess/prepare.py` as a user runs it."""
 
-import contextlib
 import os
 import shutil
 import signal
@@ -11,6 +10,7 @@ from pathlib import Path
 
 import prepare
 import pytest
+from commands import alive
 from fairseq.data import Dictionary, data_utils
 from sacremoses import MosesTokenizer
 
@@ -259,16 +259,6 @@ def test_failure_of_fairseq_is_one_line_and_leaves_nothing(raw, tmp_path, error,
     line = error(prepare, *arguments(raw, tmp_path / "data"))
     assert "fairseq-preprocess failed with status 1: no room" in line
     assert {path.name for path in tmp_path.iterdir()} == {"raw", "path"}
-
-
-def alive(group):
-    """Return the processes of a group that still run."""
-    processes = []
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        with contextlib.suppress(OSError):  # it has ended meanwhile
-            state, _, its_group = path.read_text().rpartition(")")[2].split()[:3]
-            processes += [path.parent.name] if its_group == str(group) and state != "Z" else []
-    return processes
 
 
 def test_killed_run_leaves_no_data_and_no_process(raw, tmp_path, error):

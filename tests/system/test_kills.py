@@ -94,7 +94,8 @@ def test_training(prepare, tmp_path):
                 assert torch.equal(found["model"][name], weight), (path, name)
             moments_of = [state["last_optimizer_state"]["state"] for state in (found, expected)]
             torch.testing.assert_close(*moments_of, rtol=0, atol=0)
-            assert found["optimizer_history"] == expected["optimizer_history"], path
+            last = [state["optimizer_history"][-1] for state in (found, expected)]  # one a start
+            assert last[0] == last[1], path
             for part in ("train_iterator", "val_loss", "best"):
                 assert found["extra_state"][part] == expected["extra_state"][part], (path, part)
         shutil.rmtree(run)
