@@ -1,5 +1,6 @@
 """Ways to break prepared data, and fairseq's commands in a copy of this process."""
 
+import logging
 import os
 import random
 import shutil
@@ -193,6 +194,7 @@ def in_a_copy(command: str, *arguments: Any, cwd: Path, stdin: str = "") -> Comp
 
 def _run(main: Callable[[], None]) -> int:
     """Return the exit status of a command."""
+    logging.root.handlers.clear()  # pytest's: fairseq adds its own where there are none
     end_with_one_line()
     status = 0
     try:
