@@ -16,7 +16,7 @@ import torch
 from ..errors import InputError
 from . import numbers
 from .aside import file_aside
-from .numbers import replace_arrays
+from .numbers import with_arrays
 
 #: The buffer that a model keeps of its settings (compare.py), and its name in older checkpoints.
 BUFFER, OLD_BUFFER = "settings_without_shape", "shapeless"
@@ -86,7 +86,7 @@ def _unpickled(path: Path, mmap: bool = False) -> dict:
         with plain_data(), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of torch, about its own old formats
             state = torch.load(path, map_location="cpu", weights_only=True, mmap=mmap)
-        replace_arrays(state)
+        state = with_arrays(state)
     except OSError:
         raise
     except pickle.UnpicklingError as error:

@@ -8,6 +8,7 @@ from pickle import UnpicklingError
 from typing import Any
 
 import numpy as np
+import torch
 
 #: The types of number that fairseq stores, by numpy's codes.
 CODES = {"b1", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8"}
@@ -56,15 +57,21 @@ GLOBALS: list[tuple[Any, str]] = [(NumberType, "numpy.dtype"), (Array, "numpy.nd
 ]
 
 
-def replace_arrays(state: Any) -> None:
-    """Put the array in the place of each stand-in, in all lists and dictionaries of a file."""
-    open_ones, seen = [state], set()
-    while open_ones:
-        value = open_ones.pop()
-        if not isinstance(value, (dict, list)) or id(value) in seen:
-            continue
-        seen.add(id(value))
-        for place in value if isinstance(value, dict) else range(len(value)):
-            if isinstance(value[place], Array):
-                value[place] = value[place].value
-            open_ones.append(value[place])
+def with_arrays(value: Any, done: dict[int, Any] | None = None) -> Any:
+    """Return what a file holds, with the array in the place of each stand-in for one.
+
+    Lists and dictionaries stay the same objects. done: the results so far, by id.
+    """
+    done = {} if done is None else done
+    if isinstance(value, Array):
+        return value.value
+    if not isinstance(value, (dict, list, tuple)) or isinstance(value, torch.Size):
+        return value
+    if id(value) not in done:
+        done[id(value)] = value
+        if isinstance(value, tuple):
+            done[id(value)] = tuple(with_arrays(item, done) for item in value)
+        else:
+            for place in list(value) if isinstance(value, dict) else range(len(value)):
+                value[place] = with_arrays(value[place], done)
+    return done[id(value)]

@@ -17,8 +17,9 @@ def test_each_kind_of_number_comes_back(code, tmp_path):
     values = np.arange(6).reshape(2, 3).astype(code)
     stored = {"array": values, "big": values.astype(values.dtype.newbyteorder(">")),
               "columns": np.asfortranarray(values), "one": values[0, 1]}  # fmt: skip
-    torch.save({"model": {}, "numbers": [stored]}, tmp_path / "a.pt")
-    (loaded,) = load(tmp_path / "a.pt")["numbers"]
+    torch.save({"model": {}, "numbers": [(1, stored), values]}, tmp_path / "a.pt")
+    (_, loaded), array = load(tmp_path / "a.pt")["numbers"]
+    assert np.array_equal(array, values)
     for name, value in stored.items():
         assert type(loaded[name]) is type(value) and loaded[name].dtype == value.dtype
         assert np.array_equal(loaded[name], value)

@@ -10,17 +10,19 @@ import operator
 import os
 import sys
 import tarfile
+from argparse import Namespace
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import torch
 from fairseq import checkpoint_utils, file_utils
 from fairseq.file_io import PathManager
 from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_REGISTRY
 from fairseq.tasks import TASK_REGISTRY
 
 from ...checkpoints import files
-from ...checkpoints.numbers import replace_arrays
+from ...checkpoints.numbers import with_arrays
 from ...errors import InputError
 
 logger = logging.getLogger(__name__)
@@ -109,11 +111,12 @@ def _collection(node: ast.expr) -> Any:
 
 
 def load_only_weights() -> None:
-    """Keep torch's weights_only on, whatever the environment says.
+    """Keep torch's weights_only on, whatever the environment says, and let it load settings.
 
-    torch would load everything, and so run what a pickle wants. Can go when torch has no such
-    variable.
+    torch would load everything, and so run what a pickle wants. A Namespace, as fairseq stores its
+    settings, is as plain as a dictionary. Can go when torch has no such variable.
     """
+    torch.serialization.add_safe_globals([Namespace])
     if os.environ.pop(UNSAFE_LOADING, None):
         logger.warning("%s is ignored: aiayn_plugin loads no checkpoint that may run code",
                        UNSAFE_LOADING)  # fmt: skip
@@ -137,9 +140,7 @@ def checked(load: Callable) -> Callable:
         del state
         try:
             with files.plain_data():
-                state = load(path, *args, **kwargs)
-            replace_arrays(state)
-            return state
+                return with_arrays(load(path, *args, **kwargs))
         except (InputError, OSError):
             raise
         except Exception as error:  # a strange file may lead to any of them
