@@ -28,6 +28,10 @@ LAYERS = re.compile(r"^N$|layers$")
 MOST_SETTINGS = 100_000
 ADVICE = "take another copy of it, or another checkpoint"
 
+# fairseq stores its settings as a Namespace, which is as plain as a dictionary. It stays allowed,
+# so that a user's own torch.load can read a checkpoint.
+torch.serialization.add_safe_globals([Namespace])
+
 
 def load(path: Path) -> dict:
     """Return one fairseq checkpoint on the CPU, without running any code that it may hold.
@@ -47,11 +51,8 @@ def glance(path: Path) -> dict:
 
 
 def plain_data() -> AbstractContextManager:
-    """Return the context in which torch loads what fairseq stores, and nothing else.
-
-    fairseq stores its command line (a Namespace), and numbers of numpy.
-    """
-    return torch.serialization.safe_globals([Namespace, *numbers.GLOBALS])
+    """Return the context in which torch loads the numbers of numpy that fairseq stores."""
+    return torch.serialization.safe_globals(numbers.GLOBALS)
 
 
 def check_intact(path: Path) -> None:

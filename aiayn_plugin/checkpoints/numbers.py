@@ -50,7 +50,7 @@ def number(kind: NumberType, data: bytes) -> np.generic:
 
 
 #: What a file calls, and what it gets. The module was `core` before numpy 2.
-GLOBALS: list[tuple[Any, str]] = [(NumberType, "numpy.dtype"), (Array, "numpy.ndarray")] + [
+GLOBALS: list[Any] = [(NumberType, "numpy.dtype"), (Array, "numpy.ndarray")] + [
     (function, f"numpy.{core}.multiarray.{name}")
     for core in ("core", "_core")
     for name, function in (("scalar", number), ("_reconstruct", empty_array))

@@ -1,6 +1,5 @@
 """Mends of training in several processes."""
 
-import argparse
 import os
 from collections import defaultdict
 from collections.abc import Callable
@@ -55,8 +54,8 @@ def with_plain_data(broadcast: Callable) -> Callable:
     numbers = [type(np.dtype(code)) for code in CODES]
     core = getattr(np, "_core", None) or np.core
     types = [
-        argparse.Namespace, DictConfig, ListConfig, AnyNode, ContainerMetadata, Metadata, Any, dict,
-        list, int, defaultdict, _TensorPlaceholder, np.ndarray, np.dtype, *numbers,
+        DictConfig, ListConfig, AnyNode, ContainerMetadata, Metadata, Any, dict, list, int,
+        defaultdict, _TensorPlaceholder, np.ndarray, np.dtype, *numbers,
         core.multiarray._reconstruct, core.multiarray.scalar,
     ]  # fmt: skip
 

@@ -10,12 +10,10 @@ import operator
 import os
 import sys
 import tarfile
-from argparse import Namespace
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import torch
 from fairseq import checkpoint_utils, file_utils
 from fairseq.file_io import PathManager
 from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_REGISTRY
@@ -111,12 +109,11 @@ def _collection(node: ast.expr) -> Any:
 
 
 def load_only_weights() -> None:
-    """Keep torch's weights_only on, whatever the environment says, and let it load settings.
+    """Keep torch's weights_only on, whatever the environment says.
 
-    torch would load everything, and so run what a pickle wants. A Namespace, as fairseq stores its
-    settings, is as plain as a dictionary. Can go when torch has no such variable.
+    torch would load everything, and so run what a pickle wants. Can go when torch has no such
+    variable.
     """
-    torch.serialization.add_safe_globals([Namespace])
     if os.environ.pop(UNSAFE_LOADING, None):
         logger.warning("%s is ignored: aiayn_plugin loads no checkpoint that may run code",
                        UNSAFE_LOADING)  # fmt: skip
