@@ -1,20 +1,15 @@
 """Ways to break prepared data, and fairseq's commands in a copy of this process."""
 
-import logging
-import os
 import random
 import shutil
 import struct
-import sys
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from subprocess import CompletedProcess
 from typing import Any
 
+import forks
 from fairseq_cli import generate, interactive, train, validate
-
-from aiayn_plugin.boundary.mends.errors import end_with_one_line
 
 MAINS = {"fairseq-train": train, "fairseq-generate": generate,
          "fairseq-interactive": interactive, "fairseq-validate": validate}  # fmt: skip
@@ -168,44 +163,5 @@ SPLIT: dict[str, Callable[[Path], None]] = {
 
 
 def in_a_copy(command: str, *arguments: Any, cwd: Path, stdin: str = "") -> CompletedProcess[str]:
-    """Run one of fairseq's commands in a copy of this process, which saves the imports.
-
-    An exception ends it as it ends the command.
-    """
-    with (tempfile.TemporaryFile("w+") as read, tempfile.TemporaryFile("w+") as out,
-          tempfile.TemporaryFile("w+") as err):  # fmt: skip
-        read.write(stdin)
-        read.seek(0)
-        child = os.fork()
-        if child == 0:
-            for number, file in enumerate((read, out, err)):
-                os.dup2(file.fileno(), number)
-            sys.stdin, sys.stdout, sys.stderr = os.fdopen(0), os.fdopen(1, "w"), os.fdopen(2, "w")
-            sys.argv = [command, *map(str, arguments)]
-            os.chdir(cwd)
-            os._exit(_run(MAINS[command].cli_main))
-        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-        texts = []
-        for file in (out, err):
-            file.seek(0)
-            texts.append(file.read())
-    return CompletedProcess([command, *map(str, arguments)], status, *texts)
-
-
-def _run(main: Callable[[], None]) -> int:
-    """Return the exit status of a command."""
-    logging.root.handlers.clear()  # pytest's: fairseq adds its own where there are none
-    end_with_one_line()
-    status = 0
-    try:
-        main()
-    except SystemExit as end:
-        status = end.code if isinstance(end.code, int) else 1
-        if isinstance(end.code, str):
-            print(end.code, file=sys.stderr)
-    except BaseException:
-        sys.excepthook(*sys.exc_info())
-        status = 1
-    sys.stdout.flush()
-    sys.stderr.flush()
-    return status
+    """Run one of fairseq's commands in a copy of this process, which saves the imports."""
+    return forks.forked(forks.command(MAINS[command].cli_main, command, *arguments), cwd, stdin)

@@ -93,7 +93,7 @@ def after(seconds: float) -> Callable[[], bool]:
 def forked(*plugin: str | Path) -> Iterator[Callable[..., dict]]:
     """Give a function that runs a command of fairseq as forked.py does, in some tenths of a second.
 
-    It returns "status", None for a command that takes too long, and "output".
+    It returns "status", negative for a command that takes too long, and "output".
     """
     program = Path(__file__).with_name("forked.py")
     with subprocess.Popen([sys.executable, program, *plugin], text=True, stdin=subprocess.PIPE,

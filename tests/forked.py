@@ -8,73 +8,22 @@ plugin as `--user-dir PLUGIN` does; without an argument it knows nothing of it.
 import argparse
 import importlib
 import json
-import os
-import signal
 import sys
 import tempfile
-import time
+from pathlib import Path
 
-#: Seconds that a command may take.
-TIMEOUT = 120
+from forks import forked
 
 
 def run(command: list[str]) -> dict:
     """Run a command in a child process, in an empty directory, and return how it ended."""
-    with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryFile("w+") as output:
-        child = os.fork()
-        if child == 0:
-            os.setsid()
-            os.chdir(folder)
-            os.dup2(output.fileno(), 1)
-            os.dup2(output.fileno(), 2)
-            os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-            end(command)
-        status = wait(child)
-        output.seek(0)
-        return {"status": status, "output": output.read()}
-
-
-def end(command: list[str]) -> None:
-    """Be the command, in the child."""
-    sys.argv = command
-    status = 1
-    try:
+    def work() -> None:
+        sys.argv = command
         name = command[0].removeprefix("fairseq-").replace("-", "_")
         importlib.import_module(f"fairseq_cli.{name}").cli_main()
-        status = 0
-    except SystemExit as error:
-        status = error.code if isinstance(error.code, int) else 0 if error.code is None else 1
-        if isinstance(error.code, str):
-            print(error.code, file=sys.stderr)
-    except BaseException:
-        sys.excepthook(*sys.exc_info())  # as Python would
-    finally:
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(status)
-
-
-def wait(child: int) -> int | None:
-    """Return the exit status of a child, None if it took too long."""
-    limit = time.monotonic() + TIMEOUT
-    while time.monotonic() < limit:
-        ended, status = os.waitpid(child, os.WNOHANG)
-        if ended:
-            os.killpg(child, signal.SIGKILL) if group_lives(child) else None
-            return os.waitstatus_to_exitcode(status)
-        time.sleep(0.02)
-    os.killpg(child, signal.SIGKILL)
-    os.waitpid(child, 0)
-    return None
-
-
-def group_lives(group: int) -> bool:
-    """Whether a process that the command started is still there."""
-    try:
-        os.killpg(group, 0)
-    except ProcessLookupError:
-        return False
-    return True
+    with tempfile.TemporaryDirectory() as folder:
+        end = forked(work, Path(folder))
+        return {"status": end.returncode, "output": end.stdout + end.stderr}  # fmt: skip
 
 
 def main() -> None:

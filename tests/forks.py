@@ -1,68 +1,82 @@
-"""Commands of fairseq and the plugin in a fork of this process: a start takes no seconds."""
+"""Commands in a fork of this process, which has imported what they need: a start takes no time."""
 
+import logging
 import os
 import signal
 import sys
-import traceback
+import tempfile
+import time
 from collections.abc import Callable
+from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import NamedTuple
+from subprocess import CompletedProcess
 
 
-class Result(NamedTuple):
-    """The exit status of a fork (negative: the signal that ended it), and what it printed."""
+def forked(
+    work: Callable[[], object], folder: Path, stdin: str = "", seconds: float = 120
+) -> CompletedProcess[str]:
+    """Call a function in a fork of this process, in a directory, and return how it ended.
 
-    status: int
-    output: str
-
-
-def forked(work: Callable[[], object], log: Path, seconds: int = 120) -> Result:
-    """Call a function in a fork of this process, in the directory of its log."""
-    child = os.fork()
-    if child == 0:
-        status = 1
-        try:
-            signal.alarm(seconds)
-            with open(log, "w") as output:
-                os.dup2(output.fileno(), 1)
-                os.dup2(output.fileno(), 2)
-            os.close(0)
-            os.open(os.devnull, os.O_RDONLY)
-            os.chdir(log.parent)
-            sys.stdin, sys.stdout = open(0), open(1, "w", closefd=False)
-            sys.stderr = open(2, "w", closefd=False, buffering=1)
-            status = _status(work)
-            sys.stdout.flush()
-        finally:
-            os._exit(status)
-    _, code = os.waitpid(child, 0)
-    return Result(os.waitstatus_to_exitcode(code), log.read_text(errors="replace"))
+    The status is negative for a signal, and the one of SIGKILL if it took too long.
+    """
+    with ExitStack() as stack:
+        files = [stack.enter_context(tempfile.TemporaryFile("w+", errors="replace"))
+                 for _ in ("stdin", "stdout", "stderr")]  # fmt: skip
+        files[0].write(stdin)
+        files[0].seek(0)
+        child = os.fork()
+        if child == 0:
+            os.setsid()
+            os.chdir(folder)
+            for number, file in enumerate(files):
+                os.dup2(file.fileno(), number)
+            sys.stdin, sys.stdout, sys.stderr = open(0), open(1, "w"), open(2, "w", buffering=1)
+            logging.root.handlers.clear()  # pytest's: fairseq adds its own where there are none
+            _end(work)
+        status = _wait(child, seconds)
+        for file in files[1:]:
+            file.seek(0)
+        return CompletedProcess([], status, files[1].read(), files[2].read())
 
 
-def _status(work: Callable[[], object]) -> int:
-    """Return the exit status that Python would end with."""
+def _end(work: Callable[[], object]) -> None:
+    """Call the function, and end as Python would."""
+    status = 1
     try:
         work()
+        status = 0
     except SystemExit as end:
-        if isinstance(end.code, (int, type(None))):
-            return end.code or 0
-        print(end.code, file=sys.stderr)
-        return 1
-    except BaseException as error:
-        from aiayn_plugin.boundary.mends.errors import input_error
+        status = end.code if isinstance(end.code, int) else 0 if end.code is None else 1
+        if isinstance(end.code, str):
+            print(end.code, file=sys.stderr)
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
 
-        message = input_error(error)
-        if message is None:
-            traceback.print_exc()
-        else:
-            print(f"{Path(sys.argv[0]).name}: error: {message}", file=sys.stderr)
-        return 1
-    return 0
+
+def _wait(child: int, seconds: float) -> int:
+    """Return the exit status of a child; end what takes too long, and what it has started."""
+    limit = time.monotonic() + seconds
+    while not (ended := os.waitpid(child, os.WNOHANG))[0] and time.monotonic() < limit:
+        time.sleep(0.02)
+    _kill_group(child)
+    return os.waitstatus_to_exitcode(ended[1] if ended[0] else os.waitpid(child, 0)[1])
+
+
+def _kill_group(group: int) -> None:
+    with suppress(ProcessLookupError):
+        os.killpg(group, signal.SIGKILL)
 
 
 def command(main: Callable[[], object], *argv: object) -> Callable[[], object]:
     """Return a function that runs a command as if argv was typed."""
     def work() -> None:
+        from aiayn_plugin.boundary.mends.errors import end_with_one_line
+
+        end_with_one_line()  # this process may have imported the plugin before fairseq's commands
         sys.argv = [str(word) for word in argv]
         os.environ["HYDRA_FULL_ERROR"] = "1"  # hydra leaves the exception to Python
         main()

@@ -6,6 +6,7 @@ import tarfile
 from argparse import Namespace
 from collections.abc import Callable
 from pathlib import Path
+from subprocess import CompletedProcess
 
 import fairseq_cli.eval_lm
 import fairseq_cli.generate
@@ -15,8 +16,8 @@ import fairseq_cli.train
 import fairseq_cli.validate
 import pytest
 import torch
-from commands import SMALL
-from forks import Result, command, forked
+from commands import SMALL, last_line
+from forks import command, forked
 from hostile import PAYLOADS
 
 import aiayn_plugin.boundary  # noqa: F401  it registers the plugin
@@ -59,7 +60,7 @@ def aiayn(name: str, options: str) -> Callable[[Path, Path], Callable[[], object
 
 def python(use: Callable[[Path, Path], object]) -> Callable[[Path, Path], Callable[[], object]]:
     """Return the maker of a use from Python."""
-    return lambda model, data: lambda: use(model, data)
+    return lambda model, data: command(lambda: use(model, data), "python")
 
 
 def from_pretrained(model: Path, data: Path) -> None:
@@ -146,7 +147,7 @@ def good(model_dir) -> dict:
     return torch.load(model_dir / "checkpoint_last.pt", weights_only=False)
 
 
-def attack(entry: str, payload: str, model_dir: Path, good: dict, folder: Path) -> Result:
+def attack(entry: str, payload: str, model_dir: Path, good: dict, folder: Path) -> CompletedProcess:
     """Run an entry on a payload in a directory of its own; fail if the payload ran."""
     folder.mkdir()
     for path in (model_dir / "data").iterdir():
@@ -158,15 +159,11 @@ def attack(entry: str, payload: str, model_dir: Path, good: dict, folder: Path) 
     (folder / "mark.py").write_text(f"open({str(mark)!r}, 'w')", "utf-8")
     PAYLOADS[payload](folder / "model.pt", good, mark)
     os.link(folder / "model.pt", folder / "checkpoint_last.pt")
-    result = forked(ENTRIES[entry](folder / "model.pt", folder / "data"), folder / "log")
+    work = ENTRIES[entry](folder / "model.pt", folder / "data")
+    result = forked(work, folder)
     assert not mark.exists(), f"{payload} ran under {entry}"
-    assert result.status >= 0, f"{payload} under {entry}: {result}"
+    assert result.returncode >= 0, f"{payload} under {entry}: {result}"
     return result
-
-
-def trace(result: Result) -> str:
-    """Return the last line of a stack trace, "" if there is none."""
-    return result.output.strip().splitlines()[-1] if "Traceback" in result.output else ""
 
 
 @pytest.mark.parametrize("payload", PAYLOADS)
@@ -176,8 +173,8 @@ def trace(result: Result) -> str:
 def test_no_payload_runs(entry, payload, model_dir, good, tmp_path):
     for number, name in enumerate([entry] if isinstance(entry, str) else entry):
         result = attack(name, payload, model_dir, good, tmp_path / str(number))
-        print(f"{payload:36}{name:42}{result.status:3}  {result.output.strip()[-150:]!r}")
-        assert not trace(result), (payload, name, result.output)
+        print(f"{payload:36}{name:42}{result.returncode:3}  {result.stderr.strip()[-150:]!r}")
+        assert "Traceback" not in result.stderr, (payload, name, result.stderr)
 
 
 @pytest.mark.parametrize("entry", ENTRIES)
@@ -189,9 +186,9 @@ def test_every_entry_takes_a_good_checkpoint_and_no_hostile_one(entry, model_dir
         del PAYLOADS["none"]
     another_kind = "fairseq-eval-lm", "fairseq-generate --lm-path", "load_ema_from_checkpoint"
     if entry not in another_kind:
-        assert result.status == 0, result.output
+        assert result.returncode == 0, result.stderr
     hostile = attack(entry, "pickle, among the weights", model_dir, good, tmp_path / "hostile")
-    assert hostile.status == 1 and "it wants to run eval" in hostile.output.splitlines()[-1]
+    assert "it wants to run eval" in last_line(hostile)
 
 
 def test_the_payloads_would_run(model_dir, good, tmp_path):

@@ -103,8 +103,8 @@ def verdict(ended: dict) -> str:
     lines = ended["output"].strip().splitlines() or [""]
     if ended["status"] == 0:
         return "works"
-    if ended["status"] is None:
-        return "HANGS"
+    if ended["status"] < 0:
+        return f"HANGS, or ended by signal {-ended['status']}"
     return f"{'TRACE' if 'Traceback' in ended['output'] else 'one line'}: {lines[-1]}"
 
 
