@@ -63,6 +63,20 @@ find_python() {
   echo python3
 }
 
+# A TORCH that is asked for has to be the one that .venv gets, or has.
+check_torch() {
+  local found
+  [ -n "${TORCH:-}" ] || return 0
+  case $TORCH in
+    [01].* | 2.[0-9].*) die "TORCH=$TORCH is too old: the plugin needs torch 2.10 or later" ;;
+  esac
+  if [ -x "$VENV/bin/fairseq-train" ]; then
+    found=$(torch_version)
+    [ "${found%%+*}" = "$TORCH" ] ||
+      die ".venv has torch $found, and TORCH=$TORCH asks for another: remove .venv to make a new one"
+  fi
+}
+
 check_python() {
   local advice="install Python 3.10 to 3.13 or set PYTHON=/path/to/python" version
   "$1" -c "$usable" >/dev/null 2>&1 && return
@@ -190,6 +204,7 @@ if command -v flock >/dev/null; then
   flock -n 9 || { say "waiting for another set-up of this checkout" && flock 9; } || true
 fi
 
+check_torch
 if "$VENV/bin/python" -c "import pip; $usable" >/dev/null 2>&1; then
   [ -x "$VENV/bin/fairseq-train" ] || check_compiler "$VENV/bin/python"
 else

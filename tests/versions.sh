@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
-# Runs every check with each of several Pythons, and prints a table of what passed.
+# Runs every check but the long ones with each of several Pythons, and prints a table of what passed.
 #   bash tests/versions.sh                                 every version that README.md names
 #   bash tests/versions.sh 3.10 3.11=2.10.0 /my/python     these; after = stands the version of torch
 #   bash tests/versions.sh 3.10 -- tests/boundary          hands the arguments on to tests/run.sh
+#   bash tests/versions.sh -- --all                        the long ones as well
 # Each Python has a copy of this tree, with a .venv of its own (about 5 GB), in WORK (default:
-# runs/versions), where the logs are too. The same command goes on where it was stopped: a finished
-# row is kept until a file of the tree changes. A Python that is not installed is passed by.
+# runs/versions), where the logs are too. The same command goes on where it was stopped: a row without
+# failures is kept until a file of the tree changes. A Python that is not installed is passed by,
+# unless the command names it.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 trap 'exit 130' INT TERM # pytest handles an interrupt itself, so bash alone would go on
@@ -14,28 +16,36 @@ WORK=${WORK:-runs/versions}
 ALL="3.10 3.11 3.11=2.10.0 3.12 3.13"
 
 pythons=()
+missing=
 while [ $# != 0 ] && [ "$1" != -- ]; do
   pythons+=("$1")
   shift
 done
 [ $# = 0 ] || shift # --
+named=${pythons[*]-}
 # shellcheck disable=SC2206 # each word is a Python
-[ ${#pythons[@]} != 0 ] || pythons=($ALL)
+[ -n "$named" ] || pythons=($ALL)
 
 # Prints the path of a Python, given as a version, a command or a path. A command may be a shim of
-# pyenv, which runs only if its version is chosen.
+# pyenv, which runs only if its version is chosen; the versions stand beside the folder of shims.
 find_python() {
-  local found
-  for found in "$1" "python$1" "${PYENV_ROOT:-$HOME/.pyenv}"/versions/"$1"*/bin/python; do
+  local shims found
+  shims=$(dirname "$(command -v "python$1" || echo /none/none)")
+  for found in "$1" "python$1" "$shims"/../versions/"$1"*/bin/python; do
     "$found" -c 'import sys; print(sys.executable)' 2>/dev/null && return
   done
   return 1
 }
 
-# Prints the files of this tree, for tar.
+# Prints the files of this tree, each with a zero byte after it.
 files() {
-  find . \( -path ./.git -o -path ./.venv -o -path ./runs -o -path ./data -o -name '__pycache__' \
-    -o -name '.*_cache' \) -prune -o -type f -print | LC_ALL=C sort
+  if [ -e .git ]; then
+    git ls-files --cached --others --exclude-standard -z | sort -zu |
+      while IFS= read -r -d '' file; do [ ! -f "$file" ] || printf '%s\0' "$file"; done
+  else
+    find . \( -path ./runs -o -name .venv -o -name __pycache__ -o -name '.*_cache' \) -prune \
+      -o -type f -print0 | sort -z
+  fi
 }
 
 # Sums up the numbers before a word in the last lines of pytest's runs.
@@ -67,12 +77,12 @@ check() {
   local copy=$WORK/$name log=$WORK/$name.log
   mkdir -p "$copy"
   find "$copy" -mindepth 1 -maxdepth 1 ! -name .venv -exec rm -rf {} +
-  files | tar -cf - -T - | tar -xf - -C "$copy"
+  files | tar -cf - --null -T - | tar -xf - -C "$copy"
   rm -f "$WORK/$name.row"
   echo "versions.sh: $name: running, see $log" >&2
   env PYTHON="$python" ${torch:+TORCH="$torch"} bash "$copy/tests/run.sh" "$@" >"$log" 2>&1 ||
     status=$?
-  [ "$status" -lt 128 ] || exit "$status" # killed
+  case $status in 130 | 143) exit "$status" ;; esac # stopped, so this row has not ended
   [ "$status" = 0 ] || tail -n 15 "$log" >&2
   row "$copy" "$log" $(((SECONDS - began) / 60)) "$status" >"$WORK/$name.part"
   mv "$WORK/$name.part" "$WORK/$name.row"
@@ -83,7 +93,7 @@ WORK=$(cd "$WORK" && pwd)
 # Some tests look for real text beside the tree.
 [ ! -d ../shared ] || ln -sfn "$(cd .. && pwd)/shared" "$WORK/shared"
 
-tree=$({ files | xargs cksum && echo "$@"; } | cksum | tr -d ' ')
+tree=$({ files | xargs -0 cksum && echo "$@"; } | cksum | tr -d ' ')
 table="| Python | torch | fairseq | passed | failed | skipped | minutes | |
 | --- | --- | --- | --- | --- | --- | --- | --- |"
 for wanted in "${pythons[@]}"; do
@@ -91,14 +101,15 @@ for wanted in "${pythons[@]}"; do
   torch=${wanted#"$version"}
   if ! python=$(find_python "$version"); then
     echo "versions.sh: no Python $version is installed: skipped" >&2
+    [ -z "$named" ] || missing=$version
     continue
   fi
   name=$("$python" -c 'import platform; print(platform.python_version())')${torch:+-torch${torch#=}}
   if [ "$(cat "$WORK/$name.tree" 2>/dev/null)" != "$tree" ] || [ ! -f "$WORK/$name.row" ]; then
     check "$python" "${torch#=}" "$name" "$@"
-    echo "$tree" >"$WORK/$name.tree"
+    grep -q '\*\*failed' "$WORK/$name.row" || echo "$tree" >"$WORK/$name.tree"
   fi
   table+=$'\n'$(cat "$WORK/$name.row")
 done
 echo "$table"
-[[ $table != *"**failed**"* ]]
+[[ -z $missing && $table != *"**failed**"* ]]
