@@ -85,13 +85,13 @@ def read_index(path: Path) -> Index:
         sizes = np.memmap(path, np.int32, "r", _MMAP.size, sentences)
         offsets = np.memmap(path, np.int64, "r", _MMAP.size + 4 * sentences, sentences)
         return Index(dtype, sizes, offsets, dtype.itemsize, 0)
-    dims, offsets = np.memmap(path, np.int64, "r", _OLD.size, (2, sentences + 1))
-    if dimensions != sentences or (dims != np.arange(sentences + 1)).any():
+    table = np.memmap(path, np.int64, "r", _OLD.size, (2, sentences + 1))  # dimensions, offsets
+    if dimensions != sentences or (table[0] != np.arange(sentences + 1)).any():
         raise InputError(f"{path} is broken or holds tables, not sentences: {ADVICE}")
     sizes = np.memmap(path, np.int64, "r", _OLD.size + 16 * (sentences + 1), sentences)
-    if width != dtype.itemsize or offsets[-1] != sizes.sum():
+    if width != dtype.itemsize or table[1, -1] != sizes.sum():
         raise InputError(f"{path} is broken: its sizes do not make up its tokens; {ADVICE}")
-    return Index(dtype, sizes, offsets[:-1], 1, 1)  # this format counts from 1
+    return Index(dtype, sizes, table[1, :-1], 1, 1)  # this format counts from 1
 
 
 def _check_tokens(idx: Path, bin: Path, index: Index, entries: int, eos: int) -> None:
