@@ -176,9 +176,10 @@ class AiaynTranslation(TranslationTask):
         super().begin_epoch(epoch, model)
         self.epoch = epoch
 
-    def first_name(self, path: str, num_updates: int) -> str:
+    def first_name(self, path: str, num_updates: int, suffix: str) -> str:
         """Return the name under which a checkpoint is written first (mends/saving.py)."""
-        return interval_name(self.training_cfg.checkpoint, path, self.epoch, num_updates)
+        checkpoint = self.training_cfg.checkpoint
+        return interval_name(checkpoint, path, self.epoch, num_updates, suffix)
 
     def build_generator(
         self,

@@ -70,7 +70,7 @@ def link_or_copy(source: Path, path: Path) -> None:
 def remove_leftovers(paths: Iterable[Path]) -> None:
     """Remove the files aside that no process is writing; what cannot be locked stays."""
     for path in paths:
-        with suppress(OSError), open(path, "rb") as file:
+        with suppress(OSError), open(path, "r+b") as file:
             if _lock(file.fileno()):
                 path.unlink()
 
@@ -86,7 +86,7 @@ def _reserved(aside: Path, path: Path, create: Callable[[Path], None]) -> Iterat
         _remove_leftover(aside, path)
         with suppress(FileExistsError, FileNotFoundError, BlockingIOError):  # a race with another
             create(aside)
-            descriptor = os.open(aside, os.O_RDONLY)
+            descriptor = _opened(aside)
             try:
                 _lock(descriptor)
                 if _is(descriptor, aside):
@@ -113,6 +113,11 @@ def os_error(error: BaseException | None) -> OSError | None:
     while error is not None and not isinstance(error, OSError):
         error = error.__cause__ or error.__context__
     return error
+
+
+def _opened(path: Path) -> int:
+    """Open a place aside. A file is opened to be written: NFS locks no other."""
+    return os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
 
 
 def _lock(descriptor: int) -> bool:
@@ -143,7 +148,7 @@ def _remove_leftover(aside: Path, path: Path) -> None:
     Raises InputError if a process that writes `path` holds its lock.
     """
     with suppress(FileNotFoundError):
-        descriptor = os.open(aside, os.O_RDONLY)
+        descriptor = _opened(aside)
         try:
             _lock(descriptor)
             _remove(aside)

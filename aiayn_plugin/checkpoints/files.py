@@ -1,5 +1,6 @@
 """fairseq's checkpoints as files: read without running code, written whole."""
 
+import ast
 import pickle
 import re
 import warnings
@@ -9,9 +10,10 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
+from torch import Tensor
 
 from ..errors import InputError
 from . import numbers
@@ -22,8 +24,8 @@ from .numbers import with_arrays
 BUFFER, OLD_BUFFER = "settings_without_shape", "shapeless"
 #: What torch reports of code that the file wants to run.
 UNSAFE = re.compile(r"GLOBAL (\S+)")
-#: Settings that say how many layers to build.
-LAYERS = re.compile(r"^N$|layers$")
+#: Settings that say how many layers to build, and how wide.
+LAYERS, WIDTHS = re.compile(r"^N$|layers$"), re.compile(r"^d_|_dim$")
 #: More settings than any model has; a file can name one list of them a billion times.
 MOST_SETTINGS = 100_000
 ADVICE = "take another copy of it, or another checkpoint"
@@ -46,7 +48,10 @@ def load(path: Path) -> dict:
 
 
 def glance(path: Path) -> dict:
-    """As load, for the settings: the weights stay in the file, and nobody looks at them."""
+    """As load, for the settings: nobody looks at the weights, and so not at their checksums.
+
+    They stay in the file, unless it is one of torch before 1.6.
+    """
     return _unpickled(path, mmap=_is_archive(path))
 
 
@@ -94,7 +99,10 @@ def _unpickled(path: Path, mmap: bool = False) -> dict:
         unsafe = UNSAFE.search(str(error))
         why = f": it wants to run {unsafe[1]}" if unsafe else ""
         raise InputError(f"{path} is no checkpoint that can be loaded safely{why}") from None
-    except Exception:  # a broken file may lead to any of them
+    except Exception as error:  # a broken file may lead to any of them
+        if isinstance(error, MemoryError) or "allocate memory" in str(error):
+            raise InputError(f"{path} does not fit into memory: close other programs, or take a "
+                             "larger machine") from None
         raise InputError(f"{path} is no checkpoint, or a broken one; {ADVICE}") from None
     if not isinstance(state, dict) or not isinstance(state.get("model"), dict):
         raise InputError(f"{path} is no fairseq checkpoint: it holds no model")
@@ -102,41 +110,100 @@ def _unpickled(path: Path, mmap: bool = False) -> dict:
 
 
 def check(state: dict, path: Path) -> dict:
-    """Return a checkpoint whose settings are what settings may be.
+    """Return a checkpoint that holds what a checkpoint may hold.
 
-    They are plain values, refer to nothing outside of them, and the model has no more layers than
-    tensors. Raises InputError if they are not.
+    Weights are tensors. Settings are plain values that refer to nothing outside of them, and no
+    more layers or width than there are weights. Raises InputError if it holds anything else.
     """
-    settings = chain.from_iterable(_settings(state.get(part)) for part in ("args", "cfg"))
-    for number, (name, value) in enumerate(settings):
-        if number >= MOST_SETTINGS:
-            why = f"are more than {MOST_SETTINGS:,}, or hold themselves"
-        elif not isinstance(value, (str, int, float, type(None))):
-            why = f"have a {type(value).__name__} as {name}, which is no plain value"
-        elif isinstance(value, str) and "${" in value:
-            why = f"refer in {name} to something else ({value[:80]})"
-        elif LAYERS.search(name) and isinstance(value, int) and value > len(state["model"]):
-            why = f"have {value} as {name}, and the model has {len(state['model'])} tensors"
-        else:
-            continue
-        raise InputError(f"{path} is no checkpoint that can be loaded safely: its settings {why}")
+    fault = _fault_of_weights(state["model"]) or _fault_of_parts(state)
+    if fault is None:
+        settings = chain.from_iterable(_settings(state.get(part)) for part in ("args", "cfg"))
+        most = _Most.of(state["model"])
+        faults = (_fault_of_setting(name, value, number, most)
+                  for number, (name, value) in enumerate(settings))  # fmt: skip
+        fault = next(filter(None, faults), None)
+    if fault is not None:
+        raise InputError(f"{path} is no checkpoint that can be loaded safely: {fault}")
     return state
 
 
-def _settings(value: Any) -> Iterator[tuple[str, Any]]:
-    """Yield each single setting with its name, and each list or dictionary of them as None."""
-    open_ones = [("", value)]
+class _Most(NamedTuple):
+    """What settings may ask for at most: so many layers, and such a width."""
+
+    layers: float
+    width: float
+
+    @classmethod
+    def of(cls, weights: dict[str, Tensor]) -> "_Most":
+        elements = sum(weight.numel() for weight in weights.values())
+        if any("flat_param" in name for name in weights):  # FSDP: all weights in one
+            return cls(elements, elements)
+        return cls(len(weights), elements)
+
+
+def _fault_of_weights(weights: dict) -> str | None:
+    for name, weight in weights.items():
+        if not isinstance(name, str) or not isinstance(weight, Tensor):
+            return f"its weight {name} is a {type(weight).__name__}"
+    return None
+
+
+def _fault_of_parts(state: dict) -> str | None:
+    """Return what is wrong with the parts and the names in the settings, None if nothing is."""
+    args, cfg = state.get("args"), state.get("cfg")
+    parts = [args, cfg, *(cfg.get(part) for part in ("model", "task") if isinstance(cfg, dict))]
+    for part in parts:
+        if not isinstance(part, (Namespace, dict, type(None))):
+            return f"its settings hold a {type(part).__name__} as a part"
+        named = vars(part) if isinstance(part, Namespace) else part or {}
+        for name in ("arch", "task", "_name") if part is not cfg else ():
+            if not isinstance(named.get(name), (str, type(None))):
+                return f"its settings have a {type(named[name]).__name__} as {name}"
+    return None
+
+
+def _fault_of_setting(name: object, value: Any, number: int, most: _Most) -> str | None:
+    if number >= MOST_SETTINGS:
+        return f"its settings are more than {MOST_SETTINGS:,}, or hold themselves"
+    if not isinstance(name, str):
+        return f"its settings have a {type(name).__name__} in the place of a name"
+    if not isinstance(value, (str, int, float, type(None))):
+        return f"its settings have a {type(value).__name__} as {name}, which is no plain value"
+    if isinstance(value, str) and "${" in value:
+        return f"its settings refer in {name} to something else ({value[:80]})"
+    for names, limit in ((LAYERS, most.layers), (WIDTHS, most.width)):
+        if names.search(name) and (found := _number(value)) is not None and found > limit:
+            return f"its settings have {value} as {name}, and its weights are too few for it"
+    return None
+
+
+def _number(value: Any) -> float | None:
+    """Return the number that fairseq would make of a setting, None for other settings."""
+    if isinstance(value, str) and len(value) < 100:
+        try:
+            value = ast.literal_eval(value.strip())
+        except (ValueError, SyntaxError):
+            return None
+    return value if isinstance(value, (int, float)) else None
+
+
+def _settings(value: Any) -> Iterator[tuple[Any, Any]]:
+    """Yield each single setting with its name, and None for each list or dictionary of them."""
+    open_ones: list[Iterator[tuple[Any, Any]]] = [iter([("", value)])]
     while open_ones:
-        name, value = open_ones.pop()
-        value = vars(value) if isinstance(value, Namespace) else value
-        if isinstance(value, dict):
-            open_ones += [(str(key), inner) for key, inner in value.items()]
-        elif isinstance(value, (list, tuple)):
-            open_ones += [(name, inner) for inner in value]
+        for name, inner in open_ones[-1]:
+            inner = vars(inner) if isinstance(inner, Namespace) else inner
+            if isinstance(inner, dict):
+                open_ones.append(iter(inner.items()))
+            elif isinstance(inner, (list, tuple)):
+                open_ones.append((name, item) for item in inner)
+            else:
+                yield name, inner
+                continue
+            yield name, None
+            break
         else:
-            yield name, value
-            continue
-        yield name, None
+            open_ones.pop()
 
 
 def todays_names(weights: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
@@ -169,7 +236,9 @@ def _namespace(settings: Any) -> Namespace:
         return settings
     if not isinstance(settings or {}, dict):
         raise InputError(f"the settings of the checkpoint's model are a {type(settings).__name__}")
-    return Namespace(**(settings or {}))
+    namespace = Namespace()
+    vars(namespace).update(settings or {})
+    return namespace
 
 
 def save(state: dict, path: Path) -> None:

@@ -14,9 +14,9 @@ from aiayn_plugin.errors import InputError
 
 def test_what_is_saved_is_loaded(tmp_path):
     path = tmp_path / "new" / "model.pt"
-    save({"model": {"w": torch.ones(2)}, "cfg": Namespace(d_model=8)}, path)
+    save({"model": {"w": torch.ones(2)}, "cfg": Namespace(d_model=2)}, path)
     state = load(path)
-    assert state["model"]["w"].tolist() == [1.0, 1.0] and state["cfg"].d_model == 8
+    assert state["model"]["w"].tolist() == [1.0, 1.0] and state["cfg"].d_model == 2
     assert [path.name for path in path.parent.iterdir()] == ["model.pt"]
 
 
@@ -119,8 +119,14 @@ def test_a_glance_leaves_the_weights_in_the_file(written):
 @pytest.mark.parametrize("settings, message", [
     ({"x": {"y": "${oc.env:HOME}"}}, "refer in y to something else"),
     ({"dropout": torch.ones(1)}, "have a Tensor as dropout, which is no plain value"),
-    ({"encoder_layers": 3}, "have 3 as encoder_layers, and the model has 2 tensors"),
+    ({"encoder_layers": 3}, "have 3 as encoder_layers, and its weights are too few"),
     ({"N": 10**9}, "have 1000000000 as N"),
+    ({"N": " 0x190 "}, "have  0x190  as N"),
+    ({"d_ff": "4e6"}, "have 4e6 as d_ff"),
+    ({"encoder_embed_dim": 504}, "have 504 as encoder_embed_dim, and its weights are too few"),
+    ({"x": {7: 8}}, "have a int in the place of a name"),
+    ({"_name": ["a"]}, "have a list as _name"),
+    ({"task": {"_name": "a"}}, "have a dict as task"),
     ({"x": [[b"bytes"]]}, "have a bytes as x"),
 ])  # fmt: skip
 def test_settings_that_are_no_plain_values(written, part, settings, message):
@@ -128,6 +134,29 @@ def test_settings_that_are_no_plain_values(written, part, settings, message):
     save({**state, part: Namespace(**settings) if part == "args" else {"model": settings}}, path)
     with pytest.raises(InputError, match=message):
         load(path)
+
+
+def test_settings_and_weights_of_another_kind(written):
+    path, state = written
+    for change in ({"args": "text"}, {"cfg": [1]}, {"cfg": {"model": "a"}}, {"cfg": {"task": 7}},
+                   {"model": {"w": "text"}}, {"model": {7: torch.ones(1)}}):  # fmt: skip
+        save({**state, **change}, path)
+        with pytest.raises(InputError, match="its settings hold a (str|list|int)|its weight [w7]"):
+            load(path)
+
+
+def test_names_that_mean_something_to_python_are_settings(written):
+    path, state = written
+    odd = {"self": 1, "__class__": "x", "__dict__": "y", "_name": "aiayn_base"}
+    save({**state, "args": None, "cfg": {"model": odd}}, path)
+    assert configuration(load(path))[1] == "aiayn_base"
+
+
+def test_a_checkpoint_of_fsdp_has_all_weights_in_one(written):
+    path, state = written
+    save({**state, "model": {"flat_param_0": torch.ones(5000)},
+          "args": Namespace(encoder_layers=12, encoder_embed_dim=512)}, path)  # fmt: skip
+    assert load(path)["args"].encoder_layers == 12
 
 
 def test_settings_that_hold_each_other(written):
@@ -138,7 +167,9 @@ def test_settings_that_hold_each_other(written):
         laughs = [laughs, laughs]
     endless: dict = {}
     endless["x"] = endless
-    for cfg in (endless, {"laughs": laughs}):
+    crowd: list = []
+    crowd += [crowd] * 100_000
+    for cfg in (endless, {"laughs": laughs}, {"crowd": crowd}):
         save({**state, "cfg": cfg}, path)
         with pytest.raises(InputError, match="are more than 100,000, or hold themselves"):
             load(path)

@@ -45,5 +45,5 @@ def input_error(error: BaseException | None) -> str | None:
             name = re.escape(f"{InputError.__module__}.{InputError.__name__}")
             if line := re.search(rf"^{name}: (.*)$", str(error), re.MULTILINE):
                 return line[1]
-        error = error.__cause__ or error.__context__
+        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
     return None

@@ -1,9 +1,14 @@
 """Mends of how fairseq's commands load a checkpoint beside a task."""
 
+import logging
 from collections.abc import Callable
 from typing import Any
 
 from fairseq import checkpoint_utils
+
+from ...errors import InputError
+
+logger = logging.getLogger(__name__)
 
 
 def with_task_state(load: Callable) -> Callable:
@@ -19,7 +24,12 @@ def with_task_state(load: Callable) -> Callable:
         def read_and_show(*args: Any, **kwargs: Any) -> Any:
             state = read(*args, **kwargs)
             if hasattr(trainer.task, "check_state"):  # it is ours
-                trainer.task.check_state(state.get("task_state", {}))
+                try:
+                    trainer.task.check_state(state.get("task_state") or {})
+                except InputError as error:
+                    if not trainer.cfg.checkpoint.finetune_from_model:
+                        raise
+                    logger.warning("fine-tuning from other words: %s", error)
             return state
 
         checkpoint_utils.load_checkpoint_to_cpu = read_and_show

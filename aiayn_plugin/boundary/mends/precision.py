@@ -1,6 +1,7 @@
 """Mends of --bf16 and --fp16."""
 
 import logging
+import re
 from typing import Any
 
 import torch
@@ -55,4 +56,6 @@ def overflow_on_cpu(error: BaseException) -> bool:
     It then makes a zero on the GPU, and torch reports that there is none. Can go when it makes it
     where the gradients are.
     """
-    return not torch.cuda.is_available() and isinstance(error.__context__, OverflowError)
+    about_gpus = re.search("CUDA|NVIDIA", str(error)) is not None
+    return (about_gpus and not torch.cuda.is_available()
+            and isinstance(error.__context__, OverflowError))  # fmt: skip

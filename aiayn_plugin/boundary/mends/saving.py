@@ -1,6 +1,7 @@
 """Mends of how fairseq writes checkpoints."""
 
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -89,7 +90,7 @@ def finite(save: Callable) -> Callable:
         first = filename
         if hasattr(trainer.task, "first_name") and \
                 not trainer.cfg.checkpoint.write_checkpoints_asynchronously:
-            first = trainer.task.first_name(filename, updates)
+            first = trainer.task.first_name(filename, updates, trainer.checkpoint_suffix)
         path = save(trainer, first, extra_state)
         if first != filename and trainer.should_save_checkpoint_on_current_rank:
             aside.link_or_copy(Path(first), Path(filename))
@@ -99,15 +100,18 @@ def finite(save: Callable) -> Callable:
     return save_checkpoint
 
 
-def interval_name(checkpoint: Any, path: str, epoch: int, num_updates: int) -> str:
+def interval_name(
+    checkpoint: Any, path: str, epoch: int, num_updates: int, suffix: str = ""
+) -> str:
     """Return the name of --save-interval-updates for the checkpoint `path`, if it should have one.
 
-    Otherwise `path` itself. checkpoint: that part of the configuration.
+    Otherwise `path` itself. checkpoint: that part of the configuration. suffix: of a shard's files.
     """
     interval = checkpoint.save_interval_updates
-    if interval < 1 or num_updates % interval or f"_{num_updates}" in os.path.basename(path):
+    has_it = rf"checkpoint_\d+_{num_updates}{re.escape(suffix)}\.pt"
+    if interval < 1 or num_updates % interval or re.fullmatch(has_it, os.path.basename(path)):
         return path
-    return os.path.join(checkpoint.save_dir, f"checkpoint_{epoch}_{num_updates}.pt")
+    return os.path.join(checkpoint.save_dir, f"checkpoint_{epoch}_{num_updates}{suffix}.pt")
 
 
 def advice(trainer: Any) -> str:

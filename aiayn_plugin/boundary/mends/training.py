@@ -48,19 +48,27 @@ def check_last(checkpoint: Any, suffix: str, error: Exception) -> None:
     last = Path(checkpoint.save_dir, f"checkpoint_last{suffix}.pt")
     if checkpoint.restore_file != "checkpoint_last.pt" or not last.is_file():
         return
-    try:
-        files.load(last)
-    except (InputError, OSError) as broken:
+    if broken := _fault(last):
         for path in newest_first(Path(checkpoint.save_dir), suffix):
-            try:
-                files.load(path)
-            except (InputError, OSError):
+            if _fault(path):
                 continue
             whole = str(path).removesuffix(f"{suffix}.pt") + ".pt"
             raise InputError(f"{broken}; the newest whole one is {path}: continue from it once "
                              f"with --restore-file {whole}") from error
         raise InputError(f"{broken}, and no other checkpoint in {checkpoint.save_dir} is whole: "
-                         "remove it to train from the start") from error
+                         "move it away to train from the start") from error
+
+
+def _fault(path: Path) -> str | None:
+    """Return what is broken about a checkpoint, None if nothing is or if it cannot be read."""
+    try:
+        files.check_intact(path)
+        files.glance(path)
+    except InputError as error:
+        return str(error)
+    except OSError:
+        pass
+    return None
 
 
 def newest_first(directory: Path, suffix: str = "") -> Iterator[Path]:

@@ -1,6 +1,6 @@
 """Mends of what fairseq does with files of strangers: it may run no code that they hold.
 
-Every checkpoint passes `checked` before fairseq builds anything from it.
+Every checkpoint that fairseq opens by its path passes `checked` before anything is built from it.
 """
 
 import ast
@@ -8,8 +8,10 @@ import functools
 import logging
 import operator
 import os
+import shutil
 import sys
 import tarfile
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -43,7 +45,7 @@ def trust_no_file() -> None:
 # ---- Strings that fairseq evaluates
 
 #: A string that is longer, or a list that gets longer, is no setting of a model.
-LONGEST = 10_000
+LONGEST = 1_000
 ARITHMETIC: dict[type, Callable[[Any, Any], Any]] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
 }  # fmt: skip
@@ -76,7 +78,7 @@ def literal(text: Any) -> Any:
         if len(text) > LONGEST:
             raise ValueError
         return _value(ast.parse(text.strip(), mode="eval").body)
-    except (ValueError, TypeError, SyntaxError, ZeroDivisionError, RecursionError, MemoryError):
+    except (ValueError, TypeError, SyntaxError, ArithmeticError, RecursionError, MemoryError):
         raise InputError(f"{text[:200]!r} cannot be a setting: give numbers, texts, or lists of "
                          "them, such as [(512, 3)] * 20") from None
 
@@ -120,7 +122,7 @@ def load_only_weights() -> None:
 
 
 def checked(load: Callable) -> Callable:
-    """Return a function of fairseq's that loads the checkpoint at a path, for files of plain data.
+    """Return a function of fairseq's that loads a checkpoint, and accepts only plain data.
 
     fairseq takes what a file holds as it is. Raises InputError for a file that is broken, that is
     no checkpoint, or whose settings are no plain values. Can go when fairseq checks them.
@@ -149,7 +151,10 @@ def checked(load: Callable) -> Callable:
 
 def _check_names(state: dict, path: str) -> None:
     """Raise InputError if a checkpoint names a model or a task that nobody registered."""
-    cfg, architecture = files.configuration(state)
+    try:
+        cfg, architecture = files.configuration(state)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
     task = (cfg.get("task") or {}).get("_name")
     for kind, name, known in (("model", architecture, {**MODEL_REGISTRY, **ARCH_MODEL_REGISTRY}),
                               ("task", task, TASK_REGISTRY)):
@@ -159,7 +164,7 @@ def _check_names(state: dict, path: str) -> None:
 
 
 def with_one_line(load: Callable) -> Callable:
-    """Return fairseq's load_model_ensemble_and_task with an InputError for a model that cannot be.
+    """Return load_model_ensemble_and_task with an InputError for a model that cannot be built.
 
     fairseq ends with an error of the library that met the fault first. Can go when it says what is
     wrong.
@@ -172,6 +177,8 @@ def with_one_line(load: Callable) -> Callable:
         except InputError as error:
             raise _of(filenames, str(error)) from error
         except OSError as error:
+            if all(map(os.path.isfile, filenames)):
+                raise
             raise InputError(f"{error}: give a checkpoint, such as checkpoint_best.pt in a run's "
                              "--save-dir") from error
         except Exception as error:
@@ -208,19 +215,23 @@ def _of(filenames: list[str], message: str) -> InputError:
 def inside_of_its_directory(load: Callable) -> Callable:
     """Return fairseq's load_archive_file for archives that unpack inside of their own directory.
 
-    from_pretrained unpacks what it is given, and a path in an archive may lead anywhere, to a
-    user's start-up files too. Can go when Python 3.14 is the oldest: it refuses such paths.
+    from_pretrained unpacks what it is given, and moves what stands under the first part of all
+    names. A path in an archive may lead anywhere, to a user's start-up files too. Can go when
+    fairseq looks at the names, and Python 3.14, which refuses links that lead out, is the oldest.
     """
 
     @functools.wraps(load)
     def load_archive_file(archive_file):
         inside = getattr(tarfile, "data_filter", None)
-        if inside is None and not os.path.isdir(archive_file):
-            raise InputError(f"{archive_file} cannot be unpacked safely by this Python: update it "
-                             "(to 3.10.12, 3.11.4 or later), or unpack the archive yourself")
-        before = getattr(tarfile.TarFile, "extraction_filter", None)
-        tarfile.TarFile.extraction_filter = inside and staticmethod(inside)
+        before = vars(tarfile.TarFile).get("extraction_filter")
         try:
+            if os.path.isfile(archive_file):
+                _check_members(archive_file)
+                if inside is None:
+                    raise InputError(f"{archive_file} cannot be unpacked safely by this Python: "
+                                     "update it (to 3.10.12, 3.11.4 or later), or unpack it "
+                                     "yourself")
+            tarfile.TarFile.extraction_filter = inside and staticmethod(inside)
             path = load(archive_file)
         except (tarfile.TarError, OSError, EOFError) as error:
             raise InputError(f"{archive_file} is no archive that can be unpacked: "
@@ -232,3 +243,17 @@ def inside_of_its_directory(load: Callable) -> Callable:
         return path
 
     return load_archive_file
+
+
+def _check_members(archive: str) -> None:
+    """Raise InputError for an archive with a name that leads out of it, or without room for it."""
+    with tarfile.open(archive) as members:
+        size = 0
+        for member in members:
+            parts = member.name.split("/")
+            if member.name.startswith("/") or any(part.startswith("..") for part in parts):
+                raise InputError(f"{archive} is no archive that can be unpacked: it holds the path "
+                                 f"{member.name[:80]!r}")
+            size += member.size
+    if size > shutil.disk_usage(tempfile.gettempdir()).free:
+        raise InputError(f"{archive} is too large to be unpacked: {size:,} bytes")

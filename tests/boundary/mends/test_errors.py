@@ -27,6 +27,12 @@ def test_an_input_error_is_found_behind_other_errors():
     assert input_error(caused) == "a line"
 
 
+def test_a_fault_that_hides_its_context_is_none_of_ours():
+    error = behind(InputError("a line"), TypeError("x"))
+    error.__suppress_context__ = True  # raise … from None
+    assert input_error(error) is None
+
+
 def test_other_errors_are_none_of_ours():
     assert input_error(None) is None
     assert input_error(behind(ValueError("InputError: x"), KeyError("y"))) is None

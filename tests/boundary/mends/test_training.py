@@ -44,7 +44,7 @@ def test_a_broken_last_checkpoint_names_the_newest_whole_one(corpus, tmp_path, b
     for path in tmp_path.iterdir():
         path.unlink()  # they may be names of one file
     last.write_bytes(whole[: len(whole) // 2] if broken is None else broken)
-    with pytest.raises(InputError, match="no other checkpoint in .* is whole: remove it"):
+    with pytest.raises(InputError, match="no other checkpoint in .* is whole: move it away"):
         trainer(corpus, tmp_path)
     (tmp_path / "checkpoint_1_3.pt").write_bytes(b"y")
     (tmp_path / "checkpoint_1_1.pt").write_bytes(whole)
