@@ -20,7 +20,7 @@ from corpus.build import build, differing_settings, missing_binaries, versions
 from corpus.check import add_check, check_quickly
 from corpus.console import add_tokenizer, add_workers, run_command, say, show_next_step
 from corpus.parallel import start_workers
-from corpus.sources import read_texts, text_key
+from corpus.sources import read_texts, rename_record, text_key
 from corpus.stages import Stage, find_stage, locked, make_stage
 from corpus.table import LanguagePair, load_pair
 from corpus.tokens import Cleaning, Job, Text
@@ -86,6 +86,7 @@ def prepare(args: argparse.Namespace) -> None:
         raise InputError(f"{dest} exists, but was not made by wmt14.py; choose another --dest")
     dest.mkdir(parents=True, exist_ok=True)
     with locked(dest / LOCK, f"another wmt14.py is at work in {dest}"):
+        rename_record(dest)
         with start_workers(args.workers) as workers:
             job = Job(dest / "work", settings, workers)
             data = find_data(pair, dest, job)

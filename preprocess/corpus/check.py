@@ -6,6 +6,7 @@ from typing import Any
 
 from aiayn_plugin.errors import InputError
 from aiayn_plugin.text.manifest import MANIFEST, fault, read_manifest
+from aiayn_plugin.text.settings import SETTINGS_FILE
 
 from .console import progress, run_command, say
 
@@ -32,8 +33,9 @@ def check(directory: Path) -> None:
     Print a line for each one that differs. Raises InputError if one does, or if there is nothing to
     compare with.
     """
-    directory = next((place for place in (directory, directory / "data")
-                      if (place / MANIFEST).exists()), directory)  # fmt: skip
+    # wmt14.py made such a data/; beside it an older version has put another file of this name.
+    if any((directory / "data" / name).exists() for name in (MANIFEST, SETTINGS_FILE)):
+        directory /= "data"
     manifest = read_manifest(directory)
     if not manifest:
         raise InputError(f"{directory} has no {MANIFEST}, so nothing tells how its files were "

@@ -1,7 +1,7 @@
 """The raw texts of a language pair: fetched, taken out of their archives, checked.
 
 Under the directory `dest` of a run, download/ has the archives, work/raw.NAME the text of corpus
-NAME, and checksums.json the checksum of each archive.
+NAME, and downloads.json the checksum of each archive.
 """
 
 import shutil
@@ -18,7 +18,9 @@ from .stages import find_stage, make_stage, stage_key
 from .table import Corpus, LanguagePair
 from .tokens import Text, load_text
 
-RECORD = "checksums.json"
+RECORD = "downloads.json"
+#: Its name in older versions: that of the list of the data's files, which has another format.
+OLD_RECORD = "checksums.json"
 
 
 def read_texts(pair: LanguagePair, dest: Path, workers: Workers) -> dict[str, list[Text]]:
@@ -59,6 +61,12 @@ def text_key(pair: LanguagePair, corpus: Corpus, dest: Path, workers: Workers) -
         return "".join(_on_disk(pair, corpus, workers).key)
     made_of = _made_of(pair, corpus, dest)
     return stage_key(f"raw.{corpus.name}", made_of) if made_of else ""
+
+
+def rename_record(dest: Path) -> None:
+    """Give the checksums that an older version recorded the name that is read today."""
+    if (dest / OLD_RECORD).is_file() and not (dest / RECORD).exists():
+        (dest / OLD_RECORD).rename(dest / RECORD)
 
 
 def _ensure_room(archives: list[Download], folder: Path) -> None:

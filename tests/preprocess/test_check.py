@@ -6,6 +6,7 @@ import shutil
 import prepare
 import pytest
 import wmt14
+from corpus.sources import OLD_RECORD, RECORD
 
 from aiayn_plugin.text.manifest import MANIFEST, read_manifest
 
@@ -35,6 +36,14 @@ def test_all_files_are_compared(corpus, tmp_path, capsys, command):
         f"{data}/train.en-de.de.bin is not as it was made: its bytes are others",
     ]
     assert f"error: 2 of the {len(read_manifest(data))} files" in err
+
+
+@pytest.mark.parametrize("name", [RECORD, OLD_RECORD])
+def test_record_of_downloads_is_not_the_list_of_files(corpus, tmp_path, capsys, name):
+    shutil.copytree(corpus, tmp_path / "data")
+    (tmp_path / name).write_text('{"x.tgz": {"sha256": "00", "stat": [1, 2], "published": {}}}')
+    status, out, err = check(wmt14, tmp_path, capsys)
+    assert (status, err) == (0, "") and f"{tmp_path}/data: all " in out
 
 
 def test_nothing_to_compare_with_is_one_line(corpus, tmp_path, capsys):

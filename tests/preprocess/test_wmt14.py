@@ -4,6 +4,7 @@ import shutil
 
 import pytest
 import wmt14
+from corpus.sources import OLD_RECORD, RECORD
 from fairseq.data import Dictionary, data_utils
 from mirror import ODD, content, wmt14_arguments
 
@@ -80,6 +81,21 @@ def test_second_run_changes_nothing_and_fetches_nothing(whole, mirror, capsys):
     after = {path: path.stat().st_mtime_ns for path in folder.rglob("*") if path.is_file()}
     del before[folder / wmt14.LOCK], after[folder / wmt14.LOCK]
     assert after == before and not mirror.requests
+
+
+def test_record_of_an_older_version_keeps_its_meaning(whole, mirror, tmp_path, capsys):
+    folder = tmp_path / "dest"
+    shutil.copytree(whole["en-de"][0], folder, ignore=shutil.ignore_patterns("work", "download"))
+
+    def forget(table):
+        for facts in table["archives"].values():
+            del facts["sha256"], facts["size"]
+
+    table = mirror.table(tmp_path / "table.yaml", forget)  # now the record alone knows the archives
+    (folder / RECORD).rename(folder / OLD_RECORD)
+    assert wmt14.main(wmt14_arguments("en-de", folder, table)) == 0
+    assert "is up to date" in capsys.readouterr().out and not mirror.requests
+    assert (folder / RECORD).exists() and not (folder / OLD_RECORD).exists()
 
 
 def test_other_settings_leave_data_alone_and_use_stages(whole, mirror, tmp_path, capsys, error):
