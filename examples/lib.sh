@@ -1,5 +1,6 @@
 # What the recipes share. A recipe sets RUN, its directory, and sources this file. With DRY_RUN=1
-# it prints every command and runs none.
+# it prints every command and runs none. PREPARE has more options for the program that prepares the
+# data, such as --protect-patterns.
 # shellcheck shell=bash
 unset CDPATH
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit
@@ -64,7 +65,8 @@ wmt14() {
   shift 4
   local data=${DATA:-runs/wmt14_${pair/-/_}} precision
   step "get and prepare the data, in $data"
-  run python preprocess/wmt14.py "$pair" --dest "$data" ${TABLE:+--table "$TABLE"}
+  # shellcheck disable=SC2086 # no option is no argument
+  run python preprocess/wmt14.py "$pair" --dest "$data" ${TABLE:+--table "$TABLE"} ${PREPARE:-}
   run ln -sfn "$(realpath -m "$data")/data" "$RUN/data"
 
   precision=${PRECISION---bf16}

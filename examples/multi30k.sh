@@ -4,7 +4,8 @@
 # goes on.
 #   bash examples/multi30k.sh            fetches the text from github.com/multi30k/dataset
 #   bash examples/multi30k.sh DIRECTORY  takes train, val and test_2016_flickr .en and .de there
-# RUN (default: runs/multi30k) is the directory of all results.
+# RUN (default: runs/multi30k) is the directory of all results. PREPARE has more options for
+# prepare.py.
 set -euo pipefail
 source_dir=${1:+$(CDPATH="" cd "$1" && pwd)}
 RUN=${RUN:-runs/multi30k}
@@ -50,8 +51,9 @@ step "get the text"
 [ -n "${DRY_RUN:-}" ] || fetch
 
 step "prepare"
+# shellcheck disable=SC2086 # no option is no argument
 run python preprocess/prepare.py -s en -t de --trainpref "$RUN/raw/train" --validpref "$RUN/raw/valid" \
-  --testpref "$RUN/raw/test" --destdir "$RUN/data" --merges 4000
+  --testpref "$RUN/raw/test" --destdir "$RUN/data" --merges 4000 ${PREPARE:-}
 
 step "train (about 50 minutes on two cores)"
 train --arch aiayn_tiny --N 4 --d-ff 256 --dropout 0.2 --tokens-per-update 2500 \

@@ -19,7 +19,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from corpus.build import build, differing_settings, missing_binaries, versions
+from corpus.build import advice_on, build, differing_settings, missing_binaries, versions
 from corpus.check import add_check, check_quickly
 from corpus.console import add_tokenizer, add_workers, run_command, say, show_next_step
 from corpus.parallel import Files, Workers, start_workers
@@ -160,16 +160,18 @@ def load_existing(destdir: Path) -> TextSettings | None:
 
 def check_same(existing: TextSettings, wanted: TextSettings, destdir: Path) -> None:
     """Raise InputError unless destdir is whole and has the wanted settings and inputs."""
+    names = differing_settings(existing, wanted)
     differences = [
         f"{name} ({getattr(existing, name)} there, {getattr(wanted, name)} now)"
-        for name in differing_settings(existing, wanted)
+        for name in names
         if name != "inputs"
     ]
     inputs = existing.inputs.items() ^ wanted.inputs.items()
     differences += sorted(f"input {name}" for name in {name for name, _ in inputs})
     advice = "choose another --destdir or delete this one"
     if differences:
-        raise InputError(f"{destdir} belongs to other settings: {', '.join(differences)}; {advice}")
+        raise InputError(f"{destdir} belongs to other settings: {', '.join(differences)}; "
+                         f"{advice_on(names, existing)}{advice}")
     splits = dict.fromkeys(name.partition(".")[0] for name in wanted.inputs)
     missing = missing_binaries(destdir, splits, (wanted.source_lang, wanted.target_lang))
     if not (destdir / existing.codes).is_file():

@@ -16,7 +16,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from corpus.build import build, differing_settings, missing_binaries, versions
+from corpus.build import advice_on, build, differing_settings, missing_binaries, versions
 from corpus.check import add_check, check_quickly
 from corpus.console import add_tokenizer, add_workers, run_command, say, show_next_step
 from corpus.parallel import start_workers
@@ -32,6 +32,7 @@ from aiayn_plugin.text.subwords import SUBWORDS
 TABLE = Path(__file__).with_name("wmt14.yaml")
 #: This file marks a directory as made by wmt14.py. A run in progress locks it.
 LOCK = "wmt14.lock"
+ADVICE = "choose another --dest or delete it"
 #: The limits count subwords. Most systems of WMT 2014 use this ratio.
 CLEANING = Cleaning(min_tokens=1, max_tokens=250, max_ratio=1.5, subwords=True)
 
@@ -93,6 +94,7 @@ def prepare(args: argparse.Namespace) -> None:
             if data:
                 print(f"{args.dest}/data is up to date")
             else:
+                refuse_others(dest / "data", settings)  # before gigabytes are fetched
                 data = make_data(read_texts(pair, dest, workers), dest, job)
             say(data.result["summary"])
     show_next_step(f"{args.dest}/data")
@@ -120,6 +122,22 @@ def find_data(pair: LanguagePair, dest: Path, job: Job) -> Stage | None:
     return data
 
 
+def refuse_others(data: Path, wanted: TextSettings) -> None:
+    """Raise InputError if the directory `data` was made by others or with other settings.
+
+    Its inputs count only if `wanted` has them. They are known when the texts are.
+    """
+    if not data.exists():
+        return
+    if not (data / SETTINGS_FILE).exists():
+        raise InputError(f"{data} exists, but was not made by wmt14.py; choose another --dest")
+    existing = TextSettings.load(data / SETTINGS_FILE)
+    wanted = replace(wanted, inputs=wanted.inputs or existing.inputs)
+    if names := differing_settings(existing, wanted):
+        raise InputError(f"{data} belongs to other settings ({', '.join(names)}); "
+                         f"{advice_on(names, existing)}{ADVICE}")
+
+
 def make_data(texts: dict[str, list[Text]], dest: Path, job: Job) -> Stage:
     """Return dest/data, made of the texts.
 
@@ -129,13 +147,10 @@ def make_data(texts: dict[str, list[Text]], dest: Path, job: Job) -> Stage:
     job = job._replace(settings=replace(job.settings, inputs=inputs))
     made_of = _made_of(job.settings)
     data = dest / "data"
-    if data.exists() and not find_stage(dest, "data", made_of):
-        if not (data / SETTINGS_FILE).exists():
-            raise InputError(f"{data} exists, but was not made by wmt14.py; choose another --dest")
-        existing = TextSettings.load(data / SETTINGS_FILE)
-        differences = ", ".join(differing_settings(existing, job.settings))
-        advice = "choose another --dest or delete it"
-        raise InputError(f"{data} belongs to other settings ({differences}); {advice}")
+    if not find_stage(dest, "data", made_of):
+        refuse_others(data, job.settings)
+        if data.exists():
+            raise InputError(f"{data} lacks the record of its making; {ADVICE}")
     return make_stage(dest, "data", made_of, lambda folder: {"summary": build(job, folder, texts)})
 
 

@@ -17,6 +17,7 @@ from aiayn_plugin.errors import InputError
 from aiayn_plugin.text.lines import clean_line, read_lines
 from aiayn_plugin.text.manifest import write_manifest
 from aiayn_plugin.text.settings import SETTINGS_FILE, TextSettings, file_sha256
+from aiayn_plugin.text.tokenizer import SACREMOSES
 
 from .console import say
 from .parallel import Counts, Langs
@@ -97,6 +98,15 @@ def differing_settings(existing: TextSettings, wanted: TextSettings) -> list[str
 
     ours, theirs = comparable(wanted), comparable(existing)
     return [name for name in ours if ours[name] != theirs[name]]
+
+
+def advice_on(differences: list[str], existing: TextSettings) -> str:
+    """Return the start of an advice, if the tokeniser alone differs: its default has changed."""
+    if differences != ["tokenizer"]:
+        return ""
+    if existing.tokenizer == SACREMOSES:
+        return "it was made with --protect-patterns: give it, or "
+    return "it was made without --protect-patterns: leave it out, or "
 
 
 def missing_binaries(data: Path, splits: Iterable[str], langs: Langs) -> list[str]:

@@ -154,6 +154,7 @@ def test_protected_words_are_an_option_that_old_directories_have(raw, tmp_path, 
     assert prepare.main(args) == 0 and "up to date" in capsys.readouterr().out
     message = error(prepare, *args[:-1])
     assert "tokenizer (sacremoses there, moses now)" in message
+    assert "it was made with --protect-patterns: give it, or choose" in message
 
 
 def test_directory_of_other_settings_or_inputs_is_left_alone(made, tmp_path, error):

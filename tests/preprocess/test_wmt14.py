@@ -10,6 +10,7 @@ from mirror import ODD, content, wmt14_arguments
 
 from aiayn_plugin.text.lines import clean_line
 from aiayn_plugin.text.pipeline import TextPipeline
+from aiayn_plugin.text.settings import SETTINGS_FILE, TextSettings
 
 
 @pytest.mark.parametrize("pair", ["en-de", "en-fr"])
@@ -113,6 +114,25 @@ def test_other_settings_leave_data_alone_and_use_stages(whole, mirror, tmp_path,
     assert wmt14.main([*args, "--vocabulary=300"]) == 0
     stderr = capsys.readouterr().err
     assert "tokenised.commoncrawl: done before" in stderr and "learning 300" in stderr
+    assert not mirror.requests
+
+
+@pytest.mark.parametrize(("there", "options", "message"), [
+    ({"tokenizer": "sacremoses"}, (), "it was made with --protect-patterns: give it, or "),
+    ({}, ("--protect-patterns",), "it was made without --protect-patterns: leave it out, or "),
+    ({"vocabulary": 500, "tokenizer": "sacremoses"}, (), "(tokenizer, vocabulary); choose"),
+])  # fmt: skip
+def test_other_settings_are_told_before_anything_is_fetched(
+    mirror, tmp_path, error, there, options, message
+):
+    dest = tmp_path / "dest"
+    (dest / "data").mkdir(parents=True)
+    (dest / wmt14.LOCK).touch()
+    made = {"vocabulary": 400, "normalize_punctuation": True, "cleaning": wmt14.CLEANING._asdict(),
+            "inputs": {"train.europarl-v7": "00"}, **there}  # fmt: skip
+    TextSettings("en", "de", 0, **made).save(dest / "data" / SETTINGS_FILE)
+    table = mirror.table(tmp_path / "table.yaml")
+    assert message in error(wmt14, *wmt14_arguments("en-de", dest, table, *options))
     assert not mirror.requests
 
 

@@ -18,10 +18,11 @@ def test_dry_run_prints_every_command_and_runs_none(run, tmp_path, name):
     pair, arch, checkpoints, bleu = RECIPES[name]
     places = {"RUN": str(tmp_path / "run"), "DATA": str(tmp_path / "data")}
     done = run("bash", f"examples/wmt14_{name}.sh", "--seed", "5",
-               env={"DRY_RUN": "1", "PRECISION": "--bf16", **places})  # fmt: skip
+               env={"DRY_RUN": "1", "PRECISION": "--bf16", "PREPARE": "--protect-patterns",
+                    **places})  # fmt: skip
     assert done.returncode == 0 and not done.stderr
     for part in (
-        f"python preprocess/wmt14.py {pair} --dest {tmp_path}/data",
+        f"python preprocess/wmt14.py {pair} --dest {tmp_path}/data --protect-patterns",
         f"fairseq-train {tmp_path}/run/data --user-dir aiayn_plugin ",
         f"--arch {arch} --max-tokens 4096 --bf16 --log-format simple --log-interval 100 --seed 5",
         f"--num-update-checkpoints {checkpoints} ",
