@@ -205,7 +205,10 @@ def segments(lines: Iterable[bytes]) -> Iterator[bytes]:
         # One expression for a whole segment would take time that grows with the line's square.
         *closed, rest = _SEGMENT_END.split(line)
         starts = [part.lower().count(b"<seg") for part in closed]
-        texts = [_SEGMENT.search(part) for part, count in zip(closed, starts, strict=True) if count]
-        if b"<seg" in rest.lower() or max(starts, default=0) > 1 or not all(texts):
+        sound = b"<seg" not in rest.lower() and max(starts, default=0) <= 1
+        # A search takes time that grows with the square of the number of starts.
+        texts = [_SEGMENT.search(part) for part, count in zip(closed, starts, strict=True)
+                 if sound and count]  # fmt: skip
+        if not sound or not all(texts):
             raise InputError(f"line {number} holds a segment that does not end there")
         yield from (b" ".join(text[1].split()) for text in texts if text)

@@ -15,10 +15,11 @@ SECONDS = 10
 COMMAND = """
 import sys
 from pathlib import Path
-from corpus.archive import BrokenArchive, extract
+from aiayn_plugin.errors import InputError
+from corpus.archive import extract
 try:
     extract(Path(sys.argv[1]), {sys.argv[2]: Path(sys.argv[3])})
-except BrokenArchive as error:
+except InputError as error:
     sys.exit(f"error: {error}")
 """
 
@@ -65,6 +66,8 @@ ARCHIVES = {
     "of all": ("a", lambda: gigabyte(header("x", 1 << 30, tarfile.XGLTYPE)), "the name or the"),
     "names of names": ("a", lambda: member("x", b"y", LONG_NAME) * 2000, "recursion"),
     "members": ("a", lambda: gzip.compress(header("x", 0) * 10_000), "its headers have more than"),
+    "starts": (
+        "a.sgm", lambda: member("a.sgm", b"<seg " * 200_000 + b"</seg>\n"), "line 1 holds a seg"),
     "holes": ("a", lambda: gzip.compress(HOLES), "its headers have more than"),
 }  # fmt: skip
 
