@@ -148,10 +148,10 @@ class Tokenizer:
 
     def tokenize(self, text: str) -> list[str]:
         """Return the tokens of one raw line; no token holds white space."""
-        text = _CONTROL.sub(" ", text) if self._protects else clean_line(text)
-        if self._normalize and _NORMALISED_DIFFERENTLY.search(text):
-            for substitute in self._normalize:
-                text = substitute(text)
+        if self._protects:
+            text = self._normalized(_CONTROL.sub(" ", text))
+        else:  # in the order of Moses's scripts: the normaliser deletes a carriage return
+            text = clean_line(self._normalized(text))
         words, protected = text.split(), -1  # -1: no word is protected
         if self._protects and _MAY_BE_PROTECTED.search(text):
             matches = [i for i, word in enumerate(words)
@@ -178,6 +178,13 @@ class Tokenizer:
     def detokenize(self, tokens: Iterable[str]) -> str:
         """Return the raw line of the tokens."""
         return self._detokenizer.detokenize(list(tokens), unescape=False)
+
+    def _normalized(self, text: str) -> str:
+        """Return the text after the punctuation normaliser, if there is one."""
+        if self._normalize and _NORMALISED_DIFFERENTLY.search(text):
+            for substitute in self._normalize:
+                text = substitute(text)
+        return text
 
     def _whole(self, text: str) -> list[str]:
         """Return the tokens of the text as sacremoses splits it."""

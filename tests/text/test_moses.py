@@ -132,6 +132,17 @@ def test_normalised_tokens_are_those_of_the_scripts(repo, lang, texts):
     check_tokens(lang, [normalised[i] for i in kept], [tokenize(lines[i]) for i in kept])
 
 
+@pytest.mark.parametrize("lang", ["en", "de", "fr"])
+def test_control_characters_are_those_of_the_scripts(lang):
+    texts = ['a|b', '(a|) b', 'he said "yes"|.', '|"word." | b', "5| %", "a | b", "a|'s '|'",
+             'a, "b",|']  # fmt: skip
+    lines = [text.replace("|", c) for text in texts for c in "\r\x01\t\x1c\x7f\x85\u2028"]
+    normalised = perl("normalize-punctuation", lang, lines)
+    tokenize = Tokenizer(lang, normalize_punctuation=True).tokenize
+    assert list(map(tokenize, lines)) == moses_tokens(lang, normalised)
+    assert list(map(Tokenizer(lang).tokenize, lines)) == moses_tokens(lang, lines)
+
+
 @on_real_lines
 def test_detokenised_text_is_that_of_the_script(repo, lang, texts):
     tokens = moses_tokens(lang, real_lines(repo, lang, texts))
