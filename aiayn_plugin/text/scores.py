@@ -37,9 +37,12 @@ def hypotheses(log: Iterable[str]) -> list[str]:
 class PaperTokens:
     """Raw text to the words that the BLEU of 2017 compares.
 
-    Three steps: replace Unicode punctuation, tokenise as Moses does for the target language, and
-    in German make each hyphen inside a word a word of its own (`E-Mail` becomes
-    `E ##AT##-##AT## Mail`).
+    Three steps: replace Unicode punctuation, split the text into sacremoses's tokens for the
+    target language, and in German make each hyphen inside a word a word of its own (`E-Mail`
+    becomes `E ##AT##-##AT## Mail`).
+
+    The tokens of `Tokenizer` differ in rare letters. Scores stay comparable with those of older
+    versions, so these tokens stay.
     """
 
     def __init__(self, target_lang: str) -> None:

@@ -50,7 +50,7 @@ def add_tokenizer(parser: argparse.ArgumentParser) -> None:
         "--protect-patterns", dest="tokenizer", action="store_const", const=SACREMOSES,
         default=MOSES, help="keep times, fractions, units and compounds with a slash or a dash "
         "whole, such as 15:05, and/or, km² and 1939–1945; Moses takes them apart. Data of older "
-        "versions was made so (default: exactly Moses's tokens)",
+        "versions was made so (default: Moses's tokens, exactly in English, German and French)",
     )  # fmt: skip
 
 
