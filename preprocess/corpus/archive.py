@@ -27,6 +27,8 @@ SPARE = 1 << 23
 #: tarfile holds a header in memory. Until 2024 its time grew with the square of a header's length.
 HEADER = 1 << 13
 HEADERS = 1 << 21
+#: The same of an archive whose SHA-256 is published: 100,000 members and more.
+TRUSTED_HEADERS = 1 << 26
 #: Bytes of a line, which is held in memory.
 LINE = 1 << 24
 
@@ -36,30 +38,35 @@ _SEGMENT_END = re.compile(rb"</seg>", re.IGNORECASE)
 
 
 class BrokenArchive(InputError):
-    """An archive that ends too early or passes a bound, or a file that is no archive."""
+    """An archive that ends too early, or a file that is no archive."""
+
+
+class RefusedArchive(InputError):
+    """An archive that passes a bound. Another download would give the same bytes."""
 
 
 class _OutOfBounds(Exception):
     """More bytes than a sound archive has."""
 
 
-def extract(archive: Path, members: dict[str, Path]) -> None:
+def extract(archive: Path, members: dict[str, Path], headers: int = HEADERS) -> None:
     """Write each wanted member of a tar, packed or not, to its path.
 
     `members` gives the path for each name in the archive. A member whose name ends in .gz is
     unpacked. Of a member whose name ends in .sgm or .sgm.gz only the text of the segments is
-    written, one segment a line.
+    written, one segment a line. All headers together may have `headers` bytes.
 
-    Raises BrokenArchive if the archive is broken or passes a bound, InputError if a member is
-    missing or is not a plain file, and OSError if a file cannot be read or written.
+    Raises BrokenArchive if the archive is broken, RefusedArchive if it passes a bound, InputError
+    if a member is missing or is not a plain file, and OSError if a file cannot be read or written.
     """
     try:
-        with _unpacked(archive) as stream:
+        with _unpacked(archive, headers) as stream:
             _extract(stream, archive, dict(members))
     except InputError:
         raise
     except _OutOfBounds as error:
-        raise BrokenArchive(f"{archive}: refused, because {error}") from None
+        raise RefusedArchive(f"{archive}: refused, because {error}; get it from elsewhere, or pack "
+                             "it anew with no more than the members that are wanted") from None
     except Exception as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise  # of the disk; those of gzip and bz2 have no number
@@ -71,12 +78,14 @@ def extract(archive: Path, members: dict[str, Path]) -> None:
 class _Stream:
     """The unpacked bytes of an archive: as much of a file as TarFile needs, forwards and bounded.
 
-    `limit` is the number of bytes that may be read; `advance` is called after each read.
+    `limit` is the number of bytes that may be read, `headers` that of the headers; `advance` is
+    called after each read.
     """
 
-    def __init__(self, file: IO[bytes], limit: int, advance: Callable[[], object]) -> None:
+    def __init__(self, file: IO[bytes], limit: int, headers: int, advance: Callable[[], object]):
         self.file, self.limit, self.advance = file, limit, advance
-        self.position = self.headers = 0
+        self.headers, self.left = headers, headers
+        self.position = 0
 
     def tell(self) -> int:
         return self.position
@@ -93,11 +102,11 @@ class _Stream:
 
     def read(self, size: int) -> bytes:
         """Return bytes of a header: TarFile reads nothing else by itself."""
-        self.headers += size
+        self.left -= size
         if not 0 <= size <= HEADER:
             raise _OutOfBounds(f"the name or the attributes of a member have {size:,} bytes")
-        if self.headers > HEADERS:
-            raise _OutOfBounds(f"its headers have more than {HEADERS:,} bytes")
+        if self.left < 0:
+            raise _OutOfBounds(f"its headers have more than {self.headers:,} bytes")
         return self.take(size)
 
     def take(self, size: int) -> bytes:
@@ -129,7 +138,7 @@ class _Content(io.RawIOBase):
 
 
 @contextlib.contextmanager
-def _unpacked(archive: Path) -> Iterator[_Stream]:
+def _unpacked(archive: Path, headers: int) -> Iterator[_Stream]:
     """Give the unpacked bytes of an archive, and show how much of it is read."""
     size, shown = archive.stat().st_size, 0
 
@@ -147,7 +156,7 @@ def _unpacked(archive: Path) -> Iterator[_Stream]:
         start = packed.peek(6)
         names = [name for magic, name in _MODULES.items() if start.startswith(magic)]
         file = importlib.import_module(names[0]).open(packed) if names else packed
-        yield _Stream(file, RATIO * size + SPARE, advance)
+        yield _Stream(file, RATIO * size + SPARE, headers, advance)
 
 
 def _extract(stream: _Stream, archive: Path, wanted: dict[str, Path]) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from aiayn_plugin.errors import InputError
 
-from .archive import BrokenArchive, extract
+from .archive import HEADERS, TRUSTED_HEADERS, BrokenArchive, extract
 from .console import say
 from .download import Download, Unavailable, checksum, fetch, reject
 from .parallel import Files, Workers
@@ -98,7 +98,8 @@ def _unpack(pair: LanguagePair, corpus: Corpus, dest: Path, workers: Workers) ->
         say(f"{corpus.name}: taking it out of {archive.name}")
         files = folder / source, folder / target
         try:
-            extract(dest / "download" / archive.name, dict(zip(corpus.files, files, strict=True)))
+            extract(dest / "download" / archive.name, dict(zip(corpus.files, files, strict=True)),
+                    TRUSTED_HEADERS if archive.sha256 else HEADERS)
         except BrokenArchive as error:
             advice = reject(archive, dest / "download", dest / RECORD)
             raise InputError(f"{error}; {advice}") from None

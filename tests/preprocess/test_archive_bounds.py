@@ -89,5 +89,6 @@ def test_hostile_archive_gives_one_line(tmp_path, repo, kind):
     done = subprocess.run(command, env=env, preexec_fn=limit, capture_output=True, text=True)
     assert done.returncode == 1, done.stderr
     *progress, line = done.stderr.splitlines()
+    assert ("get it from elsewhere, or pack it anew" in line) == ("refused" in line)
     assert line.startswith(f"error: {path}: ") and message in line, done.stderr
     assert all(shown.endswith("MB unpacked") for shown in progress)

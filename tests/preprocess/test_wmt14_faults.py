@@ -116,6 +116,23 @@ def test_archive_cut_short_can_be_fetched_again(whole, mirror, tmp_path, error, 
     assert raw(tmp_path / "dest") == raw(whole["en-de"][0])
 
 
+@pytest.mark.parametrize("published", [False, True])
+def test_archive_of_many_files_is_refused_and_kept_unless_it_is_published(
+    mirror, tmp_path, error, published
+):
+    names = [f"training/europarl-v7.de-en.{lang}" for lang in ("en", "de")]
+    members = {f"{number}": b"" for number in range(5000)}  # 2.5 MB of headers
+    mirror.files[EUROPARL] = pack({**members, names[0]: b"a\nb\n", names[1]: b"a\n"}, True)
+    table = mirror.table(tmp_path / "table.yaml", None if published else forget)
+    for _ in range(2):  # no second download
+        line = error(wmt14, *wmt14_arguments("en-de", tmp_path / "dest", table))
+        if published:
+            assert "has 2 lines" in line
+        else:
+            assert "refused" in line and "get it from elsewhere, or pack it anew" in line
+    assert sum(path == EUROPARL for path, _ in mirror.requests) == 1
+
+
 def test_unequal_numbers_of_lines_are_reported(mirror, tmp_path, error):
     names = [f"training/europarl-v7.de-en.{lang}" for lang in ("en", "de")]
     texts = b"a\nb\x0c\xe2\x80\xa8\n", b"a\nb\nc\n"
