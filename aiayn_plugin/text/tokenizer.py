@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 import regex
 from sacremoses import MosesDetokenizer, MosesPunctNormalizer, MosesTokenizer
 
+from ..errors import InputError
 from .lines import LONG_WORD, clean_line
 
 #: Words whose tokens one process keeps, unless they are longer than LONG_WORD. A corpus has
@@ -54,6 +55,7 @@ class SacremosesTokenizer(MosesTokenizer):
 
     def __init__(self, lang: str) -> None:
         super().__init__(lang)
+        _ensure(MosesTokenizer.MULTIDOT_MARKER.pattern == r"(?:DOT)+MULTI")
         self._lower = frozenset(self.IsLower)
         self._alpha = frozenset(self.IsAlpha)
 
@@ -91,9 +93,18 @@ class _Moses(SacremosesTokenizer):
 def _with_classes(rule: Rule) -> Rule:
     """Return a rule of sacremoses with the names of classes in the place of their characters."""
     pattern, by = rule[0].pattern, rule[1]
+    before = pattern
     for name in ("Alnum", "Alpha", "N"):
         pattern = pattern.replace(getattr(MosesTokenizer, f"Is{name}"), rf"\p{{{name}}}")
+    _ensure(pattern != before and pattern.isascii())
     return regex.compile(pattern), by
+
+
+def _ensure(found: bool) -> None:
+    """Raise InputError unless the rules of sacremoses that are replaced were found."""
+    if not found:
+        raise InputError("the rules of this version of sacremoses are others than this program "
+                         "knows: pip install 'sacremoses>=0.2,<0.3'")
 
 
 def _normalizer(lang: str, kind: str) -> list[Substitute]:
@@ -103,21 +114,26 @@ def _normalizer(lang: str, kind: str) -> list[Substitute]:
     `‘`, `‚` and `’` become `"`, unless they stand between letters; French quotes keep their space;
     and the line has its end, so that `."` becomes `".` there too.
     """
+    _ensure(_DOTS in dict(MosesPunctNormalizer.DE_ES_FR_QUOTATION_FOLLOWED_BY_COMMA))
     if kind == SACREMOSES:
         return [_step(pattern, by) for pattern, by in MosesPunctNormalizer(lang).substitutions]
     changed = {"‘": '"', "‚": '"'}
     rules = MosesPunctNormalizer(lang, perl_parity=True).substitutions
+    _ensure(changed.keys() <= dict(rules).keys() and dict(rules).get("’") == '"')
     steps = [_step(pattern, changed.get(pattern, by), re.ASCII) for pattern, by in rules]
     return [lambda text: f"{text}\n", *steps]
+
+
+_DOTS = r'(\.+)"(\s*[^<])'
 
 
 def _step(pattern: str, by: str, flags: int = 0) -> Substitute:
     r"""Return the substitution of a rule of sacremoses.
 
-    One rule would try a run of dots from each dot to its end: `(\.+)"(\s*[^<])`. Here a match is
-    the whole run, which stays if no quote follows.
+    The rule _DOTS would try a run of dots from each dot to its end. Here a match is the whole run,
+    which stays if no quote follows.
     """
-    if pattern == r'(\.+)"(\s*[^<])':
+    if pattern == _DOTS:
         runs = re.compile(r'(\.+)(?:"(\s*[^<]))?', flags)
         return lambda text: runs.sub(lambda m: f'"{m[1]}{m[2]}' if m[2] else m[0], text)
     return functools.partial(re.compile(pattern, flags).sub, by)

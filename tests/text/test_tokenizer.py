@@ -1,11 +1,13 @@
 """The tokens are those of sacremoses on the whole line, and come back as raw text."""
 
 import random
+import re
 
 import pytest
 from fairseq.tokenizer import tokenize_line
 from sacremoses import MosesPunctNormalizer, MosesTokenizer
 
+from aiayn_plugin.errors import InputError
 from aiayn_plugin.text.tokenizer import MOSES, SACREMOSES, Tokenizer
 
 WORDS = """Mr Nr No pp Art z.B e.g U.S don't l'homme a A 5 1,000 3.5 's km/h 15:05 v .. ... . , ' --
@@ -98,3 +100,15 @@ def test_what_moses_would_tear_apart_comes_back(line):
 def test_a_line_with_more_protected_tokens_than_sacremoses_takes():
     tokens = Tokenizer("en", kind=SACREMOSES).tokenize(" ".join(["1:2"] * 1500))
     assert "".join(tokens) == "1:2" * 1500
+
+
+@pytest.mark.parametrize(("owner", "name", "rules"), [
+    (MosesTokenizer, "PAD_NOT_ISALNUM", (re.compile(r"([^\w])"), r" \1 ")),
+    (MosesTokenizer, "MULTIDOT_MARKER", re.compile("DOTMULTI")),
+    (MosesPunctNormalizer, "DE_ES_FR_QUOTATION_FOLLOWED_BY_COMMA", []),
+    (MosesPunctNormalizer, "NORMALIZE_UNICODE", [("’", "'")] * 12),
+])  # fmt: skip
+def test_other_rules_of_sacremoses_are_found_out(monkeypatch, owner, name, rules):
+    monkeypatch.setattr(owner, name, rules)
+    with pytest.raises(InputError, match="this version of sacremoses"):
+        Tokenizer("de", normalize_punctuation=True)
