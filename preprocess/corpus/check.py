@@ -10,7 +10,7 @@ from aiayn_plugin.text.settings import SETTINGS_FILE
 
 from .console import progress, run_command, say
 
-#: Bytes that are read in no time.
+#: Bytes that are read in no time, without a bar or lines of progress.
 QUICK = 100_000_000
 
 
@@ -33,6 +33,8 @@ def check(directory: Path) -> None:
     Print a line for each one that differs. Raises InputError if one does, or if there is nothing to
     compare with.
     """
+    if not directory.is_dir():
+        raise InputError(f"{directory} is no directory")
     # wmt14.py made such a data/; beside it an older version has put another file of this name.
     if any((directory / "data" / name).exists() for name in (MANIFEST, SETTINGS_FILE)):
         directory /= "data"
@@ -41,8 +43,9 @@ def check(directory: Path) -> None:
         raise InputError(f"{directory} has no {MANIFEST}, so nothing tells how its files were "
                          "made: prepare.py and wmt14.py write one, older versions did not")
     total = sum(checksum.size for checksum in manifest.values())
+    quick = total <= QUICK
     with progress(lambda done: f"{done / 1e6:,.0f} of {total / 1e6:,.0f} MB",
-                  total if total > QUICK else None, unit="B", unit_scale=True) as add:  # fmt: skip
+                  None if quick else total, disable=quick, unit="B", unit_scale=True) as add:
         faults = [fault(directory / name, checksum, True, add)
                   for name, checksum in manifest.items()]  # fmt: skip
     wrong = [line for line in faults if line]

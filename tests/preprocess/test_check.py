@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import sys
 
 import prepare
 import pytest
@@ -51,3 +52,10 @@ def test_nothing_to_compare_with_is_one_line(corpus, tmp_path, capsys):
     (data / MANIFEST).unlink()
     status, _, err = check(prepare, data, capsys)
     assert status == 1 and err.count("\n") == 1 and f"{data} has no {MANIFEST}" in err
+    status, _, err = check(prepare, data / "elsewhere", capsys)
+    assert status == 1 and err.endswith(f"error: {data}/elsewhere is no directory\n")
+
+
+def test_small_data_needs_no_bar(corpus, capsys, monkeypatch):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    assert check(prepare, corpus, capsys)[::2] == (0, "")
