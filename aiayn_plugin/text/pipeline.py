@@ -3,7 +3,8 @@
 from pathlib import Path
 
 from ..errors import InputError
-from .settings import SETTINGS_FILE, TextSettings, file_sha256
+from .manifest import sha256
+from .settings import SETTINGS_FILE, TextSettings
 from .subwords import SUBWORDS, Subwords
 from .tokenizer import TOKENIZERS, Tokenizer
 
@@ -38,7 +39,7 @@ class TextPipeline:
         codes = Path(data_dir) / settings.codes
         if not codes.is_file():
             raise InputError(f"{codes} is missing: {ADVICE}")
-        if file_sha256(codes) != settings.codes_sha256:
+        if sha256(codes) != settings.codes_sha256:
             raise InputError(f"{codes}: not the codes that the data was prepared with")
         return cls(settings, SUBWORDS[settings.subword][0](codes))
 

@@ -1,7 +1,6 @@
 """`text.json`: the settings that made a data directory, and that prepare raw text for its model."""
 
 import dataclasses
-import hashlib
 import json
 import re
 from dataclasses import dataclass, field
@@ -16,11 +15,6 @@ SETTINGS_FILE = "text.json"
 FORMAT_VERSION = 1
 #: These settings become names of files, or parts of them.
 _FILE_NAMES = ("codes", "source_lang", "target_lang")
-
-
-def file_sha256(path: str | Path) -> str:
-    """Return the SHA-256 of a small file, in hexadecimal."""
-    return hashlib.sha256(Path(path).read_bytes()).hexdigest()
 
 
 @dataclass(frozen=True)
