@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from fairseq.dataclass import ChoiceEnum
+from fairseq.models import FairseqEncoderDecoderModel
 from fairseq.tasks import register_task
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
 
@@ -194,6 +195,8 @@ class AiaynTranslation(TranslationTask):
         The arguments are FairseqTask.build_generator's. Raises InputError for settings that no
         search has.
         """
+        if isinstance((extra_gen_cls_kwargs or {}).get("lm_model"), FairseqEncoderDecoderModel):
+            raise InputError("--lm-path is a model of two languages: give a language model")
         build = super().build_generator
         paper = self.cfg.length_penalty == "gnmt"
         generate_in_bfloat16(self, models)
