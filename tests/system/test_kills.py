@@ -95,6 +95,8 @@ def test_training(prepare, tmp_path):
             moments_of = [state["last_optimizer_state"]["state"] for state in (found, expected)]
             torch.testing.assert_close(*moments_of, rtol=0, atol=0)
             last = [state["optimizer_history"][-1] for state in (found, expected)]  # one a start
+            for history in last:  # a kill between a checkpoint and fairseq's note of its best loss
+                del history["lr_scheduler_state"]["best"]
             assert last[0] == last[1], path
             for part in ("train_iterator", "val_loss", "best"):
                 assert found["extra_state"][part] == expected["extra_state"][part], (path, part)
