@@ -13,7 +13,7 @@ setup(
     license="MIT",
     python_requires=">=3.10,<3.14",
     packages=find_packages(include=["aiayn_plugin*"]),
-    package_data={"aiayn_plugin": ["config/*.yaml"]},
+    package_data={"aiayn_plugin": ["config/*.yaml", "view/*.css", "view/*.js"]},
     entry_points={"console_scripts": ["aiayn = aiayn_plugin.cli:main"]},
     install_requires=[
         # The last release of fairseq cannot be imported on Python 3.11 and later; fairseq-fixed
@@ -30,9 +30,9 @@ setup(
         "sacrebleu>=2.0",
     ],
     extras_require={
-        "test": ["pytest>=7", "pytest-xdist", "ruff", "mypy", "mosestokenizer"],
+        "test": ["pytest>=7", "pytest-xdist", "ruff", "mypy", "mosestokenizer", "selenium"],
         "corpus": ["Babel", "num2words"],
-        "plot": ["matplotlib"],
+        "view": ["matplotlib"],
         "export": ["ctranslate2"],
         "wordpiece": ["sentencepiece"],
     },

@@ -23,8 +23,9 @@ MAY_IMPORT = {
     "checkpoints": {"errors", "paper", "text", "model"},
     "boundary": BELOW - {"boundary"},
     "translator": {"errors", "text", "checkpoints", "boundary"},
-    "benchmarks": BELOW,
-    "cli": {*BELOW, "translator", "benchmarks"},
+    "view": {*BELOW, "translator"},
+    "benchmarks": {*BELOW, "view"},
+    "cli": {*BELOW, "translator", "view", "benchmarks"},
     "__init__": {"boundary"},
 }
 #: Libraries that only these packages may import.

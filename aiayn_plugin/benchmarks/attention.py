@@ -1,8 +1,6 @@
 """`aiayn benchmark attention`: restricted self-attention (Table 1) beside full."""
 
 import argparse
-import importlib.util
-import logging
 import statistics
 from functools import partial
 from pathlib import Path
@@ -13,6 +11,7 @@ from torch import Tensor
 from ..boundary.loading import check_device
 from ..errors import InputError
 from ..model.attention import MultiHeadAttention
+from ..view import plots
 from .measure import device_name, peak_memory, timed, write_json
 
 #: The ways that are compared: whether attention is restricted, and whether its weights are asked
@@ -40,7 +39,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--max-gigabytes", type=float, default=12.0, metavar="GB",
                         help="leave out what would need more memory (default: 12)")
     parser.add_argument("--output", type=Path, metavar="FILE.json")
-    parser.add_argument("--plot", type=Path, metavar="FILE.png", help="needs matplotlib")
+    parser.add_argument("--plot", type=Path, metavar="FILE",
+                        help="a figure: .svg, .pdf or .png; needs matplotlib")
 
 
 def run(args: argparse.Namespace) -> None:
@@ -71,15 +71,15 @@ def run(args: argparse.Namespace) -> None:
     if args.output:
         write_json(results, args.output)
     if args.plot:
-        args.plot.parent.mkdir(parents=True, exist_ok=True)
         _plot(rows, args.neighbourhood, args.plot)
 
 
 def _check(args: argparse.Namespace) -> None:
     if args.neighbourhood < 1 or args.runs < 1 or min(args.lengths) < 1:
         raise InputError("--neighbourhood, --runs and --lengths must be at least 1")
-    if args.plot and importlib.util.find_spec("matplotlib") is None:
-        raise InputError("--plot needs matplotlib: pip install matplotlib")
+    if args.plot:
+        plots.check_format(args.plot)
+        plots.matplotlib()
     check_device(args.device)
 
 
@@ -127,16 +127,10 @@ def _print_ratios(rows: list[dict], r: int) -> None:
 
 
 def _plot(rows: list[dict], r: int, path: Path) -> None:
-    import matplotlib
-
-    logging.getLogger("matplotlib").setLevel(logging.WARNING)  # its DEBUG lines are many
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
     panels = {"forward_s": "forward, s", "backward_s": "backward, s",
               "forward_bytes": "forward, bytes", "backward_bytes": "backward, bytes"}
-    figure, axes = pyplot.subplots(1, 4, figsize=(16, 4), layout="constrained")
+    figure = plots.new_figure(16, 4)
+    axes = figure.subplots(1, 4)
     for axis, (quantity, label) in zip(axes, panels.items(), strict=True):
         for way in WAYS:
             points = [(row["n"], row[quantity]) for row in rows if row["way"] == way]
@@ -146,4 +140,4 @@ def _plot(rows: list[dict], r: int, path: Path) -> None:
         axis.set_xscale("log", base=2)
         axis.legend()
     figure.suptitle("Self-attention of the base model, one sentence of n tokens")
-    figure.savefig(path)
+    plots.save(figure, path)

@@ -1,0 +1,61 @@
+"""One self-contained HTML page: nothing is fetched, and no text of a user becomes markup."""
+
+import base64
+import hashlib
+import html
+import json
+from importlib.resources import files
+from typing import Any
+
+#: Okabe and Ito's colours, which colour-blind people can tell apart
+#: (https://jfly.uni-koeln.de/color/), the palest one last. Black is grey here: it has to show on a
+#: light and on a dark page.
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#808080", "#f0e442")
+
+TEMPLATE = """<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta http-equiv="Content-Security-Policy" content="{policy}">
+<title>{title}</title>
+<style>{style}</style>
+</head>
+<body>
+{body}
+<script type="application/json" id="data">{data}</script>
+<script>{script}</script>
+</body>
+</html>
+"""
+
+
+def page(title: str, body: str, data: Any = None, name: str = "") -> str:
+    """Return a page: its title (text), its body (HTML), and data for its script.
+
+    name: of the page's own style sheet and script in this folder, `name.css` and `name.js`; every
+    page has page.css. The script finds the data as JSON in the element "data".
+    """
+    style = asset("page.css") + (asset(f"{name}.css") if name else "")
+    script = asset(f"{name}.js") if name else ""
+    # The browser itself refuses whatever else a page might be made to run or to fetch.
+    policy = (f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; "
+              f"script-src '{_sha256(script)}'")  # fmt: skip
+    return TEMPLATE.format(title=html.escape(title), body=body, style=style, script=script,
+                           policy=policy, data=as_json(data))  # fmt: skip
+
+
+def as_json(data: Any) -> str:
+    """Return JSON that cannot end the element that it stands in: `<` is \\u003c there."""
+    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
+    return text.replace("<", "\\u003c")
+
+
+def asset(name: str) -> str:
+    """Return a file of this folder that pages have in them."""
+    return files(__package__).joinpath(name).read_text(encoding="utf-8")
+
+
+def _sha256(script: str) -> str:
+    digest = hashlib.sha256(script.encode()).digest()
+    return f"sha256-{base64.b64encode(digest).decode()}"

@@ -1,0 +1,55 @@
+"""Figures by matplotlib, as files and inside pages."""
+
+import io
+import logging
+from pathlib import Path
+from typing import Any
+
+from ..checkpoints.aside import file_aside
+from ..errors import InputError
+
+#: What a figure can be written as; the first two are vectors.
+FORMATS = ("svg", "pdf", "png")
+
+
+def matplotlib() -> Any:
+    """Return the library, set up to write files. Raises InputError if it is not installed."""
+    try:
+        import matplotlib
+    except ImportError:
+        raise InputError("figures need matplotlib: pip install matplotlib") from None
+    logging.getLogger("matplotlib").setLevel(logging.WARNING)  # its DEBUG lines are many
+    matplotlib.use("Agg")
+    # Text stays text: it can be searched and marked, and the reader's fonts have every script.
+    matplotlib.rcParams.update({"svg.fonttype": "none", "pdf.fonttype": 42})
+    return matplotlib
+
+
+def new_figure(width: float, height: float) -> Any:
+    """Return an empty figure of so many inches. Raises InputError without matplotlib."""
+    matplotlib()
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(width, height), layout="constrained")
+
+
+def check_format(path: Path) -> None:
+    """Raise InputError for a name that no figure can have."""
+    if path.suffix[1:].lower() not in FORMATS:
+        raise InputError(f"{path}: a figure is a file .svg, .pdf or .png")
+
+
+def save(figure: Any, path: Path) -> None:
+    """Write a figure, whole or not at all. Raises InputError for an unknown kind of file."""
+    check_format(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with file_aside(path) as aside:
+        figure.savefig(aside, format=path.suffix[1:].lower(), dpi=200)
+
+
+def inline_svg(figure: Any) -> str:
+    """Return a figure as an element of a page, with the page's colour for text and lines."""
+    text = io.StringIO()
+    figure.savefig(text, format="svg", transparent=True)
+    svg = text.getvalue()
+    return svg[svg.index("<svg") :].replace("#000000", "currentColor")
