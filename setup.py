@@ -13,7 +13,7 @@ setup(
     license="MIT",
     python_requires=">=3.10,<3.14",
     packages=find_packages(include=["aiayn_plugin*"]),
-    package_data={"aiayn_plugin": ["config/*.yaml", "view/*.css", "view/*.js"]},
+    package_data={"aiayn_plugin": ["config/*.yaml", "view/*.css", "view/*.html", "view/*.js"]},
     entry_points={"console_scripts": ["aiayn = aiayn_plugin.cli:main"]},
     install_requires=[
         # The last release of fairseq cannot be imported on Python 3.11 and later; fairseq-fixed

@@ -101,7 +101,7 @@ class Translator:
         pieces = [self._pieces(number, line) for number, line in enumerate(lines, start=first)]
         flat = [piece for of_line in pieces for piece in of_line]
         translations: dict[int, list[Translation]] = {}
-        for numbers, hypotheses in self._search(flat):
+        for numbers, hypotheses in self.search(flat):
             translations.update(zip(numbers, map(self._read, hypotheses), strict=True))
             progress(len(numbers))
         number = iter(range(len(flat)))
@@ -124,8 +124,12 @@ class Translator:
             for i in range(count)
         ]
 
-    def _search(self, sentences: list[torch.Tensor]) -> Iterator[tuple[list[int], list]]:
-        """Yield numbers and hypotheses of batches with similar lengths, longest first."""
+    def search(self, sentences: list[torch.Tensor]) -> Iterator[tuple[list[int], list]]:
+        """Yield numbers and hypotheses of batches with similar lengths, longest first.
+
+        sentences: the tokens of each, the end symbol the last. A hypothesis is fairseq's
+        dictionary.
+        """
         if not sentences:
             return
         lengths = [len(sentence) for sentence in sentences]

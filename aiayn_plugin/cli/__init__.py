@@ -11,6 +11,7 @@ from .. import boundary  # noqa: F401  first: it silences a message of fairseq's
 # isort: split
 from . import (
     architectures,
+    attention,
     average,
     benchmark,
     bundle,
@@ -22,7 +23,8 @@ from . import (
 )  # fmt: skip
 from .commands import add_commands
 
-COMMANDS = (architectures, average, benchmark, bundle, configs, convert, export, score, translate)
+COMMANDS = (architectures, attention, average, benchmark, bundle, configs, convert, export, score,
+            translate)  # fmt: skip
 
 
 def main(argv: Sequence[str] | None = None) -> None:

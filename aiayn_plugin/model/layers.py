@@ -93,7 +93,7 @@ class DecoderLayer(nn.Module):
         own, memory_cache = caches
         x = self.add_norms[0](x, self.self_attention(x, padding=padding, cache=own)[0])
         context, weights = self.encoder_attention(
-            x, memory, memory_padding, memory_cache, need_weights
+            x, memory, memory_padding, memory_cache, need_weights=need_weights
         )
         x = self.add_norms[1](x, context)
         return self.add_norms[2](x, self.feed_forward(x)), weights

@@ -1,5 +1,6 @@
 """Raw text to subwords and back: the one path of preparing data and of translating."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from ..errors import InputError
@@ -57,6 +58,19 @@ class TextPipeline:
         """
         tokens = self._subwords.decode(line)
         return self._of(lang or self.settings.target_lang).detokenize(tokens)
+
+    def words(self, pieces: Sequence[str]) -> list[tuple[str, int]]:
+        """Return the words that subwords make up, and how many make up each.
+
+        For example, `he@@ llo world` is [("hello", 2), ("world", 1)].
+        """
+        groups: list[list[str]] = []
+        for i, piece in enumerate(pieces):
+            if i and self._subwords.continues(piece, pieces[i - 1]):
+                groups[-1].append(piece)
+            else:
+                groups.append([piece])
+        return [("".join(self._subwords.decode(" ".join(group))), len(group)) for group in groups]
 
     def _of(self, lang: str) -> Tokenizer:
         if lang not in self._tokenizers:

@@ -26,6 +26,9 @@ class Subwords(Protocol):
     def decode(self, line: str) -> list[str]:
         """Return the tokens of a line of subwords, or of a line that is joined already."""
 
+    def continues(self, subword: str, before: str) -> bool:
+        """Whether a subword continues the word of the one before it."""
+
 
 def _remembering(split: Callable[[str], str]) -> Callable[[Iterable[str]], Iterator[str]]:
     """Return what gives the subwords of each token of a line, and remembers them."""
@@ -73,6 +76,10 @@ class Bpe:
         """Return the tokens of a line of subwords."""
         return re.sub(r"@@( |$)", "", line).split()
 
+    def continues(self, subword: str, before: str) -> bool:
+        """Whether a subword continues the word of the one before it."""
+        return before.endswith("@@")
+
 
 class WordPieces:
     """Word-pieces by sentencepiece: the first piece of a word begins with `▁` (`▁he llo`)."""
@@ -107,6 +114,10 @@ class WordPieces:
         if "▁" not in line:  # words already, as fairseq's --remove-bpe leaves them
             return line.split()
         return line.replace(" ", "").replace("▁", " ").split()
+
+    def continues(self, subword: str, before: str) -> bool:
+        """Whether a subword continues the word of the one before it."""
+        return not subword.startswith("▁")
 
 
 #: The kinds of subwords: the class that reads the file, and the name of the file.

@@ -14,6 +14,7 @@ FORMATS = ("svg", "pdf", "png")
 
 def matplotlib() -> Any:
     """Return the library, set up to write files. Raises InputError if it is not installed."""
+    logging.getLogger("matplotlib").setLevel(logging.WARNING)  # its DEBUG lines are many
     try:
         import matplotlib
     except ImportError:

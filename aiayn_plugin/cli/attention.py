@@ -1,0 +1,124 @@
+"""`aiayn attention`: Figures 3 to 5, for sentences and models of one's own."""
+
+import argparse
+import sys
+from pathlib import Path
+
+from ..checkpoints.aside import file_aside
+from ..errors import InputError
+from ..model.weights import KINDS
+from ..paper import SearchSettings
+from ..text.lines import decode_lines, read_lines
+from ..translator import Translator
+from ..view import plots
+from ..view.attention import Sentence, attended, prepared, sentences
+from ..view.attention_figure import Choice, attention_figure
+from ..view.attention_page import attention_page, check_length, check_number
+
+HELP = "show what the heads attend to, as a page or a figure"
+DESCRIPTION = (
+    "Write one HTML page that shows the attention of every layer and head (Figures 3 to 5). It "
+    "opens without a network. The sentences are raw lines from standard input or --input, which "
+    "the model translates, or sentences of the prepared data."
+)
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `aiayn attention`."""
+    parser.add_argument("model", metavar="MODEL_DIR", nargs="+", type=Path,
+                        help="what a recipe of examples/ leaves behind, or aiayn bundle made")
+    parser.add_argument("--input", type=Path, metavar="FILE", default=None,
+                        help="raw text, a sentence a line (default: standard input)")
+    parser.add_argument("--split", default=None,
+                        help="in place of raw text: a split of the prepared data, such as test")
+    parser.add_argument("--numbers", type=int, nargs="+", metavar="N", default=None,
+                        help="sentences of --split, as fairseq-generate counts them, from 0")
+    parser.add_argument("--reference", action="store_true",
+                        help="the target of --split in place of the model's translation")
+    parser.add_argument("--output", type=Path, metavar="FILE.html", default=None,
+                        help="the page (default: attention.html, if no --figure is asked for)")
+    parser.add_argument("--layers", type=int, nargs="+", metavar="L", default=None,
+                        help="layers of the page, from 1 (default: all)")
+    parser.add_argument("--beam", type=int, default=SearchSettings.beam,
+                        help="default: %(default)s")
+    parser.add_argument("--lenpen", type=float, default=SearchSettings.alpha,
+                        help="α of GNMT's length penalty (default: %(default)s)")
+    parser.add_argument("--device", default=None,
+                        help="as torch names it (default: a GPU if there is one)")
+    figure = parser.add_argument_group("a figure for a paper, of one layer of one sentence")
+    figure.add_argument("--figure", type=Path, metavar="FILE", default=None,
+                        help=".svg, .pdf or .png; needs matplotlib")
+    figure.add_argument("--sentence", type=int, metavar="N", default=1,
+                        help="of the sentences given, from 1 (default: 1)")
+    figure.add_argument("--kind", default="encoder", choices=[k.replace("_", "-") for k in KINDS],
+                        help="default: %(default)s")
+    figure.add_argument("--layer", type=int, metavar="L", default=None,
+                        help="default: the last but one; the paper shows 5 of 6")
+    figure.add_argument("--heads", type=int, nargs="+", metavar="H", default=None,
+                        help="from 1 (default: all)")
+    figure.add_argument("--word", default=None, help="only the lines of this word")
+    figure.add_argument("--join", action="store_true",
+                        help="join subwords into words, as a switch of the page does")
+
+
+def run(args: argparse.Namespace) -> None:
+    """Write the page, the figure, or both.
+
+    Raises InputError or OSError for a model, text or choice that cannot be used.
+    """
+    if len(args.model) > 1 or ":" in str(args.model[0]):
+        raise InputError("the heads of an ensemble cannot be shown together: give one MODEL_DIR")
+    if args.figure is not None:
+        plots.check_format(args.figure)
+        plots.matplotlib()
+    translator = Translator.load(args.model[0], args.device, beam=args.beam, lenpen=args.lenpen)
+    found = _sentences(translator, args)
+    if not 1 <= args.sentence <= len(found):
+        raise InputError(f"--sentence {args.sentence}: there are {len(found)}")
+    if args.figure is not None:
+        of = attended(translator, found[args.sentence - 1])
+        kind = args.kind.replace("-", "_")
+        choice = Choice(kind, args.layer, args.heads, args.word, args.join)
+        plots.save(attention_figure(of, translator.pipeline, choice), args.figure)
+        print(f"{args.figure}: {args.figure.stat().st_size / 1e3:.0f} kB")
+    if args.output is not None or args.figure is None:
+        _write_page(translator, found, args)
+
+
+def _sentences(translator: Translator, args: argparse.Namespace) -> list[Sentence]:
+    if args.split is None:
+        if args.reference or args.numbers is not None:
+            raise InputError("--reference and --numbers go with --split")
+        if args.input is None and sys.stdin is None:
+            raise InputError("standard input is closed: give --input FILE")
+        lines = list(decode_lines(sys.stdin.buffer, "standard input") if args.input is None
+                     else read_lines(args.input))  # fmt: skip
+        check_number(len(lines))
+        found = sentences(translator, lines)
+        names = [f"line {number}" for number in range(1, len(found) + 1)]
+    else:
+        if args.input is not None:
+            raise InputError("--input and --split are two sources of sentences: give one")
+        numbers = args.numbers if args.numbers is not None else [0]
+        check_number(len(numbers))
+        found = prepared(translator, args.split, numbers, args.reference)
+        names = [f"sentence {number} of {args.split}" for number in numbers]
+    for sentence, name in zip(found, names, strict=True):
+        check_length(sentence, name)
+    return found
+
+
+def _write_page(
+    translator: Translator, sentences: list[Sentence], args: argparse.Namespace
+) -> None:
+    found = [attended(translator, sentence, args.layers) for sentence in sentences]
+    settings = translator.pipeline.settings
+    target = "the given references" if args.reference else "its own translations"
+    about = (f"{args.model[0]}: {settings.source_lang} to {settings.target_lang}, "
+             f"{len(translator.model.encoder.layers)} layers, {found[0].encoder.size(1)} heads, "
+             f"with {target}")  # fmt: skip
+    output = args.output or Path("attention.html")
+    with file_aside(output) as aside:
+        aside.write_text(attention_page(found, translator.pipeline, about), encoding="utf-8")
+    print(f"{output}: {len(found)} sentence{'s' * (len(found) > 1)}, "
+          f"{output.stat().st_size / 1e3:,.0f} kB; open it in a browser")

@@ -1,0 +1,414 @@
+"use strict";
+
+const ROW = 22; // pixels of a word's row, as in attention.css
+const WIDTH = 200; // pixels between the two columns of words
+const MATRIX = [460, 180]; // pixels of the square's width at most, alone and side by side
+const FAINTEST = 0.02; // a line for a smaller weight could not be seen
+const SPREAD = 11; // pixels: the heads' lines between the same words lie so far apart
+const SHADES = 32; // of a line; one path holds all lines of a head and shade, so it is drawn fast
+const DASHES = ["", "7 3", "2 3", "9 3 2 3"]; // heads 1 to 8, 9 to 16, …
+
+const data = JSON.parse(document.getElementById("data").textContent);
+const view = {
+  sentence: 0,
+  kind: "encoder",
+  layer: Math.max(0, data.layers.length - 2), // the paper shows layer 5 of 6
+  heads: new Set(Array.from({ length: data.heads }, (_, head) => head)),
+  joined: false,
+  apart: false,
+};
+let pinned = null; // the word that stays shown: { side, index }
+let panels = [];
+
+const $ = (id) => document.getElementById(id);
+const of = (sentence = view.sentence) => data.sentences[sentence];
+const colour = (head) => data.colours[head % data.colours.length];
+const dashes = (head) => DASHES[Math.floor(head / data.colours.length) % DASHES.length];
+
+function element(name, properties = {}, ...children) {
+  const made = Object.assign(document.createElement(name), properties);
+  made.append(...children);
+  return made;
+}
+
+function svg(name, attributes = {}, ...children) {
+  const made = document.createElementNS("http://www.w3.org/2000/svg", name);
+  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+  made.append(...children);
+  return made;
+}
+
+// ---- weights
+
+const bytes = new Map(); // of each sentence and kind, decoded when it is first looked at
+
+function bytesOf(sentence, kind) {
+  const key = `${sentence} ${kind}`;
+  if (!bytes.has(key)) {
+    const text = atob(data.sentences[sentence].weights[kind]);
+    bytes.set(key, Uint8Array.from(text, (c) => c.charCodeAt(0)));
+  }
+  return bytes.get(key);
+}
+
+// Returns the words of both sides: [{ text, count }], count pieces each.
+function sides(kind = view.kind, joined = view.joined) {
+  const names = { encoder: ["source", "source"], decoder: ["read", "read"],
+    encoder_decoder: ["written", "source"] }[kind];
+  return names.map((name) => joined ? of().words[name].map(([text, count]) => ({ text, count }))
+    : of().pieces[name].map((text) => ({ text, count: 1 })));
+}
+
+// Returns the weights of one head as rows of numbers, as they are shown.
+function weights(head, layer = view.layer, kind = view.kind, joined = view.joined) {
+  const all = bytesOf(view.sentence, kind);
+  const [from, to] = sides(kind, false).map((words) => words.length);
+  const start = (layer * data.heads + head) * from * to;
+  const rows = Array.from({ length: from }, (_, i) =>
+    Array.from(all.subarray(start + i * to, start + (i + 1) * to), (byte) => byte / 255));
+  return joined ? join(rows, ...sides(kind, true)) : rows;
+}
+
+// Returns weights between words: into a word the sum over its pieces, out of it the mean.
+// For example, with both pieces of the second word on each side, [[.2, .3, .5], [.4, .4, .2],
+// [.2, .4, .4]] gives [[.2, .8], [.3, .7]].
+function join(rows, from, to) {
+  const groups = (words, values, share) => {
+    let next = 0;
+    return words.map(({ count }) => {
+      let sum = 0;
+      for (let i = 0; i < count; i++) sum += values(next++);
+      return share ? sum / count : sum;
+    });
+  };
+  const summed = rows.map((row) => groups(to, (j) => row[j], false));
+  const columns = to.map((_, j) => groups(from, (i) => summed[i][j], true));
+  return from.map((_, i) => columns.map((column) => column[i]));
+}
+
+function mean(tables) {
+  return tables[0].map((row, i) => row.map((_, j) =>
+    tables.reduce((sum, table) => sum + table[i][j], 0) / tables.length));
+}
+
+// ---- a panel: two columns of words, lines between them, and the square
+
+function buildPanel(heads) {
+  const [from, to] = sides();
+  const panel = { heads, from, to, tables: heads.map((head) => weights(head)) };
+  panel.mean = mean(panel.tables);
+  const height = ROW * Math.max(from.length, to.length);
+  panel.all = svg("g", { class: "all" });
+  panel.one = svg("g");
+  panel.svg = svg("svg", { class: "lines", width: WIDTH, height, "aria-hidden": "true" },
+    panel.all, panel.one);
+  drawLines(panel, panel.all, [...from.keys()], [...to.keys()]);
+  panel.words = { from: wordList(panel, "from", from), to: wordList(panel, "to", to) };
+  panel.element = element("section", { className: "panel" },
+    ...(view.apart ? [element("h2", { textContent: headNames(heads) })] : []),
+    element("div", { className: "grid" },
+      element("div", { className: "side from", textContent: "attends" }),
+      element("div"),
+      element("div", { className: "side", textContent: "to" }),
+      columnLabels(panel), panel.words.from.list, panel.svg, panel.words.to.list,
+      buildMatrix(panel)));
+  return panel;
+}
+
+function headNames(heads) {
+  const numbers = heads.map((head) => head + 1);
+  if (heads.length === data.heads && heads.length > 1) return `all ${heads.length} heads`;
+  return (heads.length === 1 ? "head " : "heads ") + numbers.join(", ");
+}
+
+// Draws the lines between these rows and these columns, in place of those of the group.
+function drawLines(panel, group, rows, columns) {
+  group.replaceChildren();
+  panel.heads.forEach((head, k) => {
+    const apart = SPREAD * ((k + 0.5) / panel.heads.length - 0.5);
+    const y = (index) => (index + 0.5) * ROW + apart;
+    const shades = Array(SHADES + 1).fill("");
+    for (const i of rows) for (const j of columns) {
+      const weight = panel.tables[k][i][j];
+      if (weight < FAINTEST) continue;
+      shades[Math.ceil(weight * SHADES - 1e-9)] += `M0 ${y(i)}L${WIDTH} ${y(j)}`;
+    }
+    shades.forEach((d, shade) => d && group.append(svg("path", {
+      d, stroke: colour(head), "stroke-opacity": shade / SHADES, "stroke-dasharray": dashes(head),
+    })));
+  });
+}
+
+function wordList(panel, side, words) {
+  const unknown = new Set(of().unknown);
+  const buttons = words.map(({ text }, index) => {
+    const button = element("button", { type: "button", textContent: text, title: text, dir: "auto",
+      tabIndex: index ? -1 : 0 });
+    Object.assign(button.dataset, { side, index });
+    button.classList.toggle("unknown", unknown.has(text));
+    return button;
+  });
+  const list = element("ol", { className: `words ${side}` },
+    ...buttons.map((button) => element("li", {}, button)));
+  list.setAttribute("aria-label", side === "from" ? "words that attend" : "words attended to");
+  return { list, buttons };
+}
+
+// ---- the square of a panel
+
+const cellWidth = ({ to }) =>
+  Math.max(3, Math.min(ROW, Math.floor(MATRIX[Number(view.apart)] / to.length)));
+
+function columnLabels(panel) {
+  const width = cellWidth(panel);
+  const labels = element("div", { className: "columns" });
+  labels.setAttribute("aria-hidden", "true");
+  if (width >= 12) labels.append(...panel.to.map(({ text }) => {
+    const label = element("span", { textContent: text, dir: "auto" });
+    label.style.lineHeight = `${width}px`;
+    return label;
+  }));
+  return labels;
+}
+
+function buildMatrix(panel) {
+  panel.canvas = element("canvas", { tabIndex: 0 });
+  panel.canvas.setAttribute("role", "application");
+  panel.canvas.setAttribute("aria-label",
+    `weights of ${headNames(panel.heads)}; arrow keys go through the fields`);
+  panel.cell = element("div", { className: "cell" });
+  panel.place = null;
+  drawMatrix(panel);
+  panel.canvas.addEventListener("pointermove", (event) => {
+    const box = panel.canvas.getBoundingClientRect();
+    readCell(panel, Math.floor((event.clientY - box.top - 1) / ROW),
+      Math.floor((event.clientX - box.left - 1) / cellWidth(panel)));
+  });
+  panel.canvas.addEventListener("pointerleave", () => leaveCell(panel));
+  panel.canvas.addEventListener("blur", () => leaveCell(panel));
+  panel.canvas.addEventListener("focus", () => readCell(panel, ...(panel.place ?? [0, 0])));
+  panel.canvas.addEventListener("keydown", (event) => {
+    const step = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
+    if (!(event.key in step)) return;
+    event.preventDefault();
+    const [i, j] = panel.place ?? [0, 0];
+    readCell(panel, i + step[event.key][0], j + step[event.key][1]);
+  });
+  return element("div", { className: "matrix" }, panel.canvas, panel.cell);
+}
+
+function drawMatrix(panel) {
+  const width = cellWidth(panel) * panel.to.length, height = ROW * panel.from.length;
+  const sharp = window.devicePixelRatio || 1;
+  Object.assign(panel.canvas, { width: width * sharp, height: height * sharp });
+  Object.assign(panel.canvas.style, { width: `${width + 2}px`, height: `${height + 2}px` });
+  const ink = panel.canvas.getContext("2d");
+  ink.scale(sharp, sharp);
+  ink.fillStyle = panel.heads.length === 1 ? colour(panel.heads[0])
+    : getComputedStyle(document.documentElement).getPropertyValue("--accent");
+  panel.mean.forEach((row, i) => row.forEach((weight, j) => {
+    ink.globalAlpha = weight;
+    ink.fillRect(j * cellWidth(panel), i * ROW, cellWidth(panel), ROW);
+  }));
+}
+
+function readCell(panel, i, j) {
+  if (!(i in panel.from && j in panel.to)) return;
+  panel.place = [i, j];
+  Object.assign(panel.cell.style, { display: "block", left: `${j * cellWidth(panel)}px`,
+    top: `${i * ROW}px`, width: `${cellWidth(panel) + 2}px`, height: `${ROW + 2}px` });
+  const numbers = panel.heads.map((head, k) => `head ${head + 1} ${number(panel.tables[k][i][j])}`);
+  if (panel.heads.length > 1) numbers.unshift(`mean ${number(panel.mean[i][j])}`);
+  $("readout").textContent =
+    `${isolated(panel.from[i].text)} → ${isolated(panel.to[j].text)}: ${numbers.join(", ")}`;
+}
+
+function leaveCell(panel) {
+  panel.cell.style.display = "none";
+  $("readout").textContent = "";
+}
+
+// ---- pointing at a word
+
+const number = (weight) => weight.toFixed(2);
+// A word between the marks that keep its direction of writing from its neighbours.
+const isolated = (text) => `“\u2068${text}\u2069”`;
+
+function point(word) {
+  for (const panel of panels) {
+    tint(panel, word);
+    if (word === null) panel.one.replaceChildren();
+    else if (word.side === "from")
+      drawLines(panel, panel.one, [word.index], [...panel.to.keys()]);
+    else drawLines(panel, panel.one, [...panel.from.keys()], [word.index]);
+    panel.svg.classList.toggle("pointing", word !== null);
+  }
+  $("readout").textContent = word === null || !panels.length ? "" : describe(word);
+}
+
+// Marks the word, and colours those on the other side by their weights.
+function tint(panel, word) {
+  for (const side of ["from", "to"]) panel.words[side].buttons.forEach((button, index) => {
+    const itself = word?.side === side;
+    button.classList.toggle("pointed", itself && word.index === index);
+    const weight = word === null || itself ? 0
+      : side === "to" ? panel.mean[word.index][index] : panel.mean[index][word.index];
+    const shown = weight < FAINTEST ? "0" : weight.toFixed(2);
+    if (button.weight === shown) return; // most words stay as they are, which is faster
+    button.weight = shown;
+    button.style.setProperty("--weight", shown);
+  });
+}
+
+// Returns a word's largest weights, the mean over the chosen heads, in words.
+function describe({ side, index }) {
+  const chosen = mean(panels.map((panel) => panel.mean));
+  const { from, to } = panels[0];
+  const others = side === "from" ? to : from;
+  const found = others.map(({ text }, k) =>
+    ({ text, weight: side === "from" ? chosen[index][k] : chosen[k][index] }));
+  const best = found.sort((a, b) => b.weight - a.weight).slice(0, 5)
+    .map(({ text, weight }) => `${isolated(text)} ${number(weight)}`);
+  const word = isolated((side === "from" ? from : to)[index].text);
+  return side === "from" ? `${word} attends to ${best.join(", ")}`
+    : `${word} is attended to by ${best.join(", ")}`;
+}
+
+const wordAt = (target) => {
+  const button = target.closest?.(".words button");
+  return button && { side: button.dataset.side, index: Number(button.dataset.index) };
+};
+
+function listen(area) {
+  area.addEventListener("pointerover", (event) => {
+    const word = wordAt(event.target);
+    if (word && !pinned) point(word);
+  });
+  area.addEventListener("pointerout", (event) => {
+    const onto = event.relatedTarget && wordAt(event.relatedTarget);
+    if (wordAt(event.target) && !onto && !pinned) point(null);
+  });
+  area.addEventListener("focusin", (event) => {
+    const word = wordAt(event.target);
+    if (word && !pinned && event.target.matches(":focus-visible")) point(word);
+  });
+  area.addEventListener("focusout", (event) => {
+    if (wordAt(event.target) && !pinned) point(null);
+  });
+  area.addEventListener("click", (event) => {
+    const word = wordAt(event.target);
+    if (!word) return;
+    const again = pinned?.side === word.side && pinned.index === word.index;
+    pinned = again ? null : word;
+    point(again ? null : word);
+  });
+  area.addEventListener("keydown", moveFocus);
+}
+
+function moveFocus(event) {
+  const word = wordAt(event.target);
+  if (!word) return;
+  const panel = panels.find(({ element }) => element.contains(event.target));
+  const { buttons } = panel.words[word.side];
+  const other = panel.words[word.side === "from" ? "to" : "from"].buttons;
+  const next = {
+    ArrowDown: buttons[word.index + 1],
+    ArrowUp: buttons[word.index - 1],
+    Home: buttons[0],
+    End: buttons.at(-1),
+    ArrowLeft: word.side === "to" && other[Math.min(word.index, other.length - 1)],
+    ArrowRight: word.side === "from" && other[Math.min(word.index, other.length - 1)],
+  };
+  if (!(event.key in next)) return;
+  event.preventDefault();
+  if (!next[event.key]) return;
+  for (const button of panel.element.querySelectorAll(".words button")) button.tabIndex = -1;
+  next[event.key].tabIndex = 0;
+  buttons[0].tabIndex = other[0].tabIndex = 0;
+  next[event.key].focus();
+}
+
+// ---- the page
+
+function show() {
+  const heads = [...view.heads].sort((a, b) => a - b);
+  const groups = heads.length === 0 ? [] : view.apart ? heads.map((head) => [head]) : [heads];
+  panels = groups.map(buildPanel);
+  $("panels").replaceChildren(...panels.map((panel) => panel.element));
+  $("shown").textContent = `${data.kinds[view.kind]}, layer ${data.layers[view.layer]}, ` +
+    (heads.length ? headNames(heads) : "no head: choose one");
+  for (const button of $("heads").querySelectorAll("[data-head]"))
+    button.setAttribute("aria-pressed", view.heads.has(Number(button.dataset.head)));
+  point(pinned);
+}
+
+function choose(change) {
+  pinned = null; // its number means another word now
+  Object.assign(view, change);
+  show();
+}
+
+function radios(box, name, labels, chosen, changed) {
+  labels.forEach(([value, text]) => {
+    const input = element("input", { type: "radio", name, value, checked: value === chosen });
+    input.addEventListener("change", () => changed(value));
+    box.append(element("label", {}, input, ` ${text}`));
+  });
+}
+
+function headButtons() {
+  for (let head = 0; head < data.heads; head++) {
+    const sample = svg("svg", { viewBox: "0 0 18 9", "aria-hidden": "true" }, svg("path", {
+      d: "M0 4.5H18", stroke: colour(head), "stroke-width": 5, "stroke-dasharray": dashes(head) }));
+    const button = element("button", { type: "button" }, sample, String(head + 1));
+    button.dataset.head = head;
+    button.setAttribute("aria-label", `head ${head + 1}`);
+    button.addEventListener("click", (event) => {
+      if (event.shiftKey) view.heads = new Set([head]);
+      else if (!view.heads.delete(head)) view.heads.add(head);
+      show();
+    });
+    $("heads").append(button);
+  }
+  for (const [text, heads] of [["all", data.heads], ["none", 0]]) {
+    const button = element("button", { type: "button", textContent: text });
+    button.addEventListener("click", () => {
+      view.heads = new Set(Array.from({ length: heads }, (_, head) => head));
+      show();
+    });
+    $("heads").append(button);
+  }
+}
+
+function start() {
+  data.sentences.forEach(({ text }, number) => $("sentence").append(
+    element("option", { value: number, textContent: `${number + 1}. ${text}` })));
+  $("sentence").addEventListener("change", (event) =>
+    choose({ sentence: Number(event.target.value) }));
+  radios($("kinds"), "kind", Object.entries(data.kinds), view.kind, (kind) => choose({ kind }));
+  radios($("layers"), "layer", data.layers.map((layer, i) => [i, layer]), view.layer, (layer) => {
+    view.layer = layer; // the pinned word stays
+    show();
+  });
+  headButtons();
+  $("about").textContent = data.about;
+  $("join").hidden = !data.sentences.some(({ pieces, words }) =>
+    Object.keys(pieces).some((side) => pieces[side].length !== words[side].length));
+  $("joined").addEventListener("change", (event) => choose({ joined: event.target.checked }));
+  $("apart").addEventListener("change", (event) => {
+    view.apart = event.target.checked;
+    show();
+  });
+  listen($("panels"));
+  document.addEventListener("keydown", (event) => {
+    if (event.key !== "Escape") return;
+    pinned = null;
+    point(null);
+  });
+  $("controls").addEventListener("submit", (event) => event.preventDefault());
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () =>
+    panels.forEach(drawMatrix));
+  show();
+}
+
+start();

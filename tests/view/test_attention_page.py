@@ -1,0 +1,237 @@
+"""The attention page in a real browser, from the disk and without a network."""
+
+import pytest
+import torch
+
+from aiayn_plugin.model.weights import KINDS
+from aiayn_plugin.text.pipeline import TextPipeline
+from aiayn_plugin.view.attention import Attention
+from aiayn_plugin.view.attention_figure import joined
+from aiayn_plugin.view.attention_page import attention_page, words
+
+SOURCE = ["The", "ani@@", "mal", "was", "ti@@", "red", "</s>"]
+TARGET = ["Das", "T@@", "ier", "war", "m@@", "ü@@", "de", "</s>"]
+HOSTILE = ["<script>alert(1)</script>", '"quo\'tes"', "</style>", "</script>", "שלום", "مرحبا",
+           "注意力", "👩‍👩‍👧", "e\u0301\u0323", "\u202egnp.exe", "&amp;", "x" * 300, "</s>"]
+
+
+def made_up(source, target, layers=2, h=8, unknown=()):
+    """Return random weights of a sentence, as a softmax would give them."""
+    torch.manual_seed(len(source))
+    read = [target[-1], *target[:-1]]
+    m, n = len(source), len(target)
+    weights = {kind: (3 * torch.randn(layers, h, *shape)).softmax(dim=-1) for kind, shape in
+               {"encoder": (m, m), "decoder": (n, n), "encoder_decoder": (n, m)}.items()}
+    return Attention(source, read, target, list(range(1, layers + 1)),
+                     unknown=frozenset(unknown), **weights)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def pipeline(corpus):
+    return TextPipeline.load(corpus)
+
+
+@pytest.fixture
+def show(browser, pipeline, tmp_path):
+    def make(*found):
+        path = tmp_path / "page.html"
+        path.write_text(attention_page(found, pipeline, "a model"), encoding="utf-8")
+        browser.scheme("light")
+        browser.open(path)
+        return path
+
+    yield make
+    assert browser.complaints() == []
+
+
+def word(browser, side, index):
+    return browser.find(f'.words.{side} button[data-index="{index}"]')
+
+
+def choose(browser, box, value):
+    browser.find(f'#{box} input[value="{value}"]').click()
+
+
+def lines(browser):
+    """Return how many lines there are to be seen."""
+    return browser.js("""[...document.querySelectorAll("svg.lines path")]
+        .filter((path) => path.getClientRects().length)
+        .reduce((count, path) => count + path.getAttribute("d").split("M").length - 1, 0)""")
+
+
+def visible(browser, selector):
+    return [found.text for found in browser.find_all(selector) if found.is_displayed()]
+
+
+def test_the_weights_of_the_page_are_the_models(browser, show, pipeline):
+    found = made_up(SOURCE, TARGET)
+    show(made_up(["a", "</s>"], ["b", "</s>"]), found)
+    browser.find('#sentence option[value="1"]').click()
+    for kind in KINDS:
+        sides = [[count for _, count in words(side, pipeline)] for side in found.sides(kind)]
+        for layer in (0, 1):
+            of_layer = getattr(found, kind)[layer]
+            as_words = joined(of_layer, *sides)
+            for head in (0, 7):
+                shown = browser.js(f"weights({head}, {layer}, '{kind}', false)")
+                torch.testing.assert_close(torch.tensor(shown), of_layer[head], rtol=0,
+                                           atol=0.5 / 255 + 1e-6)  # fmt: skip
+                shown = browser.js(f"weights({head}, {layer}, '{kind}', true)")
+                torch.testing.assert_close(torch.tensor(shown), as_words[head], rtol=0,
+                                           atol=3 * 0.5 / 255 + 1e-6)  # fmt: skip
+
+
+def test_kind_layer_heads_and_sentence_are_chosen(browser, show):
+    found = made_up(SOURCE, TARGET)
+    show(found, made_up(["b", "</s>"], ["c", "</s>"]))
+    assert visible(browser, "#shown") == ["encoder self-attention, layer 1, all 8 heads"]
+    assert visible(browser, ".words.from button") == visible(browser, ".words.to button") == SOURCE
+    assert lines(browser) == int(browser.js("""panels[0].tables.flat(2)
+        .filter((weight) => weight >= 0.02).length"""))
+    choose(browser, "kinds", "encoder_decoder")
+    assert visible(browser, ".words.from button") == TARGET
+    assert visible(browser, ".words.to button") == SOURCE
+    choose(browser, "kinds", "decoder")
+    assert visible(browser, ".words.from button") == ["</s>", *TARGET[:-1]]
+    choose(browser, "layers", "1")
+    browser.find('#heads button[data-head="2"]').click()
+    assert visible(browser, "#shown") == ["decoder self-attention, layer 2, heads 1, 2, 4, 5, 6, "
+                                          "7, 8"]  # fmt: skip
+    browser.js("""document.querySelector('[data-head="4"]').dispatchEvent(
+        new MouseEvent("click", { shiftKey: true, bubbles: true }))""")
+    assert visible(browser, "#shown") == ["decoder self-attention, layer 2, head 5"]
+    assert lines(browser) == int((found.decoder[1, 4] >= 4.6 / 255).sum())
+    for button in browser.find_all("#heads button")[-1:]:
+        button.click()  # none
+    assert (lines(browser), visible(browser, ".panel")) == (0, [])
+    browser.find('#sentence option[value="1"]').click()
+    browser.find_all("#heads button")[-2].click()  # all
+    assert visible(browser, ".words.from button") == ["</s>", "c"]
+
+
+def test_pointing_at_a_word_shows_it_alone(browser, show):
+    show(made_up(SOURCE, TARGET))
+    everything = lines(browser)
+    browser.point_at(word(browser, "from", 3))
+    row = [[weight for weight in table[3]] for table in browser.js("panels[0].tables")]
+    assert lines(browser) == sum(weight >= 0.02 for table in row for weight in table) < everything
+    assert browser.find("#readout").text.startswith("“\u2068was\u2069” attends to “\u2068")
+    browser.point_at(word(browser, "to", 0))
+    assert "“\u2068The\u2069” is attended to by" in browser.find("#readout").text
+    browser.point_at(browser.find("h1"))
+    assert lines(browser) == everything and browser.find("#readout").text == ""
+    word(browser, "from", 1).click()  # stays
+    browser.point_at(browser.find("h1"))
+    few = lines(browser)
+    assert few < everything
+    choose(browser, "layers", "1")
+    assert browser.js("document.querySelectorAll('.words button.pointed').length") == 1
+    browser.press("\ue00c")  # Escape
+    assert lines(browser) > few
+
+
+def test_the_square_says_the_number_under_the_pointer(browser, show):
+    found = made_up(SOURCE, TARGET, h=2)
+    show(found)
+    canvas = browser.find(".matrix canvas")
+    browser.point_at(canvas, 1 + 22 * 4.5, 1 + 22 * 2.5)
+    numbers = [float(weight) for weight in found.encoder[0, :, 2, 4]]
+    text = browser.find("#readout").text
+    assert "“\u2068mal\u2069” → “\u2068ti@@\u2069”: mean " in text
+    shown = [float(part.split()[-1]) for part in text.split(": ")[1].split(", ")]
+    assert shown == pytest.approx([sum(numbers) / 2, *numbers], abs=0.5 / 255 + 0.005)
+    # The field is as opaque as the mean.
+    alpha = browser.js("""panels[0].canvas.getContext("2d").getImageData(
+        4.5 * 22 * devicePixelRatio, 2.5 * 22 * devicePixelRatio, 1, 1).data[3]""")
+    assert alpha / 255 == pytest.approx(sum(numbers) / 2, abs=0.01)
+
+
+def test_heads_stand_side_by_side(browser, show):
+    show(made_up(SOURCE, TARGET, h=3))
+    browser.find("#apart").click()
+    assert visible(browser, ".panel h2") == ["head 1", "head 2", "head 3"]
+    browser.point_at(browser.find_all('.words.to button[data-index="2"]')[1])
+    assert browser.js("document.querySelectorAll('.words.to button.pointed').length") == 3
+
+
+def test_subwords_join_into_words(browser, show):
+    show(made_up(SOURCE, TARGET))
+    browser.find("#joined").click()
+    assert visible(browser, ".words.from button") == ["The", "animal", "was", "tired", "</s>"]
+    show(made_up(["a", "</s>"], ["b", "</s>"]))
+    assert not browser.find("#joined").is_displayed()  # nothing to join
+
+
+def test_everything_is_reached_by_keyboard(browser, show):
+    show(made_up(SOURCE, TARGET))
+    reached = []
+    for _ in range(30):
+        browser.press("\ue004")  # Tab
+        reached.append(browser.js("""document.activeElement.id || document.activeElement.name ||
+            document.activeElement.dataset.head || document.activeElement.dataset.side ||
+            document.activeElement.tagName"""))
+        if reached[-1] == "CANVAS":
+            break
+    heads = [str(head) for head in range(8)]
+    assert reached == ["sentence", "kind", "layer", *heads, "BUTTON", "BUTTON", "apart", "joined",
+                       "from", "to", "CANVAS"]  # fmt: skip
+    browser.press("\ue014", "\ue015")  # right, down
+    assert browser.find("#readout").text.startswith("“\u2068ani@@\u2069” → “\u2068ani@@\u2069”:")
+    browser.js("document.querySelector('.words.from button').focus()")
+    browser.press("\ue015", "\ue015", "\ue007")  # down, down, Enter
+    assert browser.js("[pinned.side, pinned.index]") == ["from", 2]
+    browser.press("\ue014", "\ue010")  # right, End
+    assert browser.js("document.activeElement.title") == "</s>"
+    browser.press("\ue00c")
+    assert browser.js("pinned") is None
+
+
+def test_hostile_words_stay_text(browser, show):
+    show(made_up(HOSTILE, HOSTILE, h=2, unknown=["注意力"]))
+    texts = browser.js("""[...document.querySelectorAll(".words.from button")]
+        .map((button) => button.textContent)""")
+    assert texts == HOSTILE
+    assert word(browser, "from", 11).rect["width"] <= 260  # cut, with the whole word as its title
+    assert word(browser, "from", 11).get_attribute("title") == "x" * 300
+    unknown = browser.js("""[...document.querySelectorAll(".words.from .unknown")]
+        .map((button) => button.textContent)""")
+    assert unknown == ["注意力"]
+    browser.point_at(word(browser, "from", 0))
+    assert "“\u2068<script>alert(1)</script>\u2069”" in browser.find("#readout").text
+    assert browser.driver.title == "Attention"
+
+
+@pytest.mark.parametrize("scheme, back", [("light", 255), ("dark", 22)])
+def test_both_schemes_are_readable(browser, show, scheme, back):
+    show(made_up(SOURCE, TARGET))
+    browser.scheme(scheme)
+    channels = """getComputedStyle(document.body).{}.match(/[0-9.]+/g).slice(0, 3).map(Number)"""
+    behind, text = (browser.js(channels.format(of)) for of in ("backgroundColor", "color"))
+    assert behind[0] == back
+    assert contrast(behind, text) > 7  # the strictest of WCAG's steps
+    for name in ("--faint", "--accent"):
+        value = browser.js(f"getComputedStyle(document.body).getPropertyValue('{name}').trim()")
+        colour = [int(value[i : i + 2], 16) for i in (1, 3, 5)]
+        assert contrast(behind, colour) > 4.5
+
+
+def contrast(one, other):
+    """Return WCAG's contrast of two colours (0 to 255)."""
+    def luminance(colour):
+        linear = [c / 3294.6 if c <= 10 else ((c / 255 + 0.055) / 1.055) ** 2.4 for c in colour]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    dark, light = sorted((luminance(one), luminance(other)))
+    return (light + 0.05) / (dark + 0.05)
+
+
+def test_a_long_sentence_makes_a_small_page_of_few_elements(browser, show):
+    pieces = [f"w{i}@@" if i % 3 else f"w{i}" for i in range(99)] + ["</s>"]
+    path = show(made_up(pieces, pieces, layers=6))
+    assert path.stat().st_size <= 4e6
+    assert 6 * 8 * 3 * 100 * 100 < path.stat().st_size
+    browser.point_at(word(browser, "from", 9))
+    # What a pointer's movement has to draw anew stays bounded: heads times shades.
+    assert browser.js("panels[0].all.childElementCount") <= 8 * 33
+    assert browser.js("panels[0].one.childElementCount") <= 8 * 33
+    assert browser.js("document.documentElement.scrollWidth <= innerWidth")
