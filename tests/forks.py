@@ -31,7 +31,10 @@ def forked(
             for number, file in enumerate(files):
                 os.dup2(file.fileno(), number)
             sys.stdin, sys.stdout, sys.stderr = open(0), open(1, "w"), open(2, "w", buffering=1)
-            logging.root.handlers.clear()  # pytest's: fairseq adds its own where there are none
+            # As fairseq's commands do when they are imported. The handlers here are pytest's, or
+            # write to where this process began.
+            logging.basicConfig(stream=sys.stdout, level="INFO", force=True,
+                                format="%(levelname)s | %(name)s | %(message)s")
             _end(work)
         status = _wait(child, seconds)
         for file in files[1:]:
