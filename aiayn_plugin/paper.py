@@ -175,20 +175,27 @@ def settings(arch: str) -> Settings:
 
 
 def parameters(arch: str, vocabulary: int, max_positions: int = 1024) -> int:
-    """Return how many weights a named architecture has.
+    """Return how many weights a named architecture has, with one vocabulary for both languages."""
+    return weights(settings(arch), vocabulary, vocabulary, max_positions)
 
-    One matrix of vocabulary × d_model serves both embeddings and the projection. Learned positions
+
+def weights(s: ModelSettings, source: int, target: int, max_positions: int = 1024) -> int:
+    """Return how many weights a model has. source, target: words of the two vocabularies.
+
+    Embeddings and projection are one matrix, or as many as s.tie_embeddings says. Learned positions
     are max_positions on each side.
     """
-    s = settings(arch)
     d_k, d_v = s.head_widths()
     attention = 2 * s.d_model * s.h * (d_k + d_v)  # W^Q, W^K, W^V, W^O
+    if s.attention_bias:
+        attention += s.h * (2 * d_k + d_v) + s.d_model
     feed_forward = 2 * s.d_model * s.d_ff + s.d_ff + s.d_model
     norm = 2 * s.d_model
     encoder = attention + feed_forward + 2 * norm
     decoder = 2 * attention + feed_forward + 3 * norm
     learned = 2 * max_positions if s.positions == "learned" else 0
-    return (vocabulary + learned) * s.d_model + s.N * (encoder + decoder)
+    words = {"all": target, "target": source + target, "none": source + 2 * target}
+    return (words[s.tie_embeddings] + learned) * s.d_model + s.N * (encoder + decoder)
 
 
 def table(vocabulary: int = 37_000) -> str:

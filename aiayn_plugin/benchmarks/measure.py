@@ -1,7 +1,6 @@
 """What the benchmarks measure with, and how they keep their results."""
 
 import json
-import platform
 import re
 import time
 from collections.abc import Callable
@@ -10,6 +9,8 @@ from typing import Any
 
 import torch
 from torch.profiler import ProfilerActivity, profile
+
+from ..boundary.loading import device_name as device_name
 
 
 def timed(work: Callable[[], Any], device: torch.device) -> tuple[Any, float]:
@@ -48,18 +49,6 @@ def profiled(work: Callable[[], Any], device: torch.device) -> str:
     with profile(activities=activities) as profiler:
         timed(work, device)
     return profiler.key_averages().table(sort_by=key, row_limit=20, max_name_column_width=60)
-
-
-def device_name(name: str) -> str:
-    """Return the name of the GPU, or the number and the name of the processors."""
-    if name.startswith("cuda"):
-        return torch.cuda.get_device_name(name)
-    try:
-        info = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:  # not Linux
-        return platform.processor()
-    models = [line.split(":", 1)[1].strip() for line in info if line.startswith("model name")]
-    return f"{len(models)} × {models[0]}" if models else platform.processor()
 
 
 def reason(output: str) -> str:

@@ -1,5 +1,6 @@
 """§6.1: a model and its task out of a checkpoint, to translate with."""
 
+import platform
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -49,6 +50,18 @@ def check_device(device: str) -> None:
         reason = str(error).splitlines()[0].rstrip(".")
         raise InputError(f"--device {device} cannot be used ({reason}): give cpu, or cuda on a "
                          "machine with a GPU") from None
+
+
+def device_name(name: str) -> str:
+    """Return the name of the GPU, or the number and the name of the processors."""
+    if name.startswith("cuda"):
+        return torch.cuda.get_device_name(name)
+    try:
+        info = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:  # not Linux
+        return platform.processor()
+    models = [line.split(":", 1)[1].strip() for line in info if line.startswith("model name")]
+    return f"{len(models)} × {models[0]}" if models else platform.processor()
 
 
 def to_device(sample: dict[str, Any], device: Any) -> dict[str, Any]:

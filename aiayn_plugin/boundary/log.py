@@ -1,15 +1,22 @@
-"""§5: the paper's settings beside a run's, at the head of a training's log."""
+"""§5: the paper's settings beside a run's, and where it runs, at the head of a training's log."""
 
+import platform
+import shlex
+import sys
 from argparse import Namespace
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
+import fairseq
+import torch
 from omegaconf import DictConfig
 
 from ..paper import ModelSettings, settings
 from ..training.optimizer import lrate
 from .defaults import COMPONENTS
+from .loading import device_name
 from .model import model_settings
 from .optimizer import betas_of
 
@@ -69,3 +76,12 @@ def table(cfg: DictConfig) -> str:
         mark = "" if paper == run else "< changed"
         lines.append(f"{name:<24}{paper!s:<36}{run!s:<36}{mark}")
     return "\n".join(line.rstrip() for line in lines)
+
+
+def circumstances(cfg: DictConfig) -> Iterator[str]:
+    """Yield what a training runs on, and the command that started it (without torchrun's part)."""
+    device = "cpu" if cfg.common.cpu or not torch.cuda.is_available() else "cuda"
+    yield (f"versions: Python {platform.python_version()}, torch {torch.__version__}, fairseq "
+           f"{fairseq.__version__}")
+    yield f"device: {device_name(device)}"
+    yield f"command: {shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]])}"

@@ -130,6 +130,8 @@ class AiaynTranslation(TranslationTask):
                 table = log.table(self.training_cfg)
                 logger.info("the paper's settings and this run's:\n%s", table)
                 train_in_bfloat16(self.training_cfg, model)
+            for line in log.circumstances(self.training_cfg):
+                logger.info("%s", line)
             check_disk(self.training_cfg, sum(p.numel() for p in model.parameters()))
         return model
 

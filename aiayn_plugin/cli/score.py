@@ -6,9 +6,7 @@ from pathlib import Path
 from ..checkpoints.aside import file_aside
 from ..errors import InputError
 from ..text.lines import read_lines
-from ..text.manifest import read_manifest, verify
-from ..text.pipeline import TextPipeline
-from ..text.scores import Scores, hypotheses, score
+from ..text.scores import Scores, Translations, score, translations
 
 HELP = "score what fairseq-generate translated, or any translation"
 DESCRIPTION = (
@@ -61,22 +59,16 @@ def run(args: argparse.Namespace) -> None:
     check(scores, args)
 
 
-def read(args: argparse.Namespace) -> tuple[list[str], list[str], list[str], str]:
+def read(args: argparse.Namespace) -> Translations:
     """Return the sources (none for plain text), hypotheses, references and target language."""
     if args.reference is not None:
         if args.data is not None or args.target_lang is None:
             raise InputError("--reference goes with --target-lang, and without --data")
-        return [], list(read_lines(args.system)), list(read_lines(args.reference)), args.target_lang
+        system, references = (list(read_lines(path)) for path in (args.system, args.reference))
+        return Translations([], system, references, args.target_lang)
     if args.data is None:
         raise InputError("give --data for a log of fairseq-generate, or --reference for raw text")
-    pipeline = TextPipeline.load(args.data)
-    source_lang, target_lang = pipeline.settings.source_lang, pipeline.settings.target_lang
-    with open(args.system, encoding="utf-8", newline="\n") as log:
-        system = [pipeline.decode(line) for line in hypotheses(log)]
-    raw = [f"{args.split}.raw.{lang}" for lang in (source_lang, target_lang)]
-    verify(args.data, read_manifest(args.data), raw, whole=False)
-    sources, references = (list(read_lines(args.data / name)) for name in raw)
-    return sources, system, references, target_lang
+    return translations(args.system, args.data, args.split)
 
 
 def check(scores: Scores, args: argparse.Namespace) -> None:

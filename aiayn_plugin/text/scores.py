@@ -3,11 +3,16 @@
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
 
 from sacrebleu.metrics import BLEU, CHRF
 from sacremoses import MosesPunctNormalizer
 
 from ..errors import InputError
+from .lines import read_lines
+from .manifest import read_manifest, verify
+from .pipeline import TextPipeline
 from .tokenizer import SacremosesTokenizer
 
 #: A hypothesis in the output of fairseq-generate; the best one of a sentence comes first.
@@ -32,6 +37,30 @@ def hypotheses(log: Iterable[str]) -> list[str]:
         if wanted != number:
             raise InputError(f"the log has no hypothesis for sentence {wanted} (H-{wanted})")
     return [best[number] for number in numbers]
+
+
+class Translations(NamedTuple):
+    """Raw text: sources (none if they are not known), hypotheses, references; their language."""
+
+    sources: list[str]
+    system: list[str]
+    references: list[str]
+    target_lang: str
+
+
+def translations(log: Path, data: Path, split: str) -> Translations:
+    """Return what fairseq-generate printed as raw text, with the raw references kept in `data`.
+
+    Raises InputError or OSError for a log or data that cannot be used.
+    """
+    pipeline = TextPipeline.load(data)
+    source_lang, target_lang = pipeline.settings.source_lang, pipeline.settings.target_lang
+    with open(log, encoding="utf-8", newline="\n") as lines:
+        system = [pipeline.decode(line) for line in hypotheses(lines)]
+    raw = [f"{split}.raw.{lang}" for lang in (source_lang, target_lang)]
+    verify(data, read_manifest(data), raw, whole=False)
+    sources, references = (list(read_lines(data / name)) for name in raw)
+    return Translations(sources, system, references, target_lang)
 
 
 class PaperTokens:

@@ -12,6 +12,8 @@ from .subwords import SUBWORDS
 from .tokenizer import MOSES
 
 SETTINGS_FILE = "text.json"
+#: One line beside it: how many training pairs were kept, and how many dropped for which reason.
+PAIRS_FILE = "pairs.txt"
 FORMAT_VERSION = 1
 #: These settings become names of files, or parts of them.
 _FILE_NAMES = ("codes", "source_lang", "target_lang")

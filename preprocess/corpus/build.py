@@ -16,7 +16,7 @@ from pathlib import Path
 from aiayn_plugin.errors import InputError
 from aiayn_plugin.text.lines import clean_line, read_lines
 from aiayn_plugin.text.manifest import sha256, write_manifest
-from aiayn_plugin.text.settings import SETTINGS_FILE, TextSettings
+from aiayn_plugin.text.settings import PAIRS_FILE, SETTINGS_FILE, TextSettings
 from aiayn_plugin.text.tokenizer import SACREMOSES
 
 from .console import say
@@ -51,6 +51,7 @@ def build(job: Job, destdir: Path, splits: dict[str, list[Text]]) -> str:
     codes = destdir / settings.codes
     codes.write_bytes((learnt.folder / settings.codes).read_bytes())
     replace(settings, codes_sha256=sha256(codes)).save(destdir / SETTINGS_FILE)
+    (destdir / PAIRS_FILE).write_text(f"{summary}\n", "utf-8")
     files = (path for path in destdir.iterdir() if path.is_file() and path.suffix != LOCK_SUFFIX)
     write_manifest(destdir, [path.name for path in files])
     return summary
