@@ -18,13 +18,14 @@ from . import (
     configs,
     convert,
     export,
+    report,
     score,
     translate,
 )  # fmt: skip
 from .commands import add_commands
 
-COMMANDS = (architectures, attention, average, benchmark, bundle, configs, convert, export, score,
-            translate)  # fmt: skip
+COMMANDS = (architectures, attention, average, benchmark, bundle, configs, convert, export, report,
+            score, translate)  # fmt: skip
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -33,7 +34,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
     add_commands(commands, COMMANDS)
     args = parser.parse_args(argv)
-    logging.getLogger("fairseq").setLevel(logging.WARNING)
+    for library in ("fairseq", "sacrebleu"):
+        logging.getLogger(library).setLevel(logging.WARNING)
     try:
         args.run(args)
     except BrokenPipeError:  # the reader has seen enough

@@ -4,9 +4,10 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from sacrebleu.metrics import BLEU, CHRF
+from sacrebleu.significance import PairedTest
 from sacremoses import MosesPunctNormalizer
 
 from ..errors import InputError
@@ -139,6 +140,36 @@ def score(system: list[str], references: list[str], target_lang: str) -> Scores:
         equal / len(system),
         len(system),
     )
+
+
+class Chance(NamedTuple):
+    """A BLEU, and what chance has to do with it: by bootstrap, over samples of the sentences."""
+
+    bleu: float
+    mean: float  #: of the samples
+    half_width: float  #: of the 95 % interval around the mean
+    p: float | None  #: that it differs from the first system by chance; None for the first one
+
+
+def by_chance(
+    systems: list[list[str]], references: list[str], target_lang: str, samples: int = 1000
+) -> dict[str, list[Chance]]:
+    """Return what chance has to do with "paper BLEU" and "sacreBLEU" of raw text.
+
+    The seed is sacrebleu's (12345, or the variable SACREBLEU_SEED). It takes memory for as many
+    times the sentences as there are samples.
+    """
+    tokens = PaperTokens(target_lang)
+    words = [[tokens(line) for line in side] for side in (*systems, references)]
+    plain = BLEU(tokenize="none", smooth_method="none", force=True)
+    found = {}
+    for name, metric, texts in (("paper BLEU", plain, words),
+                                ("sacreBLEU", BLEU(), [*systems, references])):
+        named: list = [(f"system {number}", text) for number, text in enumerate(texts[:-1])]
+        test: Any = PairedTest(named, {"BLEU": metric}, [texts[-1]], "bs", samples)
+        found[name] = [Chance(r.score, float(r.mean), float(r.ci), r.p_value)
+                       for r in test()[1]["BLEU"]]
+    return found
 
 
 def unknown_words(text: Iterable[str]) -> int:

@@ -19,7 +19,6 @@ def matplotlib() -> Any:
         import matplotlib
     except ImportError:
         raise InputError("figures need matplotlib: pip install matplotlib") from None
-    logging.getLogger("matplotlib").setLevel(logging.WARNING)  # its DEBUG lines are many
     matplotlib.use("Agg")
     # Text stays text: it can be searched and marked, and the reader's fonts have every script.
     matplotlib.rcParams.update({"svg.fonttype": "none", "pdf.fonttype": 42})
@@ -53,4 +52,5 @@ def inline_svg(figure: Any) -> str:
     text = io.StringIO()
     figure.savefig(text, format="svg", transparent=True)
     svg = text.getvalue()
-    return svg[svg.index("<svg") :].replace("#000000", "currentColor")
+    svg = svg[svg.index("<svg") :].replace("#000000", "currentColor")
+    return svg.replace("<svg ", '<svg fill="currentColor" ', 1)  # text has no colour of its own

@@ -1,0 +1,113 @@
+"""How a training went: its numbers over updates and over hours, of one run or of several."""
+
+import warnings
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ..training.optimizer import lrate
+from . import plots
+from .document import Figure
+from .page import COLOURS
+from .records import Point, Start, TrainingLog
+
+#: Points that a line has at most; more would not be seen.
+MOST_POINTS = 500
+#: What is shown: its title, its name in a record, whether training and validation have it.
+QUANTITIES = (
+    ("loss", "loss", True, True),
+    ("perplexity", "ppl", True, True),
+    ("learning rate", "lr", True, False),
+    ("target tokens per second", "wps", True, False),
+    ("gradient norm", "gnorm", True, False),
+    ("BLEU of the validation (fairseq's)", "bleu", False, True),
+)
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line of a figure: updates, hours and values."""
+
+    label: str
+    points: list[tuple[int, float, float]]
+    colour: str
+    style: str = "-"
+
+    def words(self) -> str:
+        """Return where it begins and ends."""
+        (first, _, begin), *_ = self.points
+        last, _, end = self.points[-1]
+        return (f"{self.label}: {begin:.4g} at update {first:,}, {end:.4g} at update {last:,}")
+
+
+def curves(
+    logs: Mapping[str, TrainingLog], schedules: Mapping[str, tuple[int, int]]
+) -> Iterator[Figure]:
+    """Yield a figure for each quantity that was logged.
+
+    logs: those of the runs, under their names. schedules: d_model and warm-up of curves of equation
+    (3), which belong under the rates of one run. Restarts of one run are marked. Raises InputError
+    without matplotlib.
+    """
+    alone = len(logs) == 1
+    starts = [start for log in logs.values() for start in log.restarts()] if alone else []
+    for title, name, in_training, in_validation in QUANTITIES:
+        lines = []
+        for number, (run, log) in enumerate(logs.items()):
+            first, second = (COLOURS[(number + i) % len(COLOURS)] for i in (0, 1))
+            ways = [("training", log.train or log.epochs, first, "-")] * in_training
+            ways += [("validation", log.valid, second, "-")] * in_validation
+            if not alone:  # of a run there is one line, and of what tells more
+                ways = [(run, ways[-1][1], first, "-" if number < len(COLOURS) else "--")]
+            lines += [Line(label, _values(points, name), *look) for label, points, *look in ways]
+        if name == "lr" and alone and lines[0].points:
+            lines += _equation(next(iter(logs.values())), schedules)
+        lines = [line for line in lines if line.points]
+        if lines:
+            where = "" if alone or not in_validation else " of the validation"
+            yield _figure(f"{title}{where}", lines, starts, name == "ppl")
+
+
+def _values(points: Iterable[Point], name: str) -> list[tuple[int, float, float]]:
+    known = [(p.update, p.hours, p.values[name]) for p in points if name in p.values]
+    step = -(-len(known) // MOST_POINTS) or 1
+    return [*known[:-1:step], *known[-1:]]
+
+
+def _equation(log: TrainingLog, schedules: Mapping[str, tuple[int, int]]) -> Iterator[Line]:
+    """Yield equation (3); after update k the log has the rate of update k + 1."""
+    for style, (label, (d_model, warmup)) in zip(("--", ":"), schedules.items(), strict=False):
+        yield Line(label, [(update, hours, lrate(update + 1, d_model, warmup))
+                           for update, hours, _ in _values(log.train or log.epochs, "lr")],
+                   COLOURS[1], style)  # fmt: skip
+
+
+def _figure(title: str, lines: list[Line], starts: list[Start], logarithmic: bool) -> Figure:
+    figure = plots.new_figure(11, 3.2)
+    handles: list[Any] = []
+    for place, (axes, unit) in enumerate(zip(figure.subplots(1, 2, sharey=True),
+                                             ("updates", "hours of training"), strict=True)):
+        drawn = [axes.plot([point[place] for point in line.points],
+                           [point[2] for point in line.points], line.style, color=line.colour,
+                           linewidth=1.4, marker="" if len(line.points) > 30 else ".")[0]
+                 for line in lines]  # fmt: skip
+        marks = [axes.axvline((start.update, start.hours)[place], color="#808080", linestyle=":")
+                 for start in starts]  # fmt: skip
+        handles = drawn + marks[:1]
+        axes.set_xlabel(unit)
+        axes.grid(True, color="#808080", alpha=0.3)
+        axes.spines[["top", "right"]].set_visible(False)
+        if logarithmic:
+            axes.set_yscale("log")
+    labels = [line.label for line in lines] + ["restart"] * bool(starts)
+    # matplotlib leaves out labels that begin with "_", and reads "$" as mathematics
+    texts = figure.legend(handles, [f" {label[:60]}" for label in labels], frameon=False,
+                          loc="outside upper left", ncols=4, fontsize=9).get_texts()  # fmt: skip
+    for text in texts:
+        text.set_parse_math(False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of letters that its fonts lack, and the reader's have
+        svg = plots.inline_svg(figure)
+    words = "; ".join(line.words() for line in lines[:30])
+    restarts = "".join(f"; restarted at update {start.update:,}" for start in starts[:30])
+    return Figure(svg, title, words + restarts)

@@ -1,0 +1,168 @@
+"""A run beside the paper, and several runs beside each other: as HTML, Markdown and JSON."""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from ..checkpoints.aside import file_aside
+from ..text.scores import Chance, by_chance
+from .cost import Cost, cost_of
+from .curves import curves
+from .document import Items, Section, Table, Text, to_html, to_markdown
+from .page import page
+from .run import GENERATED, Run
+from .sections import sections
+from .tables import papers_row, published, table_3
+from .words import duration, fixed, power, whole
+
+#: Sentences of a set whose scores are resampled; beyond, the samples need gigabytes.
+MOST_RESAMPLED = 5_000
+#: For each split, whether runs share its references, and each run's scores by chance.
+Chances = dict[str, dict[str, dict[str, Chance]]]
+
+
+@dataclass(frozen=True)
+class Report:
+    """A report: its title, its sections, and all that is known as plain data."""
+
+    title: str
+    sections: list[Section]
+    data: dict[str, Any]
+
+    def write(self, stem: Path, refresh: int = 0) -> list[Path]:
+        """Write stem.html, .md and .json, each whole or not at all, and return their paths.
+
+        refresh: seconds after which the page opens itself anew; 0: never.
+        """
+        body = to_html(self.title, self.sections)
+        texts = {
+            ".html": page(self.title, body, name="report", refresh=refresh),
+            ".md": to_markdown(self.title, self.sections),
+            ".json": json.dumps(self.data, ensure_ascii=False, allow_nan=False, indent=1) + "\n",
+        }
+        paths = []
+        for suffix, text in texts.items():
+            paths.append(stem.with_name(stem.name + suffix))
+            with file_aside(paths[-1]) as aside:
+                # a name of a file may hold what is no character
+                aside.write_text(text, encoding="utf-8", errors="backslashreplace")
+        return paths
+
+
+def report(runs: Sequence[Run], tflops: float | None = None) -> Report:
+    """Return the report on one run or on several.
+
+    tflops: the sustained rate of a device that the paper has none for. Raises InputError without
+    matplotlib.
+    """
+    _name_apart(runs)
+    costs = [cost_of(run, tflops) for run in runs]
+    chances = resampled(runs)
+    if len(runs) == 1:
+        title = f"Training run {runs[0].name}"
+        of_run = {split: found[runs[0].name] for split, found in chances.items()}
+        parts = list(sections(runs[0], costs[0], of_run))
+    else:
+        title = f"{len(runs)} training runs"
+        parts = list(_several(runs, costs, chances))
+    data = {"format": 1, "runs": [_data(run, cost, chances) for run, cost in
+                                  zip(runs, costs, strict=True)]}  # fmt: skip
+    return Report(title, parts, data)
+
+
+def _name_apart(runs: Sequence[Run]) -> None:
+    """Give runs of the same name their paths for names, and a number if these are the same too."""
+    if len({run.name for run in runs}) < len(runs):
+        for number, run in enumerate(runs):
+            again = any(run.path == other.path for other in runs[:number])
+            run.name = f"{run.path} ({number + 1})" if again else str(run.path)
+
+
+def resampled(runs: Sequence[Run]) -> Chances:
+    """Return what chance has to do with each BLEU, for the runs with the first one's references.
+
+    The p-values are of the paired test with the first of them.
+    """
+    chances: Chances = {}
+    for split in GENERATED:
+        having = [run for run in runs if split in run.evaluations]
+        texts = [run.evaluations[split].text for run in having]
+        if not texts or len(texts[0].references) > MOST_RESAMPLED:
+            continue
+        same = [n for n, text in enumerate(texts) if text.references == texts[0].references
+                and text.target_lang == texts[0].target_lang]  # fmt: skip
+        found = by_chance([texts[n].system for n in same], texts[0].references,
+                          texts[0].target_lang)  # fmt: skip
+        chances[split] = {run.name: {} for run in having}
+        for place, n in enumerate(same):
+            chances[split][having[n].name] = {name: all_[place] for name, all_ in found.items()}
+    return chances
+
+
+def _several(runs: Sequence[Run], costs: Sequence[Cost], chances: Chances) -> Iterator[Section]:
+    note = Text("PPL is per piece, of the last validation. BLEU is the paper BLEU of "
+                f"{GENERATED['valid']}, the translated validation set. Δ is the difference to the "
+                f"first row, {runs[0].name}. Runs with other text or other pieces cannot be "
+                "compared.")  # fmt: skip
+    papers = published(runs)
+    yield Section("Table 3", [table_3(runs, costs), note, *([papers] if papers else [])])
+    faults = [f"{run.name}: {fault}" for run in runs for fault in run.faults]
+    faults += [f"{run.name}: not there: {', '.join(run.missing)}" for run in runs if run.missing]
+    if faults:
+        yield Section("What could not be read or is not there", [Items(faults)])
+    figures = list(curves({run.name: run.log for run in runs}, {}))
+    yield Section("Training", figures or [Text("The logs have no numbers.")])
+    if chances:
+        yield _scores(runs, chances)
+    rows = [[run.name, "finished" if run.log.finished else "not finished", whole(run.log.update),
+             duration(cost.seconds), whole(cost.parameters or cost.formula_parameters),
+             *(cell if isinstance(cell, str) else power(cell)
+               for cell in (cost.papers_way, cost.counted))]
+            for run, cost in zip(runs, costs, strict=True)]  # fmt: skip
+    head = ("run", "state", "updates", "time", "parameters", "FLOPs, the paper's way",
+            "FLOPs, counted")  # fmt: skip
+    yield Section("Cost", [Table("Cost", head, rows), Text("aiayn report RUN says more of one.")])
+
+
+def _scores(runs: Sequence[Run], chances: Chances) -> Section:
+    rows = []
+    for split, by_run in chances.items():
+        for run in runs:
+            if run.name not in by_run:
+                continue
+            values, found = run.evaluations[split].scores, by_run[run.name]
+            row: list[Any] = [f"{run.name}, {split}"]
+            for name, value in (("paper BLEU", values.paper_bleu), ("sacreBLEU", values.bleu)):
+                chance = found.get(name)
+                row += [fixed(value), f"{chance.mean:.2f} ± {chance.half_width:.2f}" if chance
+                        else "other sentences", fixed(chance.p, 3) if chance else None]
+            rows.append([*row, fixed(values.chrf)])
+    head = ("run, set", "paper BLEU", "95 % interval", "p", "sacreBLEU", "95 % interval", "p",
+            "chrF")  # fmt: skip
+    note = Text("The interval holds 95 % of 1,000 bootstrap samples of the sentences. p is that of "
+                "sacrebleu's paired bootstrap test with the first run of the set: how likely so "
+                "large a difference is by chance of the sentences alone. Chance of the training "
+                "(another seed) is not in it.")  # fmt: skip
+    signatures = {found.scores.signature for run in runs for found in run.evaluations.values()}
+    signature = Text(f"sacreBLEU: {', '.join(sorted(signatures))}")
+    return Section("Scores", [Table("Scores of the translations", head, rows), note, signature])
+
+
+def _data(run: Run, cost: Cost, chances: Chances) -> dict[str, Any]:
+    """Return all that is known of a run, as plain data."""
+    evaluations = {split: {**asdict(found.scores),
+                           "by_chance": {name: chance._asdict() for name, chance in
+                                         chances.get(split, {}).get(run.name, {}).items()},
+                           "translations": found.text._asdict()}
+                   for split, found in run.evaluations.items()}  # fmt: skip
+    return {
+        "name": run.name, "path": str(run.path), "architecture": run.architecture,
+        "row_of_table_3": papers_row(run), "missing": run.missing, "faults": run.faults,
+        "settings": [row._asdict() for row in run.rows],
+        "pairs": run.pairs, "text": asdict(run.text) if run.text else None,
+        "evaluations": evaluations, "cost": asdict(cost),
+        "log": {**asdict(run.log), "settings": None, "faults": None, "update": run.log.update,
+                "hours": run.log.hours},
+    }  # fmt: skip

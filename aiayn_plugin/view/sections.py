@@ -1,0 +1,186 @@
+"""The sections of a report on one run."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from ..paper import settings as settings_of
+from ..text.scores import Chance
+from .cost import FORMULA, Cost
+from .curves import curves
+from .document import Code, Figure, Items, Section, Table, Text
+from .run import GENERATED, Run
+from .tables import papers_row, published, table_2, table_3
+from .words import duration, fixed, power, whole
+
+EXAMPLES = 6
+NOT_RECORDED = "not recorded"
+
+
+def summary(run: Run, cost: Cost) -> Section:
+    """Return what came out, and what of the run is missing."""
+    log = run.log
+    state = "finished" if log.finished else f"not finished; its last line is of {log.last_time}"
+    most = f" of {run.settings.max_update:,}" if run.settings else ""
+    rows: list[list[Any]] = [["training", state if log.last_time or log.train else None],
+            ["updates", f"{log.update:,}{most}"],
+            ["time", f"{duration(cost.seconds)}" + (f", in {len(log.starts)} starts"
+                                                        if len(log.starts) > 1 else "")],
+            ["parameters", whole(cost.parameters or cost.formula_parameters)]]  # fmt: skip
+    if log.valid:
+        last = log.valid[-1]
+        best = min(point.values.get("loss", float("inf")) for point in log.valid)
+        rows.append(["validation", f"perplexity {fixed(last.values.get('ppl'))}, loss "
+                     f"{fixed(last.values.get('loss'), 3)} after {last.update:,} updates; least "
+                     f"loss {best:.3f}"])  # fmt: skip
+    for split, found in run.evaluations.items():
+        rows.append([f"{split} set", f"paper BLEU {found.scores.paper_bleu:.2f}, sacreBLEU "
+                     f"{found.scores.bleu:.2f}, chrF {found.scores.chrf:.2f}"])  # fmt: skip
+    blocks: list = [Table("What came out", ("", ""), rows)]
+    if run.faults:
+        blocks += [Text("What could not be read:"), Items(run.faults)]
+    if run.missing:
+        blocks.append(Text(f"Not there: {', '.join(run.missing)}."))
+    return Section("Result", blocks)
+
+
+def training(run: Run) -> Section:
+    """Return the curves. Raises InputError without matplotlib."""
+    schedules = {}
+    if s := run.settings:
+        schedules["equation (3) with this run's d_model and warm-up"] = s.d_model, s.warmup_updates
+        paper = settings_of(papers_row(run) or "aiayn_base")
+        schedules["equation (3) of the paper's model"] = paper.d_model, paper.warmup_updates
+    if len(set(schedules.values())) == 1:
+        schedules.popitem()
+    figures: Sequence[Figure | Text] = list(curves({run.name: run.log}, schedules))
+    note = Text("Hours are hours of training as fairseq counts them: neither the pauses between "
+                "two starts nor the updates that a restart took again are in them. Perplexity is "
+                "2 to the power of the loss without label smoothing, per piece.")  # fmt: skip
+    return Section("Training", [*figures, note] if figures else [Text("The log has no numbers.")])
+
+
+def settings(run: Run) -> Section:
+    """Return each setting beside the paper's."""
+    if not run.rows:
+        return Section("Settings", [Text("Neither the log nor a checkpoint says them.")])
+    arch = run.architecture or "an architecture without a name"
+    caption = f"Settings of {arch}, beside the paper's"
+    if arch == "aiayn_tiny":
+        caption += " (which has none of this name: base's)"
+    changed = frozenset(n for n, row in enumerate(run.rows) if row.paper != row.run)
+    rows: list[list[Any]] = [[row.name, row.paper, row.run, "changed" if n in changed else ""]
+            for n, row in enumerate(run.rows)]  # fmt: skip
+    head = ("setting", "paper", "this run", "")
+    return Section("Settings", [Table(caption, head, rows, changed)])
+
+
+def data(run: Run, cost: Cost) -> Section:
+    """Return what it was trained on."""
+    log, text = run.log, run.text
+    words = [run.fact("source_words"), run.fact("target_words")]
+    rows: list[list[Any]] = [
+        ["training pairs", whole(run.fact("train_pairs"))],
+        ["kept and dropped", run.pairs or NOT_RECORDED],
+        ["validation pairs", whole(run.fact("valid_pairs"))],
+        ["vocabulary", " source, ".join(filter(None, map(whole, words))) + " target"
+         if None not in words else NOT_RECORDED],
+        ["target tokens of an update", whole(cost.target_tokens)],
+        ["source tokens of an update", whole(cost.source_tokens)],
+        ["batches", log.facts.get("batches")],
+    ]  # fmt: skip
+    if text is not None:
+        size = f"{text.vocabulary:,} pieces" if text.vocabulary else f"{text.merges:,} merges"
+        rows += [["languages", f"{text.source_lang} to {text.target_lang}"],
+                 ["subwords", f"{text.subword}, {size}; tokens of {text.tokenizer}"]]  # fmt: skip
+    return Section("Data", [Table("Data", ("", ""), [row for row in rows if row[1]])])
+
+
+def costs(run: Run, cost: Cost) -> Section:
+    """Return the exact parameters, and the operations of the training both ways."""
+    papers = cost.papers_way
+    if not isinstance(papers, str):
+        papers = (f"{power(papers)}: {cost.seconds:,.0f} s × {cost.devices} devices × "
+                  f"{cost.tflops} TFLOPS")  # fmt: skip
+    operations = cost.counted if isinstance(cost.counted, str) else power(cost.counted)
+    rows: list[list[Any]] = [
+            ["parameters, as the log counts them", whole(cost.parameters) or NOT_RECORDED],
+            ["parameters, by the formula", whole(cost.formula_parameters)],
+            ["FLOPs, the paper's way (time × devices × sustained rate)", papers],
+            ["FLOPs, counted", operations]]  # fmt: skip
+    note = Text(f"Counted: {FORMULA}. Pairs are taken to be of the mean lengths, over "
+                f"{run.log.update:,} updates; those that a restart took again are left out.")
+    return Section("Parameters and cost", [Table("Cost", ("", ""), rows), note])
+
+
+def scores(run: Run, chances: dict[str, dict[str, Chance]]) -> Section:
+    """Return the scores; chances: of a split, the interval of each BLEU."""
+    rows = []
+    for split, found in run.evaluations.items():
+        values = found.scores
+        for name, value, how in (
+            ("paper BLEU", values.paper_bleu, "Moses tokens, German compounds split"),
+            ("sacreBLEU", values.bleu, values.signature),
+            ("chrF", values.chrf, values.chrf_signature),
+        ):
+            chance = chances.get(split, {}).get(name)
+            interval = f"{chance.mean:.2f} ± {chance.half_width:.2f}" if chance else None
+            rows.append([f"{split}: {name}", fixed(value), interval, how])
+        rows.append([f"{split}: exact matches", f"{values.exact:.1%}", None,
+                     f"{values.sentences:,} sentences"])  # fmt: skip
+    if not rows:
+        return Section("Scores", [Text(f"There are no translations: {GENERATED['test']} is what "
+                                       "fairseq-generate prints of the test set.")])
+    note = Text("The interval holds 95 % of 1,000 bootstrap samples of the sentences, with "
+                "sacrebleu's seed.")  # fmt: skip
+    head = ("score", "value", "95 % interval", "how")
+    return Section("Scores", [Table("Scores of the translations", head, rows), note])
+
+
+def beside_the_paper(run: Run, cost: Cost) -> Section:
+    """Return Table 2 and the row of Table 3, as published, with the run's own."""
+    none = f"{run.architecture or 'This model'} with these settings is no row of Table 3."
+    row = published([run]) or Text(none)
+    return Section("Beside the paper", [*table_2(run, cost), table_3([run], [cost]), row])
+
+
+def examples(run: Run) -> Section | None:
+    """Return some translations, from all over the set."""
+    found = run.evaluations.get("test") or run.evaluations.get("valid")
+    if found is None:
+        return None
+    text = found.text
+    step = max(1, len(text.system) // EXAMPLES)
+    rows: list[list[Any]] = [[f"{n + 1}", *(side[n][:500] if n < len(side) else None
+                           for side in (text.sources, text.references, text.system))]
+            for n in range(0, len(text.system), step)[:EXAMPLES]]  # fmt: skip
+    head = ("sentence", "source", "reference", "translation")
+    return Section("Translations", [Table("Some translations", head, rows)])
+
+
+def again(run: Run) -> Section:
+    """Return versions, device, and the commands that make the run again."""
+    facts = run.log.facts
+    rows: list[list[Any]] = [["training with", facts.get("versions", NOT_RECORDED)],
+            ["on", f"{facts.get('devices', '?')} × {facts['gpu']}" if "gpu" in facts
+             else facts.get("device", NOT_RECORDED)],
+            ["seed", facts.get("seed", NOT_RECORDED)]]  # fmt: skip
+    if run.text is not None:
+        rows.append(["data with", ", ".join(f"{k} {v}" for k, v in run.text.versions.items())])
+        rows += [[f"SHA-256 of {name}", digest[:200]] for name, digest in run.text.inputs.items()]
+    command = Code(facts["command"]) if "command" in facts else Text(
+        "The log does not record the command of the training.")  # fmt: skip
+    return Section("Made with", [Table("Versions and input", ("", ""), rows), command])
+
+
+def sections(run: Run, cost: Cost, chances: dict[str, dict[str, Chance]]) -> Iterator[Section]:
+    """Yield the whole report on one run."""
+    yield summary(run, cost)
+    yield training(run)
+    yield beside_the_paper(run, cost)
+    yield scores(run, chances)
+    if found := examples(run):
+        yield found
+    yield settings(run)
+    yield data(run, cost)
+    yield costs(run, cost)
+    yield again(run)
