@@ -167,8 +167,12 @@ def by_chance(
                                 ("sacreBLEU", BLEU(), [*systems, references])):
         named: list = [(f"system {number}", text) for number, text in enumerate(texts[:-1])]
         test: Any = PairedTest(named, {"BLEU": metric}, [texts[-1]], "bs", samples)
-        found[name] = [Chance(r.score, float(r.mean), float(r.ci), r.p_value)
-                       for r in test()[1]["BLEU"]]
+        first, *others = test()[1]["BLEU"]
+        # of equal scores sacrebleu counts only larger differences, and finds p = 1 / (samples + 1)
+        found[name] = [Chance(first.score, float(first.mean), float(first.ci), None)] + [
+            Chance(other.score, float(other.mean), float(other.ci),
+                   1.0 if other.score == first.score else other.p_value)
+            for other in others]  # fmt: skip
     return found
 
 

@@ -13,6 +13,8 @@ from .records import Point, Start, TrainingLog
 
 #: Points that a line has at most; more would not be seen.
 MOST_POINTS = 500
+#: Names beside each other in a legend.
+LEGEND = 5
 #: What is shown: its title, its name in a record, whether training and validation have it.
 QUANTITIES = (
     ("loss", "loss", True, True),
@@ -32,6 +34,11 @@ class Line:
     points: list[tuple[int, float, float]]
     colour: str
     style: str = "-"
+
+    @property
+    def marker(self) -> str:
+        """Whether the points show: few of them, and measured ones."""
+        return "." if len(self.points) < 30 and self.style == "-" else ""
 
     def words(self) -> str:
         """Return where it begins and ends."""
@@ -83,14 +90,13 @@ def _equation(log: TrainingLog, schedules: Mapping[str, tuple[int, int]]) -> Ite
 
 
 def _figure(title: str, lines: list[Line], starts: list[Start], logarithmic: bool) -> Figure:
-    figure = plots.new_figure(11, 3.2)
+    figure = plots.new_figure(11, 3 + 0.2 * -(-len(lines) // LEGEND))
     handles: list[Any] = []
     for place, (axes, unit) in enumerate(zip(figure.subplots(1, 2, sharey=True),
                                              ("updates", "hours of training"), strict=True)):
         drawn = [axes.plot([point[place] for point in line.points],
                            [point[2] for point in line.points], line.style, color=line.colour,
-                           linewidth=1.4, marker="" if len(line.points) > 30 else ".")[0]
-                 for line in lines]  # fmt: skip
+                           linewidth=1.4, marker=line.marker)[0] for line in lines]  # fmt: skip
         marks = [axes.axvline((start.update, start.hours)[place], color="#808080", linestyle=":")
                  for start in starts]  # fmt: skip
         handles = drawn + marks[:1]
@@ -101,9 +107,9 @@ def _figure(title: str, lines: list[Line], starts: list[Start], logarithmic: boo
             axes.set_yscale("log")
     labels = [line.label for line in lines] + ["restart"] * bool(starts)
     # matplotlib leaves out labels that begin with "_", and reads "$" as mathematics
-    texts = figure.legend(handles, [f" {label[:60]}" for label in labels], frameon=False,
-                          loc="outside upper left", ncols=4, fontsize=9).get_texts()  # fmt: skip
-    for text in texts:
+    legend = figure.legend(handles, [f" {label[:60]}" for label in labels], frameon=False,
+                           loc="outside upper left", ncols=LEGEND, fontsize=9)  # fmt: skip
+    for text in legend.get_texts():
         text.set_parse_math(False)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of letters that its fonts lack, and the reader's have

@@ -151,6 +151,7 @@ class _Reader:
                 self.log.facts[name] = match[1]
         del self.log.starts[MOST_STARTS - 1 :]
         self.log.starts.append(Start(number, time))
+        self.log.started += 1
         self._go_on(None)
 
     def _go_on(self, update: int | None) -> None:
@@ -159,9 +160,11 @@ class _Reader:
             while update is not None and points and points[-1].update > update:
                 points.pop()
         self.base, self.wall, self.wall_time = self.log.hours, 0.0, None
-        if self.log.starts:
-            self.log.starts[-1].update = update or 0
-            self.log.starts[-1].hours = self.base
+        if starts := self.log.starts:
+            starts[-1].update = self.log.update if update is None else update
+            starts[-1].hours = self.base
+            while len(starts) > 1 and starts[-2].update >= starts[-1].update:
+                del starts[-2]
 
     def _point(self, number: int, time: str | None, kind: str, values: dict[str, float]) -> None:
         update = values.pop("num_updates", -1.0)

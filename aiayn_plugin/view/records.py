@@ -49,7 +49,9 @@ class TrainingLog:
     train: list[Point] = field(default_factory=list)
     valid: list[Point] = field(default_factory=list)
     epochs: list[Point] = field(default_factory=list)
+    #: The starts whose updates are here still, and how many there were.
     starts: list[Start] = field(default_factory=list)
+    started: int = 0
     architecture: str | None = None
     settings: list[Row] = field(default_factory=list)
     facts: dict[str, str] = field(default_factory=dict)

@@ -123,7 +123,8 @@ def _several(runs: Sequence[Run], costs: Sequence[Cost], chances: Chances) -> It
             for run, cost in zip(runs, costs, strict=True)]  # fmt: skip
     head = ("run", "state", "updates", "time", "parameters", "FLOPs, the paper's way",
             "FLOPs, counted")  # fmt: skip
-    yield Section("Cost", [Table("Cost", head, rows), Text("aiayn report RUN says more of one.")])
+    more = Text("aiayn report RUN says more about a single run.")
+    yield Section("Cost", [Table("Cost", head, rows), more])
 
 
 def _scores(runs: Sequence[Run], chances: Chances) -> Section:

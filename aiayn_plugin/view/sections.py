@@ -9,7 +9,7 @@ from .cost import FORMULA, Cost
 from .curves import curves
 from .document import Code, Figure, Items, Section, Table, Text
 from .run import GENERATED, Run
-from .tables import papers_row, published, table_2, table_3
+from .tables import is_newstest, papers_row, published, table_2, table_3
 from .words import duration, fixed, power, whole
 
 EXAMPLES = 6
@@ -23,8 +23,8 @@ def summary(run: Run, cost: Cost) -> Section:
     most = f" of {run.settings.max_update:,}" if run.settings else ""
     rows: list[list[Any]] = [["training", state if log.last_time or log.train else None],
             ["updates", f"{log.update:,}{most}"],
-            ["time", f"{duration(cost.seconds)}" + (f", in {len(log.starts)} starts"
-                                                        if len(log.starts) > 1 else "")],
+            ["time", f"{duration(cost.seconds)}" + (f", in {log.started} starts"
+                                                        if log.started > 1 else "")],
             ["parameters", whole(cost.parameters or cost.formula_parameters)]]  # fmt: skip
     if log.valid:
         last = log.valid[-1]
@@ -139,8 +139,11 @@ def scores(run: Run, chances: dict[str, dict[str, Chance]]) -> Section:
 def beside_the_paper(run: Run, cost: Cost) -> Section:
     """Return Table 2 and the row of Table 3, as published, with the run's own."""
     none = f"{run.architecture or 'This model'} with these settings is no row of Table 3."
-    row = published([run]) or Text(none)
-    return Section("Beside the paper", [*table_2(run, cost), table_3([run], [cost]), row])
+    blocks = [*table_2(run, cost), table_3([run], [cost]), published([run]) or Text(none)]
+    if not is_newstest(run, "valid"):
+        blocks.append(Text("Table 3 is of newstest2013, and this run's validation set is another "
+                           "one: its perplexity and BLEU cannot be compared with the paper's."))
+    return Section("Beside the paper", blocks)
 
 
 def examples(run: Run) -> Section | None:

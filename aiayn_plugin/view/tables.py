@@ -88,8 +88,9 @@ def published(runs: Sequence[Run]) -> Table | None:
                      None if millions is None else str(millions),
                      *_differences((base_ppl, base_bleu), (perplexity, bleu), arch != "aiayn_base",
                                    1)])  # fmt: skip
-    return Table("Table 3 as published: newstest2013, English to German; an empty cell is base's",
-                 head, rows)  # fmt: skip
+    caption = ("Table 3 as published (newstest2013, English to German): the rows that the runs "
+               "are, or are named after; an empty cell is base's")  # fmt: skip
+    return Table(caption, head, rows)
 
 
 def papers_row(run: Run) -> str | None:
