@@ -5,7 +5,7 @@ import torch
 from models import build, parse
 
 from aiayn_plugin.errors import InputError
-from aiayn_plugin.paper import ARCHITECTURES, ModelSettings, parameters, settings, table
+from aiayn_plugin.paper import ARCHITECTURES, ModelSettings, parameters, settings, table, weights
 
 MODEL_SETTINGS = ("N", "d_model", "d_ff", "h", "d_k", "d_v", "positions", "dropout")
 #: Parameters with a shared vocabulary of 37,000, from the specification.
@@ -34,6 +34,19 @@ def test_parameter_counts(arch):
 def test_attention_biases_are_counted():
     model = model_of("aiayn_base", attention_bias=True)
     assert sum(p.numel() for p in model.parameters()) == 63_082_496
+
+
+@pytest.mark.parametrize("changed", [
+    {"tie_embeddings": "all"}, {"tie_embeddings": "target"}, {"tie_embeddings": "none"},
+    {"attention_bias": True, "d_k": 3, "d_v": 5}, {"positions": "learned"},
+    {"neighbourhood": 4, "positions": "fairseq"},
+])  # fmt: skip
+def test_weights_of_any_settings(changed):
+    """max_positions are 64 in these small models."""
+    sizes = {"N": 2, "d_model": 16, "d_ff": 24, "h": 4, **changed}
+    model = build(**sizes, words=30)
+    settings = ModelSettings(**sizes)
+    assert sum(p.numel() for p in model.parameters()) == weights(settings, 30, 30, 64)
 
 
 @pytest.mark.parametrize("arch", [a for a in ARCHITECTURES if settings(a).paper_millions])

@@ -125,7 +125,7 @@ def _markdown(block: Text | Items | Code | Table | Figure) -> str:
         return f"{fence}\n{block.text}\n{fence}"
     if isinstance(block, Figure):
         return f"{escaped(block.caption)}: {escaped(block.words)}"
-    lines = [block.head, ["---"] * len(block.head)]
+    lines = [list(map(escaped, block.head)), ["---"] * len(block.head)]
     rows = [["" if cell is None else escaped(str(cell)) for cell in row] for row in block.rows]
     rows = [[f"**{cell}**" if cell and number in block.ours and not place else cell
              for place, cell in enumerate(row)] for number, row in enumerate(rows)]  # fmt: skip

@@ -1,9 +1,14 @@
 """The table at the head of a training's log."""
 
+import sys
+
+import fairseq
 import pytest
+import torch
 from models import configuration
 
 from aiayn_plugin.boundary import log
+from aiayn_plugin.boundary.loading import device_name
 
 pytestmark = pytest.mark.usefixtures("quiet")
 
@@ -24,6 +29,14 @@ def test_typed_flags_win_and_are_marked():
     rows = log.table(cfg).splitlines()
     marked = {line.split()[0] for line in rows if line.endswith("< changed")}
     assert marked == changed
+
+
+def test_what_a_training_runs_on_and_its_command(monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["/x/bin/fairseq-train", "a b", "--cpu"])
+    versions, device, command = log.circumstances(configuration("--arch", "aiayn_tiny", "--cpu"))
+    assert f"torch {torch.__version__}, fairseq {fairseq.__version__}" in versions
+    assert device == f"device: {device_name('cpu')}" and device != "device: "
+    assert command == "command: fairseq-train 'a b' --cpu"
 
 
 def test_an_architecture_that_is_not_the_papers_is_compared_with_base():

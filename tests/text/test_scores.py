@@ -6,7 +6,7 @@ import pytest
 import sacrebleu
 
 from aiayn_plugin.errors import InputError
-from aiayn_plugin.text.scores import PaperTokens, describe, hypotheses, paper_bleu, score
+from aiayn_plugin.text.scores import PaperTokens, by_chance, describe, hypotheses, paper_bleu, score
 
 LOG = """2026-01-01 | INFO | fairseq_cli.generate | loading
 S-1\tsource
@@ -78,6 +78,24 @@ def test_paper_bleu_counted_by_hand():
     value = paper_bleu(["Die Nord-Süd-Achse ist ."], ["Die Nord-Süd-Achse ist da ."], "de")
     expected = 100 * math.exp(1 - 9 / 8) * (8 / 8 * 6 / 7 * 5 / 6 * 4 / 5) ** 0.25
     assert value == pytest.approx(expected)
+
+
+def test_what_chance_has_to_do_with_it():
+    """One system is the reference but for a few sentences, another one but for most."""
+    references = [f"Der Hund Nummer {n} läuft heute sehr schnell weg ." for n in range(60)]
+    good = [line.replace("läuft", "rennt") if n % 20 == 0 else line
+            for n, line in enumerate(references)]  # fmt: skip
+    poor = [line.replace("läuft", "rennt") if n % 3 else line for n, line in enumerate(references)]
+    found = by_chance([good, list(good), poor], references, "de")
+    for name, metric in (("paper BLEU", lambda s: paper_bleu(s, references, "de")),
+                         ("sacreBLEU", lambda s: score(s, references, "de").bleu)):
+        first, same, other = found[name]
+        assert first.bleu == same.bleu == pytest.approx(metric(good)) and first.p is None
+        assert same.p == 1, "equal scores are no difference"
+        assert other.p < 0.01 and other.bleu == pytest.approx(metric(poor))
+        for chance in (first, other):
+            assert abs(chance.mean - chance.bleu) < chance.half_width < 10
+    assert found == by_chance([good, list(good), poor], references, "de"), "the seed is fixed"
 
 
 def test_paper_bleu_is_sacrebleu_of_tokens():
