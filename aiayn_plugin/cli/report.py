@@ -3,6 +3,7 @@
 import argparse
 import os
 import time
+from contextlib import suppress
 from pathlib import Path
 
 from ..errors import InputError
@@ -31,7 +32,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
                         "has K80 2.8, K40 3.7, M40 6.0, P100 9.5")
     parser.add_argument("--follow", metavar="SECONDS", type=int, nargs="?", const=60, default=None,
                         help="write it anew every so many seconds (default: 60) until all runs "
-                        "have finished; the page in a browser opens itself anew")
+                        "have finished or Ctrl-C; the page in a browser opens itself anew")
 
 
 def run(args: argparse.Namespace) -> None:
@@ -42,17 +43,15 @@ def run(args: argparse.Namespace) -> None:
         raise InputError("--follow must be at least 1")
     matplotlib()  # before anything is read
     stem = stem_of(args.output, args.runs)
-    while True:
-        runs = [read_run(path) for path in args.runs]
-        found = report(runs, args.tflops)
-        if args.follow is None or all(run.log.finished for run in runs):
-            break
-        try:
+    runs = [read_run(path) for path in args.runs]
+    found = report(runs, args.tflops)
+    with suppress(KeyboardInterrupt):
+        while args.follow is not None and not all(run.log.finished for run in runs):
             found.write(stem, refresh=args.follow)
             print("  ".join(f"{run.name}: {run.log.update:,} updates" for run in runs), flush=True)
             time.sleep(args.follow)
-        except KeyboardInterrupt:
-            break
+            runs = [read_run(path) for path in args.runs]
+            found = report(runs, args.tflops)
     say(found, runs, stem)
 
 

@@ -97,7 +97,8 @@ def _figure(title: str, lines: list[Line], starts: list[Start], logarithmic: boo
         drawn = [axes.plot([point[place] for point in line.points],
                            [point[2] for point in line.points], line.style, color=line.colour,
                            linewidth=1.4, marker=line.marker)[0] for line in lines]  # fmt: skip
-        marks = [axes.axvline((start.update, start.hours)[place], color="#808080", linestyle=":")
+        marks = [axes.axvline((start.update, start.hours)[place], color="#000000", linestyle=":",
+                              linewidth=1.6)
                  for start in starts]  # fmt: skip
         handles = drawn + marks[:1]
         axes.set_xlabel(unit)

@@ -141,8 +141,9 @@ def beside_the_paper(run: Run, cost: Cost) -> Section:
     none = f"{run.architecture or 'This model'} with these settings is no row of Table 3."
     blocks = [*table_2(run, cost), table_3([run], [cost]), published([run]) or Text(none)]
     if not is_newstest(run, "valid"):
-        blocks.append(Text("Table 3 is of newstest2013, and this run's validation set is another "
-                           "one: its perplexity and BLEU cannot be compared with the paper's."))
+        blocks.append(Text("Table 3 is of newstest2013. This run's validation set is not known to "
+                           "be that one: do not compare its perplexity and BLEU with the "
+                           "paper's."))
     return Section("Beside the paper", blocks)
 
 

@@ -43,8 +43,8 @@ def table_2(run: Run, cost: Cost) -> list[Text | Table]:
         note = (f"sacreBLEU of the same translations: {found.scores.bleu:.2f} "
                 f"({found.scores.signature}). It cannot be compared with the column.")
     else:
-        note = ("This run was not tested on newstest2014, English to German or French: no BLEU of "
-                "it can stand in this table.")
+        note = ("This run is not known to be tested on the whole newstest2014, English to German "
+                "or French: no BLEU of it can stand in this table.")
     head = ("system", "BLEU EN-DE", "BLEU EN-FR", "FLOPs EN-DE", "FLOPs EN-FR", "from")
     caption = "Table 2: newstest2014, as published"
     return [Table(caption, head, [*rows, own], frozenset({len(rows)})), Text(note)]

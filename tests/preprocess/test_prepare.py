@@ -17,7 +17,7 @@ from sacremoses import MosesTokenizer
 from aiayn_plugin.text.lines import clean_line
 from aiayn_plugin.text.manifest import MANIFEST, read_manifest
 from aiayn_plugin.text.pipeline import TextPipeline
-from aiayn_plugin.text.settings import TextSettings
+from aiayn_plugin.text.settings import PAIRS_FILE, TextSettings
 
 ODD = ["a\u2028b", "a\x85b", "a\fb", "a\0b", "a\rb\r", "\u00a0a\u200bb", "<s> </s> <unk> <pad>",
        "#fairseq:overwrite 1", "x@@ y @@", "a \x1c \x1d \x1e b\x0b"]  # fmt: skip
@@ -115,7 +115,8 @@ def test_the_directory_holds_the_data_and_nothing_else(made):
               for lang in ("en", "de") for end in ("bin", "idx")}  # fmt: skip
     text = {f"{split}.raw.{lang}" for split in ("valid", "test") for lang in ("en", "de")}
     names = {path.name for path in data.iterdir()}
-    rest = {"dict.en.txt", "dict.de.txt", "codes.bpe", "text.json"}
+    rest = {"dict.en.txt", "dict.de.txt", "codes.bpe", "text.json", PAIRS_FILE}
+    assert (data / PAIRS_FILE).read_text().startswith("training pairs: ")
     assert names == binary | text | rest | {MANIFEST}
     assert read_manifest(data).keys() == binary | text | rest
     assert {path.name for path in data.parent.iterdir()} == {"raw", "data"}
