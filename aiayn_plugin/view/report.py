@@ -19,7 +19,7 @@ from .words import duration, fixed, power, whole
 
 #: Sentences of a set whose scores are resampled; beyond, the samples need gigabytes.
 MOST_RESAMPLED = 5_000
-#: For each split, whether runs share its references, and each run's scores by chance.
+#: For each split and run, what chance has to do with each BLEU; nothing if its references differ.
 Chances = dict[str, dict[str, dict[str, Chance]]]
 
 
