@@ -25,6 +25,11 @@ translate_and_score 5
 cat <<END
 
 Done. $RUN holds the text, the data, the checkpoints, their mean (model.pt) and translation.txt.
+To see what its heads attend to, and how the training went beside the paper:
+
+  .venv/bin/aiayn attention $RUN --split test --numbers 1 331 996 --output $RUN/attention.html
+  .venv/bin/aiayn report $RUN
+
 To go on: bash examples/multi30k.sh trains on real sentences, and README.md says how the paper's
 own models are trained.
 END
