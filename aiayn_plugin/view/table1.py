@@ -1,0 +1,118 @@
+"""§4, Table 1: what one layer of each type costs, and how far apart it leaves two positions."""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from ..model.neighbourhood import Reach, centred_reach
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """n positions of width d, kernels of k positions, and neighbourhoods of r."""
+
+    n: int
+    d: int
+    k: int
+    r: int
+
+
+def pairs(n: int, reach: Reach) -> int:
+    """Return how many pairs (i, j) of n positions there are in which i sees j.
+
+    Of 5 positions that see one on each side: 5 · 3, less one at each end, are 13.
+    """
+    before, after = (min(far, n - 1) for far in reach)
+    return n * (before + after + 1) - before * (before + 1) // 2 - after * (after + 1) // 2
+
+
+def full_operations(size: Sizes) -> int:
+    """Return the multiply-adds of QKᵀ and of the weights times V: d for each pair in either."""
+    return 2 * size.n**2 * size.d
+
+
+def restricted_operations(size: Sizes) -> int:
+    """Return the same of the pairs within a neighbourhood of r positions."""
+    return 2 * pairs(size.n, centred_reach(size.r)) * size.d
+
+
+def recurrent_operations(size: Sizes) -> int:
+    """Return those of an LSTM: at each step eight matrices of d × d, two for each of four gates."""
+    return 8 * size.n * size.d**2
+
+
+def convolutional_operations(size: Sizes) -> int:
+    """Return those of a convolution: d × d for each pair of a position and one under its kernel."""
+    return pairs(size.n, centred_reach(size.k)) * size.d**2
+
+
+def restricted_path(size: Sizes) -> float:
+    """Return how many restricted layers carry a signal from any position to any other.
+
+    A neighbourhood of r = 64 reaches 31 back, so 100 positions need ⌈99 / 31⌉ = 4 layers. One of 1
+    or 2 looks back at nothing: no number of layers is enough.
+    """
+    back = centred_reach(size.r).before
+    if back == 0:
+        return 1 if size.n == 1 else math.inf
+    return max(1, math.ceil((size.n - 1) / back))
+
+
+def convolutional_path(size: Sizes) -> float:
+    """Return how many convolutions carry a signal from the first of n positions to the last.
+
+    Their kernels look back, and are dilated by 1, k, k², … (as in ByteNet, which the paper cites),
+    so that L layers see k^L positions. Kernels centred on a position would need one layer more, and
+    near the ends some pairs of positions would stay apart.
+    """
+    layers = 1
+    while size.k > 1 and size.k**layers < size.n:
+        layers += 1
+    return layers if size.k**layers >= size.n else math.inf
+
+
+@dataclass(frozen=True)
+class LayerType:
+    """A row of Table 1: the paper's three columns, and the same as exact numbers."""
+
+    title: str
+    complexity: str
+    sequential: str
+    path: str
+    #: Multiply-adds of the products that the paper counts. Attention's four projections, 4·n·d²
+    #: more, are not among them.
+    operations: Callable[[Sizes], int]
+    #: Operations that have to wait for each other.
+    in_a_row: Callable[[Sizes], int]
+    longest_path: Callable[[Sizes], float]
+
+
+#: The rows of Table 1, in its order.
+TABLE_1: Mapping[str, LayerType] = {
+    "full": LayerType("self-attention", "O(n²·d)", "O(1)", "O(1)",
+                      full_operations, lambda size: 1, lambda size: 1),
+    "recurrent": LayerType("recurrent (LSTM)", "O(n·d²)", "O(n)", "O(n)",
+                           recurrent_operations, lambda size: size.n, lambda size: size.n),
+    "convolutional": LayerType("convolutional", "O(k·n·d²)", "O(1)", "O(log_k n)",
+                               convolutional_operations, lambda size: 1, convolutional_path),
+    "restricted": LayerType("self-attention, restricted", "O(r·n·d)", "O(1)", "O(n/r)",
+                            restricted_operations, lambda size: 1, restricted_path),
+}  # fmt: skip
+
+
+def text(size: Sizes) -> str:
+    """Return Table 1, with exact numbers for one size."""
+    head = ("layer", "complexity", "sequential", "longest path", "multiply-adds", "in a row",
+            "path")  # fmt: skip
+    rows = [(row.title, row.complexity, row.sequential, row.path, f"{row.operations(size):,}",
+             f"{row.in_a_row(size):,}", _number(row.longest_path(size)))
+            for row in TABLE_1.values()]  # fmt: skip
+    lines = [f"{a:<27} {b:<11} {c:<11} {d:<13} {e:>18} {f:>9} {g:>7}"
+             for a, b, c, d, e, f, g in (head, *rows)]  # fmt: skip
+    return "\n".join([
+        f"Table 1; the last three columns at n = {size.n:,}, d = {size.d:,}, k = {size.k:,}, "
+        f"r = {size.r:,}", *lines])  # fmt: skip
+
+
+def _number(value: float) -> str:
+    return "∞" if math.isinf(value) else f"{value:,}"
