@@ -3,8 +3,11 @@
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from ..model.neighbourhood import Reach, centred_reach
+from . import plots
+from .page import COLOURS
 
 
 @dataclass(frozen=True)
@@ -93,7 +96,7 @@ TABLE_1: Mapping[str, LayerType] = {
                       full_operations, lambda size: 1, lambda size: 1),
     "recurrent": LayerType("recurrent (LSTM)", "O(n·d²)", "O(n)", "O(n)",
                            recurrent_operations, lambda size: size.n, lambda size: size.n),
-    "convolutional": LayerType("convolutional", "O(k·n·d²)", "O(1)", "O(log_k n)",
+    "convolutional": LayerType("convolutional", "O(k·n·d²)", "O(1)", "O(logₖ n)",
                                convolutional_operations, lambda size: 1, convolutional_path),
     "restricted": LayerType("self-attention, restricted", "O(r·n·d)", "O(1)", "O(n/r)",
                             restricted_operations, lambda size: 1, restricted_path),
@@ -116,3 +119,72 @@ def text(size: Sizes) -> str:
 
 def _number(value: float) -> str:
     return "∞" if math.isinf(value) else f"{value:,}"
+
+
+#: How the layers look in the figure: title, colour, marker and line. "by-steps" is no layer type of
+#: its own, and stands there only if it was measured.
+STYLES = {
+    "full": ("self-attention (torch's fused attention)", COLOURS[0], "o", "-"),
+    "by-steps": ("the same by the steps of equation (1)", COLOURS[4], "v", ":"),
+    "recurrent": ("recurrent (torch's LSTM)", COLOURS[2], "^", "-"),
+    "convolutional": ("convolutional (torch's Conv1d), k = {kernel}", COLOURS[3], "D", "-"),
+    "restricted": ("restricted self-attention, r = {neighbourhood}", COLOURS[1], "s", "-"),
+}
+
+
+def figure(results: dict[str, Any]) -> Any:
+    """Return Table 1 as a figure: the table above, whose rows are the legend of the curves below.
+
+    results: as `aiayn benchmark attention --output` writes them. The curves are, over n, the time
+    of one layer, forward and backward, and the memory of its forward pass.
+    """
+    chart = plots.new_figure(8.5, 6.2)
+    above, below = chart.subfigures(2, 1, height_ratios=[1.8, 4.4])
+    _draw_table(above.subplots(), results)
+    time, memory = below.subplots(1, 2)
+    _draw(time, results["rows"], lambda row: row["forward_s"] + row["backward_s"])
+    time.set(title="Time of one layer, forward and backward", ylabel="seconds")
+    _draw(memory, results["rows"], lambda row: row["forward_bytes"])
+    memory.set(title="Memory of its forward pass", ylabel="bytes")
+    threads = f", threads: {results['threads']}" if results["threads"] else ""
+    below.supxlabel(
+        f"One sentence of n positions, d = {results['d_model']}, float32; medians of "
+        f"{results['runs']} on {results['device']}{threads}.\nAttention has 8 heads, and its time "
+        "is that with its four projections, 4·n·d², which Table 1 leaves out.", fontsize=8)
+    return chart
+
+
+def _draw(axis: Any, rows: list[dict], quantity: Callable[[dict], float]) -> None:
+    """Draw a curve over n for each layer that was measured, on two logarithmic axes."""
+    for name, (_, colour, marker, line) in STYLES.items():
+        points = [(row["n"], quantity(row)) for row in rows if row["layer"] == name]
+        if points:
+            axis.plot(*zip(*points, strict=True), color=colour, marker=marker, linestyle=line,
+                      markersize=4)  # fmt: skip
+    axis.set(xlabel="n", yscale="log")
+    axis.set_xscale("log", base=2)
+    axis.xaxis.set_major_formatter("{x:,.0f}")
+    axis.tick_params(axis="x", labelsize=8)
+    axis.title.set_fontsize(11)
+    axis.grid(alpha=0.25)
+
+
+def _draw_table(axis: Any, results: dict[str, Any]) -> None:
+    """Draw the paper's columns, and beside each layer that was measured its line."""
+    measured = {row["layer"] for row in results["rows"]}
+    names = [name for name in STYLES if name in measured or name in TABLE_1]
+    axis.set(xlim=(0, 1), ylim=(-len(names) - 0.6, 0.6))
+    axis.set_axis_off()
+    columns = (0.07, 0.46, 0.59, 0.81)
+    heads = ("Layer type", "Complexity", "Sequential operations", "Maximum path length")
+    for x, head in zip(columns, heads, strict=True):
+        axis.text(x, 0, head, weight="bold", va="center")
+    for number, name in enumerate(names, start=1):
+        title, colour, marker, line = STYLES[name]
+        if name in measured:
+            axis.plot([0, 0.025, 0.05], [-number] * 3, color=colour, marker=marker, linestyle=line,
+                      markersize=5, markevery=[1])  # fmt: skip
+        row = TABLE_1["full" if name == "by-steps" else name]
+        cells = (title.format(**results), row.complexity, row.sequential, row.path)
+        for x, cell in zip(columns, cells, strict=True):
+            axis.text(x, -number, cell, va="center")

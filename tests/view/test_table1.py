@@ -206,5 +206,5 @@ def test_the_text_has_the_papers_columns_and_the_numbers():
     assert lines[2].split() == ["self-attention", "O(n²·d)", "O(1)", "O(1)", "17,179,869,184", "1",
                                 "1"]  # fmt: skip
     assert lines[3].split()[-3:] == [f"{8 * 4096 * 512**2:,}", "4,096", "4,096"]
-    assert lines[4].split()[-6:-3] == ["O(1)", "O(log_k", "n)"]
+    assert lines[4].split()[-6:-3] == ["O(1)", "O(logₖ", "n)"]
     assert lines[5].split()[-1] == "∞"
