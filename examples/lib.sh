@@ -14,12 +14,12 @@ run() {
   fi
 }
 
-# into FILE COMMAND: runs it with its output in a file.
+# into FILE COMMAND: runs it with its output in a file, which is there once the command has ended.
 into() {
   if [ -n "${DRY_RUN:-}" ]; then
     printf '%q ' "${@:2}" && printf '> %q\n' "$1"
   else
-    "${@:2}" >"$1"
+    "${@:2}" >"$1.part" && mv "$1.part" "$1"
   fi
 }
 
@@ -39,11 +39,20 @@ run mkdir -p "$RUN"
 
 step() { printf '\n=== %s (after %d min %02d s)\n' "$*" $((SECONDS / 60)) $((SECONDS % 60)); }
 
+# share_data: lets $RUN/data be $DATA/data, which several runs share.
+share_data() { run ln -sfn "$(realpath -m "$DATA")/data" "$RUN/data"; }
+
 # train ARGUMENTS: trains on $RUN/data; started again, it goes on at the last checkpoint, and a run
 # that has its updates takes none.
 train() {
   run fairseq-train "$RUN/data" --user-dir aiayn_plugin --save-dir "$RUN/checkpoints" "$@" |
     if [ -n "${DRY_RUN:-}" ]; then cat; else tee -a "$RUN/train.log"; fi
+}
+
+# translate SPLIT MODEL FILE: translates a split of $RUN/data by the paper's search (§6.1).
+translate() {
+  into "$3" fairseq-generate "$RUN/data" --user-dir aiayn_plugin \
+    --path "$2" --gen-subset "$1" --beam 4 --lenpen 0.6 --batch-size 64
 }
 
 # translate_and_score N: translates the test set with the mean of the last N checkpoints.
@@ -52,32 +61,85 @@ translate_and_score() {
   run aiayn average --inputs "$RUN/checkpoints" --num-update-checkpoints "$1" \
     --output "$RUN/model.pt"
   step "translate the test set"
-  into "$RUN/generate.log" fairseq-generate "$RUN/data" --user-dir aiayn_plugin \
-    --path "$RUN/model.pt" --gen-subset test --beam 4 --lenpen 0.6 --batch-size 64
+  translate test "$RUN/model.pt" "$RUN/generate.log"
   step "score"
   run aiayn score "$RUN/generate.log" --data "$RUN/data" --output "$RUN/translation.txt" \
     --examples 4
 }
 
+MULTI30K_URL=https://raw.githubusercontent.com/multi30k/dataset/master/data/task1/raw
+
+# Of Multi30k's uncompressed text, with the names under which prepare.py gets it.
+multi30k_checksums() {
+  sed 's/^ *//' <<SUMS
+    460a15fbd157e34a7a9957ee388c1ca247fe47af3ef25fb50442af6c274e0fc6  train.en
+    2c2b73fd2b548fbcde3a875e0a78d6ee94d498bfdee6bd3eae3945779e9ddf72  train.de
+    1f2a23d992769b5b3d209b0a10dd0b77c08cceb1f20dfb97ed0aafa49d107227  valid.en
+    660e09eb7e1da2f856ea13ee5ad3cf6d36b3d5b0b733c857e94c5747a3dfc660  valid.de
+    399a4382932c1aadd3ceb9bef1008d388a64c76d4ae4e9d4728c6f4301cac182  test.en
+    4be6b5b3236b79c25475c6bb829800a7ce559e9ba7a1f6c2394fe4d40be46d16  test.de
+SUMS
+}
+
+# multi30k_text DIRECTORY: puts Multi30k's text into $RUN/raw, from the directory or the network.
+multi30k_text() {
+  mkdir -p "$RUN/raw"
+  local name public
+  for name in {train,valid,test}.{en,de}; do
+    [ -f "$RUN/raw/$name" ] && continue
+    public=${name/valid/val}
+    public=${public/test/test_2016_flickr}
+    if [ -n "$1" ]; then
+      cp "$1/$public" "$RUN/raw/$name.part"
+    else
+      curl --fail --location --retry 5 --progress-bar "$MULTI30K_URL/$public.gz" |
+        gzip -dc >"$RUN/raw/$name.part"
+    fi
+    mv "$RUN/raw/$name.part" "$RUN/raw/$name"
+  done
+  (cd "$RUN/raw" && multi30k_checksums | sha256sum --check --quiet) || {
+    echo "${0##*/}: error: the text in $RUN/raw is not Multi30k's: delete it, start again" >&2
+    exit 1
+  }
+}
+
+# multi30k DIRECTORY: gets Multi30k's text, from the directory or, if that is empty, from the
+# network, and prepares it in $RUN/data.
+multi30k() {
+  step "get the text"
+  [ -n "${DRY_RUN:-}" ] || multi30k_text "$1"
+  step "prepare"
+  # shellcheck disable=SC2086 # no option is no argument
+  run python preprocess/prepare.py -s en -t de --trainpref "$RUN/raw/train" \
+    --validpref "$RUN/raw/valid" --testpref "$RUN/raw/test" --destdir "$RUN/data" --merges 4000 \
+    ${PREPARE:-}
+}
+
+# wmt14_data PAIR: gets the data of WMT 2014 and prepares it in $DATA/data.
+wmt14_data() {
+  DATA=${DATA:-runs/wmt14_${1/-/_}}
+  step "get and prepare the data, in $DATA"
+  # shellcheck disable=SC2086 # no option is no argument
+  run python preprocess/wmt14.py "$1" --dest "$DATA" ${TABLE:+--table "$TABLE"} ${PREPARE:-}
+}
+
+# wmt14_train ARCH ARGUMENTS: the paper's training, in $RUN, on $DATA/data.
+wmt14_train() {
+  local precision=${PRECISION---bf16}
+  [ -n "${PRECISION:-}" ] || has_gpu || precision=
+  share_data
+  step "train ($1, 25,000 target tokens an update whatever the devices)"
+  # shellcheck disable=SC2086 # no precision is no argument
+  train --arch "$1" --max-tokens "${MAX_TOKENS:-4096}" $precision \
+    --log-format simple --log-interval 100 "${@:2}"
+}
+
 # wmt14 PAIR ARCH CHECKPOINTS BLEU ARGUMENTS: the paper's run on WMT 2014, and its row of Table 2.
 wmt14() {
-  local pair=$1 arch=$2 checkpoints=$3 bleu=$4
-  shift 4
-  local data=${DATA:-runs/wmt14_${pair/-/_}} precision
-  step "get and prepare the data, in $data"
-  # shellcheck disable=SC2086 # no option is no argument
-  run python preprocess/wmt14.py "$pair" --dest "$data" ${TABLE:+--table "$TABLE"} ${PREPARE:-}
-  run ln -sfn "$(realpath -m "$data")/data" "$RUN/data"
-
-  precision=${PRECISION---bf16}
-  [ -n "${PRECISION:-}" ] || has_gpu || precision=
-  step "train ($arch, 25,000 target tokens an update whatever the devices)"
-  # shellcheck disable=SC2086 # no precision is no argument
-  train --arch "$arch" --max-tokens "${MAX_TOKENS:-4096}" $precision \
-    --log-format simple --log-interval 100 "$@"
-
-  translate_and_score "$checkpoints"
-  printf '\nThe paper (Table 2, %s): BLEU %s, to compare with the paper BLEU above.\n' "$arch" "$bleu"
+  wmt14_data "$1"
+  wmt14_train "$2" "${@:5}"
+  translate_and_score "$3"
+  printf '\nThe paper (Table 2, %s): BLEU %s, to compare with the paper BLEU above.\n' "$2" "$4"
 }
 
 has_gpu() { command -v nvidia-smi >/dev/null && nvidia-smi -L >/dev/null 2>&1; }

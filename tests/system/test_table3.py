@@ -1,0 +1,188 @@
+"""Table 3 in small: each row is the paper's change by ratio, and only finished rows count."""
+
+import os
+import shlex
+import signal
+import subprocess
+import time
+
+import pytest
+from commands import after, alive
+from models import configuration
+
+from aiayn_plugin.paper import ARCHITECTURES, ModelSettings, settings
+
+#: The rows of Table 3 among the architectures, under the recipe's names.
+ROWS = [arch.removeprefix("aiayn_") for arch in ARCHITECTURES
+        if arch not in ("aiayn_big_en_fr", "aiayn_parser", "aiayn_tiny")]  # fmt: skip
+SEEDS = ["base_seed2", "base_seed3"]
+RECIPE = ("bash", "examples/table3.sh")
+#: A training that is done in seconds.
+SHORT = {"UPDATES": "2", "TOKENS": "300", "WARMUP": "10"}
+
+
+def commands(output, name):
+    """Return the words of each command of a dry run that begins with a name."""
+    return [shlex.split(line) for line in output.splitlines() if line.startswith(f"{name} ")]
+
+
+@pytest.fixture(scope="module")
+def dry_run(run, tmp_path_factory):
+    """What the recipe prints of all rows, without running one."""
+    folder = tmp_path_factory.mktemp("dry")
+    done = run(*RECIPE, env={"DRY_RUN": "1", "RUN": str(folder / "run")})
+    assert done.returncode == 0 and not done.stderr
+    assert not list(folder.iterdir())
+    return folder / "run", done.stdout
+
+
+@pytest.mark.usefixtures("quiet")
+def test_every_row_is_the_papers_change_by_ratio(dry_run):
+    folder, output = dry_run
+    trainings = commands(output, "fairseq-train")
+    assert [command[1] for command in trainings] == [
+        f"{folder}/{row}/data" for row in (ROWS[0], *SEEDS, *ROWS[1:])]  # fmt: skip
+    for command in trainings:
+        row = command[1].split("/")[-2]
+        paper = settings(f"aiayn_{row.partition('_seed')[0]}")
+        cfg = configuration(*command[2:], data=command[1])
+        small = ModelSettings(**{name: cfg.model[name] for name in vars(ModelSettings())})
+        assert small.N == paper.N / 2, row
+        assert (small.d_model, small.d_ff) == (paper.d_model / 4, paper.d_ff / 4), row
+        assert small.head_widths() == tuple(width / 4 for width in paper.head_widths()), row
+        for name in ("h", "dropout", "positions", "attention_dropout", "tie_embeddings"):
+            assert getattr(small, name) == getattr(paper, name), (row, name)
+        assert cfg.criterion.label_smoothing == paper.label_smoothing, row
+        assert cfg.common.seed == int(row.partition("_seed")[2] or 1), row
+        assert cfg.checkpoint.save_dir == f"{folder}/{row}/checkpoints"
+
+
+def test_all_rows_share_what_the_rows_do_not_vary(dry_run):
+    """Updates, warm-up and batch are the same, so big has not three times the updates here."""
+    shared = ("--max-update", "--warmup-updates", "--tokens-per-update", "--log-interval", "--arch")
+    for name in shared:
+        values = {command[command.index(name) + 1]
+                  for command in commands(dry_run[1], "fairseq-train")}  # fmt: skip
+        assert len(values) == 1, name
+
+
+def test_rows_are_translated_without_averaging_and_reported(dry_run):
+    folder, output = dry_run
+    assert "aiayn average" not in output
+    for command in commands(output, "fairseq-generate"):
+        row = command[1].split("/")[-2]
+        assert command[command.index("--path") + 1] == (
+            f"{folder}/{row}/checkpoints/checkpoint_last.pt")  # fmt: skip
+        assert command[command.index("--gen-subset") + 1] == "valid"
+        assert command[-1] == f"{folder}/{row}/generate-valid.log"
+    (report,) = commands(output, "aiayn")
+    assert report[:3] == ["aiayn", "report", f"{folder}/base"]
+    assert len(report[2:-2]) == len(ROWS) + 2
+
+
+def test_the_papers_scale_takes_the_named_architectures(run, tmp_path):
+    places = {"RUN": str(tmp_path / "run"), "DATA": str(tmp_path / "data")}
+    done = run(*RECIPE, "e_learned", "big", "base_seed2",
+               env={"DRY_RUN": "1", "SCALE": "paper", "PRECISION": "--bf16", **places})  # fmt: skip
+    assert done.returncode == 0 and not done.stderr
+    assert f"python preprocess/wmt14.py en-de --dest {tmp_path}/data" in done.stdout
+    found = [" ".join(command[6:]) for command in commands(done.stdout, "fairseq-train")]
+    rest = "--max-tokens 4096 --bf16 --log-format simple --log-interval 100 --seed"
+    assert found == [f"--arch aiayn_base {rest} 2", f"--arch aiayn_e_learned {rest} 1",
+                     f"--arch aiayn_big {rest} 1"]  # fmt: skip
+    assert "aiayn average" not in done.stdout and "--gen-subset valid" in done.stdout
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(("rows", "env", "parts"), [
+    (["c_n2", "c_n3"], {}, ("no row c_n3", "base", "c_n2", "e_learned")),
+    ([], {"SCALE": "large"}, ("SCALE=large", "small or paper")),
+    ([], {"JOBS": "two"}, ("JOBS=two",)),
+])  # fmt: skip
+def test_what_is_unknown_ends_in_one_line(run, tmp_path, rows, env, parts):
+    done = run(*RECIPE, *rows, env={"RUN": str(tmp_path / "run"), **env})
+    assert done.returncode == 1 and not done.stdout
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("table3.sh: error: ") and all(part in line for part in parts)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.fixture(scope="module")
+def few(prepare):
+    """A data directory with 400 training and 20 validation pairs."""
+    return prepare(400, 20, 5)
+
+
+@pytest.fixture
+def places(repo, few, tmp_path):
+    """The variables of a real run on a small corpus."""
+    if not (repo / ".venv").is_dir():
+        pytest.skip("needs .venv, which examples/setup.sh makes")
+    (tmp_path / "data").symlink_to(few)
+    return {"RUN": str(tmp_path / "run"), "DATA": str(tmp_path), **SHORT}
+
+
+def test_two_rows_at_a_time_and_no_finished_row_again(run, places, tmp_path):
+    rows = ("c_n2", "base")
+    done = run(*RECIPE, *rows, env={**places, "JOBS": "2"})
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "num_updates" not in done.stdout + done.stderr
+    made = tmp_path / "run"
+    logs = {row: (made / row / "train.log").read_text() for row in rows}
+    assert all("| num_updates 2 |" in log and "valid" in log for log in logs.values())
+    for row in rows:
+        text = (made / row / "generate-valid.log").read_text()
+        assert text.count("\nD-") + text.startswith("D-") == 20
+    for kind in ("html", "md", "json"):
+        assert "c_n2" in (made / f"report.{kind}").read_text("utf-8")
+
+    done = run(*RECIPE, *rows, env=places)
+    assert done.returncode == 0 and "base has finished" in done.stdout, done.stdout + done.stderr
+    assert logs == {row: (made / row / "train.log").read_text() for row in rows}
+
+    done = run(*RECIPE, *rows, env={**places, "UPDATES": "3"})
+    assert done.returncode == 1
+    assert "base was begun with other settings" in done.stderr.splitlines()[-1]
+
+
+def test_a_row_that_fails_is_named_and_the_others_go_on(run, places, tmp_path):
+    checkpoints = tmp_path / "run" / "c_n2" / "checkpoints"
+    checkpoints.parent.mkdir(parents=True)
+    checkpoints.write_text("in the way of the directory")
+    done = run(*RECIPE, "c_n2", "c_n4", env=places)
+    assert done.returncode == 1
+    assert "not finished: c_n2 (" in done.stderr.splitlines()[-1]
+    assert not (tmp_path / "run" / "c_n2" / "generate-valid.log").exists()
+    assert (tmp_path / "run" / "c_n4" / "generate-valid.log").exists()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
+def test_a_killed_training_goes_on_and_does_not_count_as_finished(run, places, tmp_path, how):
+    """SIGTERM ends the recipe, and SIGKILL the training under it."""
+    places["UPDATES"] = "60"
+    log, row = tmp_path / "run" / "c_n2" / "train.log", tmp_path / "run" / "c_n2"
+    with subprocess.Popen([*RECIPE, "c_n2"], env={**os.environ, **places}, text=True,
+                          start_new_session=True, stderr=subprocess.PIPE) as process:  # fmt: skip
+        late = after(120)
+        while not (log.exists() and "num_updates" in log.read_text()):  # the first epoch's end
+            assert process.poll() is None and not late()
+            time.sleep(0.01)
+        if how == signal.SIGTERM:
+            process.terminate()
+        else:
+            for number in alive(process.pid):
+                words = open(f"/proc/{number}/cmdline").read().split("\0")
+                if any(word.endswith("fairseq-train") for word in words):
+                    os.kill(int(number), how)
+        errors = process.communicate()[1]
+        assert process.returncode == (130 if how == signal.SIGTERM else 1), errors
+    late = after(30)
+    while alive(process.pid) and not late():
+        time.sleep(0.05)
+    assert not alive(process.pid)
+    assert not (row / "generate-valid.log").exists() and not (tmp_path / "run/report.md").exists()
+    assert how == signal.SIGTERM or "not finished: c_n2" in errors
+    done = run(*RECIPE, "c_n2", env=places)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert (row / "generate-valid.log").exists() and "Loaded checkpoint" in log.read_text()
