@@ -144,6 +144,7 @@ elif [ ! -d "$DATA/data" ]; then
   die "no data in $DATA/data: DATA has to be a directory in which data/ is prepared"
 fi
 
+# shellcheck disable=SC2329 # the trap calls it
 stop() {
   local group
   for group in $(jobs -p); do kill -- "-$group" 2>/dev/null || true; done

@@ -1,7 +1,6 @@
 """What the benchmarks measure with, and how they keep their results."""
 
 import json
-import os
 import re
 import time
 from collections.abc import Callable
@@ -12,10 +11,6 @@ import torch
 from torch.profiler import ProfilerActivity, profile
 
 from ..boundary.loading import device_name as device_name
-
-# torch's profiler prints two lines for each use, whatever else is asked of it.
-os.environ.setdefault("KINETO_LOG_LEVEL", "99")
-
 
 def timed(work: Callable[[], Any], device: torch.device) -> tuple[Any, float]:
     """Return what work returns, and its seconds."""
