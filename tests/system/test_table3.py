@@ -181,4 +181,5 @@ def test_a_killed_training_goes_on_and_does_not_count_as_finished(run, places, t
     assert how == signal.SIGTERM or "not finished: c_n2" in errors
     done = run(*RECIPE, "c_n2", env=places)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert (row / "generate-valid.log").exists() and "Loaded checkpoint" in (row / "train.log").read_text()
+    assert (row / "generate-valid.log").exists()
+    assert "Loaded checkpoint" in (row / "train.log").read_text()
