@@ -175,7 +175,7 @@ def _draw_table(axis: Any, results: dict[str, Any]) -> None:
     names = [name for name in STYLES if name in measured or name in TABLE_1]
     axis.set(xlim=(0, 1), ylim=(-len(names) - 0.6, 0.6))
     axis.set_axis_off()
-    columns = (0.07, 0.46, 0.59, 0.81)
+    columns = (0.07, 0.42, 0.55, 0.805)
     heads = ("Layer type", "Complexity", "Sequential operations", "Maximum path length")
     for x, head in zip(columns, heads, strict=True):
         axis.text(x, 0, head, weight="bold", va="center")
