@@ -12,6 +12,7 @@ from torch.profiler import ProfilerActivity, profile
 
 from ..boundary.loading import device_name as device_name
 
+
 def timed(work: Callable[[], Any], device: torch.device) -> tuple[Any, float]:
     """Return what work returns, and its seconds."""
     if device.type == "cuda":
