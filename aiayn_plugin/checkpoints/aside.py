@@ -8,6 +8,7 @@ locks, two runs with the same output would disturb each other, as they do with f
 
 import errno
 import fcntl
+import itertools
 import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator
@@ -82,9 +83,10 @@ def _of_file(path: Path) -> Path:
 @contextmanager
 def _reserved(aside: Path, path: Path, create: Callable[[Path], None]) -> Iterator[Path]:
     """Create `aside`, the place aside of `path`, and hold its lock. Remove it if it is left."""
-    while True:
+    races: tuple = (FileExistsError, FileNotFoundError, BlockingIOError)  # with another process
+    for tries in itertools.count():
         _remove_leftover(aside, path)
-        with suppress(FileExistsError, FileNotFoundError, BlockingIOError):  # a race with another
+        with suppress(*races if tries < 1000 else ()):  # no race lasts so long: it cannot be made
             create(aside)
             descriptor = _opened(aside)
             try:

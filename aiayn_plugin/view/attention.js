@@ -6,7 +6,9 @@ const MATRIX = [460, 180]; // pixels of the square's width at most, alone and si
 const FAINTEST = 0.02; // a line for a smaller weight could not be seen
 const SPREAD = 11; // pixels: the heads' lines between the same words lie so far apart
 const SHADES = 32; // of a line; one path holds all lines of a head and shade, so it is drawn fast
-const DASHES = ["", "7 3", "2 3", "9 3 2 3"]; // heads 1 to 8, 9 to 16, …
+// Of heads 1 to 4, 5 to 8, and so on; the colours begin anew after eight.
+const DASHES = ["", "7 3", "2 3", "9 3 2 3", "14 4", "1 5", "9 3 2 3 2 3", "4 7"];
+const INK = "#3d7ebf"; // of the square, on a light and on a dark page
 
 const data = JSON.parse(document.getElementById("data").textContent);
 const view = {
@@ -21,9 +23,9 @@ let pinned = null; // the word that stays shown: { side, index }
 let panels = [];
 
 const $ = (id) => document.getElementById(id);
-const of = (sentence = view.sentence) => data.sentences[sentence];
-const colour = (head) => data.colours[head % data.colours.length];
-const dashes = (head) => DASHES[Math.floor(head / data.colours.length) % DASHES.length];
+const of = () => data.sentences[view.sentence];
+const colour = (head) => `var(--c${head % 8})`;
+const dashes = (head) => DASHES[Math.floor(head / 4) % DASHES.length];
 
 function element(name, properties = {}, ...children) {
   const made = Object.assign(document.createElement(name), properties);
@@ -51,12 +53,18 @@ function bytesOf(sentence, kind) {
   return bytes.get(key);
 }
 
-// Returns the words of both sides: [{ text, count }], count pieces each.
+// Returns the words of both sides: [{ text, count, unknown }], count pieces each.
 function sides(kind = view.kind, joined = view.joined) {
   const names = { encoder: ["source", "source"], decoder: ["read", "read"],
     encoder_decoder: ["written", "source"] }[kind];
-  return names.map((name) => joined ? of().words[name].map(([text, count]) => ({ text, count }))
-    : of().pieces[name].map((text) => ({ text, count: 1 })));
+  return names.map((name) => {
+    const words = joined ? of().words[name] : of().pieces[name].map((text) => [text, 1]);
+    let next = 0;
+    return words.map(([text, count]) => {
+      const unknown = of().unknown[name].slice(next, (next += count)).includes(true);
+      return { text, count, unknown };
+    });
+  });
 }
 
 // Returns the weights of one head as rows of numbers, as they are shown.
@@ -78,7 +86,7 @@ function join(rows, from, to) {
     return words.map(({ count }) => {
       let sum = 0;
       for (let i = 0; i < count; i++) sum += values(next++);
-      return share ? sum / count : sum;
+      return share ? sum / count : Math.min(1, sum); // rounded, they may sum to more than 1
     });
   };
   const summed = rows.map((row) => groups(to, (j) => row[j], false));
@@ -108,8 +116,7 @@ function buildPanel(heads) {
     ...(view.apart ? [element("h2", { textContent: headNames(heads) })] : []),
     element("div", { className: "grid" },
       element("div", { className: "side from", textContent: "attends" }),
-      element("div"),
-      element("div", { className: "side", textContent: "to" }),
+      element("div", { className: "side to", textContent: "to" }),
       columnLabels(panel), panel.words.from.list, panel.svg, panel.words.to.list,
       buildMatrix(panel)));
   return panel;
@@ -134,18 +141,17 @@ function drawLines(panel, group, rows, columns) {
       shades[Math.ceil(weight * SHADES - 1e-9)] += `M0 ${y(i)}L${WIDTH} ${y(j)}`;
     }
     shades.forEach((d, shade) => d && group.append(svg("path", {
-      d, stroke: colour(head), "stroke-opacity": shade / SHADES, "stroke-dasharray": dashes(head),
+      d, style: `stroke: ${colour(head)}`, "stroke-opacity": shade / SHADES, "stroke-dasharray": dashes(head),
     })));
   });
 }
 
 function wordList(panel, side, words) {
-  const unknown = new Set(of().unknown);
-  const buttons = words.map(({ text }, index) => {
-    const button = element("button", { type: "button", textContent: text, title: text, dir: "auto",
-      tabIndex: index ? -1 : 0 });
+  const buttons = words.map(({ text, unknown }, index) => {
+    const button = element("button", { type: "button", textContent: visible(text), title: text,
+      dir: "auto", tabIndex: index ? -1 : 0 });
     Object.assign(button.dataset, { side, index });
-    button.classList.toggle("unknown", unknown.has(text));
+    button.classList.toggle("unknown", unknown);
     return button;
   });
   const list = element("ol", { className: `words ${side}` },
@@ -164,7 +170,7 @@ function columnLabels(panel) {
   const labels = element("div", { className: "columns" });
   labels.setAttribute("aria-hidden", "true");
   if (width >= 12) labels.append(...panel.to.map(({ text }) => {
-    const label = element("span", { textContent: text, dir: "auto" });
+    const label = element("span", { textContent: visible(text), dir: "auto" });
     label.style.lineHeight = `${width}px`;
     return label;
   }));
@@ -193,6 +199,7 @@ function buildMatrix(panel) {
     event.preventDefault();
     const [i, j] = panel.place ?? [0, 0];
     readCell(panel, i + step[event.key][0], j + step[event.key][1]);
+    panel.cell.scrollIntoView({ block: "nearest", inline: "nearest" });
   });
   return element("div", { className: "matrix" }, panel.canvas, panel.cell);
 }
@@ -204,8 +211,7 @@ function drawMatrix(panel) {
   Object.assign(panel.canvas.style, { width: `${width + 2}px`, height: `${height + 2}px` });
   const ink = panel.canvas.getContext("2d");
   ink.scale(sharp, sharp);
-  ink.fillStyle = panel.heads.length === 1 ? colour(panel.heads[0])
-    : getComputedStyle(document.documentElement).getPropertyValue("--accent");
+  ink.fillStyle = INK;
   panel.mean.forEach((row, i) => row.forEach((weight, j) => {
     ink.globalAlpha = weight;
     ink.fillRect(j * cellWidth(panel), i * ROW, cellWidth(panel), ROW);
@@ -217,22 +223,30 @@ function readCell(panel, i, j) {
   panel.place = [i, j];
   Object.assign(panel.cell.style, { display: "block", left: `${j * cellWidth(panel)}px`,
     top: `${i * ROW}px`, width: `${cellWidth(panel) + 2}px`, height: `${ROW + 2}px` });
+  mark(panel, { from: i, to: j });
   const numbers = panel.heads.map((head, k) => `head ${head + 1} ${number(panel.tables[k][i][j])}`);
   if (panel.heads.length > 1) numbers.unshift(`mean ${number(panel.mean[i][j])}`);
-  $("readout").textContent =
-    `${isolated(panel.from[i].text)} → ${isolated(panel.to[j].text)}: ${numbers.join(", ")}`;
+  say(quoted(panel.from[i]), " → ", quoted(panel.to[j]), `: ${numbers.join(", ")}`);
 }
 
 function leaveCell(panel) {
   panel.cell.style.display = "none";
-  $("readout").textContent = "";
+  point(pinned);
 }
 
 // ---- pointing at a word
 
 const number = (weight) => weight.toFixed(2);
-// A word between the marks that keep its direction of writing from its neighbours.
-const isolated = (text) => `“\u2068${text}\u2069”`;
+// A word, whose direction of writing does not reach its neighbours.
+const quoted = ({ text }) => element("bdi", { textContent: `“${visible(text)}”` });
+const say = (...parts) => $("readout").replaceChildren(...parts);
+
+// Returns a text, or the code of each character if none of them can be seen.
+function visible(text) {
+  if (/[^\p{C}\p{Z}\p{M}]/u.test(text)) return text;
+  return [...text].map((c) => `U+${c.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}`)
+    .join(" ");
+}
 
 function point(word) {
   for (const panel of panels) {
@@ -243,14 +257,20 @@ function point(word) {
     else drawLines(panel, panel.one, [...panel.from.keys()], [word.index]);
     panel.svg.classList.toggle("pointing", word !== null);
   }
-  $("readout").textContent = word === null || !panels.length ? "" : describe(word);
+  say(...(word === null || !panels.length ? [] : describe(word)));
+}
+
+// Marks one word of a side, or of both: { from: 2 }, { from: 2, to: 4 }, or none: {}.
+function mark(panel, places) {
+  for (const side of ["from", "to"]) panel.words[side].buttons.forEach((button, index) =>
+    button.classList.toggle("pointed", places[side] === index));
 }
 
 // Marks the word, and colours those on the other side by their weights.
 function tint(panel, word) {
+  mark(panel, word ? { [word.side]: word.index } : {});
   for (const side of ["from", "to"]) panel.words[side].buttons.forEach((button, index) => {
     const itself = word?.side === side;
-    button.classList.toggle("pointed", itself && word.index === index);
     const weight = word === null || itself ? 0
       : side === "to" ? panel.mean[word.index][index] : panel.mean[index][word.index];
     const shown = weight < FAINTEST ? "0" : weight.toFixed(2);
@@ -260,18 +280,17 @@ function tint(panel, word) {
   });
 }
 
-// Returns a word's largest weights, the mean over the chosen heads, in words.
+// Returns a word's largest weights, the mean over the chosen heads, as parts of a sentence.
 function describe({ side, index }) {
   const chosen = mean(panels.map((panel) => panel.mean));
   const { from, to } = panels[0];
   const others = side === "from" ? to : from;
-  const found = others.map(({ text }, k) =>
-    ({ text, weight: side === "from" ? chosen[index][k] : chosen[k][index] }));
-  const best = found.sort((a, b) => b.weight - a.weight).slice(0, 5)
-    .map(({ text, weight }) => `${isolated(text)} ${number(weight)}`);
-  const word = isolated((side === "from" ? from : to)[index].text);
-  return side === "from" ? `${word} attends to ${best.join(", ")}`
-    : `${word} is attended to by ${best.join(", ")}`;
+  const found = others.map((other, k) =>
+    ({ other, weight: side === "from" ? chosen[index][k] : chosen[k][index] }));
+  const best = found.sort((a, b) => b.weight - a.weight).slice(0, 5).flatMap(
+    ({ other, weight }, place) => [place ? ", " : "", quoted(other), ` ${number(weight)}`]);
+  return [quoted((side === "from" ? from : to)[index]),
+    side === "from" ? " attends to " : " is attended to by ", ...best];
 }
 
 const wordAt = (target) => {
@@ -322,9 +341,9 @@ function moveFocus(event) {
   if (!(event.key in next)) return;
   event.preventDefault();
   if (!next[event.key]) return;
-  for (const button of panel.element.querySelectorAll(".words button")) button.tabIndex = -1;
-  next[event.key].tabIndex = 0;
-  buttons[0].tabIndex = other[0].tabIndex = 0;
+  const list = next[event.key].closest(".words");
+  for (const button of list.querySelectorAll("button")) button.tabIndex = -1;
+  next[event.key].tabIndex = 0; // Tab comes back to it
   next[event.key].focus();
 }
 
@@ -333,8 +352,13 @@ function moveFocus(event) {
 function show() {
   const heads = [...view.heads].sort((a, b) => a - b);
   const groups = heads.length === 0 ? [] : view.apart ? heads.map((head) => [head]) : [heads];
+  const places = panels.map(({ element }) => element.scrollLeft);
   panels = groups.map(buildPanel);
   $("panels").replaceChildren(...panels.map((panel) => panel.element));
+  panels.forEach(({ element }, k) => { element.scrollLeft = places[k] ?? 0; });
+  const joined = (name) => of().words[name].slice(0, -1).map(([text]) => visible(text)).join(" ");
+  $("text").replaceChildren(element("bdi", { textContent: joined("source") }), " → ",
+    element("bdi", { textContent: joined("written") }));
   $("shown").textContent = `${data.kinds[view.kind]}, layer ${data.layers[view.layer]}, ` +
     (heads.length ? headNames(heads) : "no head: choose one");
   for (const button of $("heads").querySelectorAll("[data-head]"))
@@ -358,8 +382,9 @@ function radios(box, name, labels, chosen, changed) {
 
 function headButtons() {
   for (let head = 0; head < data.heads; head++) {
-    const sample = svg("svg", { viewBox: "0 0 18 9", "aria-hidden": "true" }, svg("path", {
-      d: "M0 4.5H18", stroke: colour(head), "stroke-width": 5, "stroke-dasharray": dashes(head) }));
+    const sample = svg("svg", { viewBox: "0 0 24 9", "aria-hidden": "true" }, svg("path", {
+      d: "M0 4.5H24", style: `stroke: ${colour(head)}`, "stroke-width": 4,
+      "stroke-dasharray": dashes(head) }));
     const button = element("button", { type: "button" }, sample, String(head + 1));
     button.dataset.head = head;
     button.setAttribute("aria-label", `head ${head + 1}`);
@@ -371,7 +396,7 @@ function headButtons() {
     $("heads").append(button);
   }
   for (const [text, heads] of [["all", data.heads], ["none", 0]]) {
-    const button = element("button", { type: "button", textContent: text });
+    const button = element("button", { type: "button", textContent: text, className: "some" });
     button.addEventListener("click", () => {
       view.heads = new Set(Array.from({ length: heads }, (_, head) => head));
       show();
@@ -406,8 +431,6 @@ function start() {
     point(null);
   });
   $("controls").addEventListener("submit", (event) => event.preventDefault());
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () =>
-    panels.forEach(drawMatrix));
   show();
 }
 

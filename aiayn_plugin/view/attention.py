@@ -1,7 +1,8 @@
 """Figures 3 to 5: what each head of each layer attends to, in sentences of one's own."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 from torch import Tensor
 
@@ -27,8 +28,9 @@ class Attention:
     encoder: Tensor  #: (layers, h, m, m): each piece of the source over the source
     decoder: Tensor  #: (layers, h, n, n): each position over the pieces read, its own the last
     encoder_decoder: Tensor  #: (layers, h, n, m): each position over the source
-    #: Pieces that the model does not know, so that it has read or written `<unk>` for them.
-    unknown: frozenset[str] = frozenset()
+    #: For each piece of `source` and of `written` whether the model knows it not: it has `<unk>`.
+    unknown_source: list[bool] = field(default_factory=list)
+    unknown_written: list[bool] = field(default_factory=list)
 
     def sides(self, kind: str) -> tuple[list[str], list[str]]:
         """Return what labels the rows and the columns of the weights of a kind."""
@@ -69,15 +71,21 @@ def attention(
 
 
 def sentences(
-    translator: Translator, lines: Sequence[str], references: Sequence[str] | None = None
+    translator: Translator,
+    lines: Sequence[str],
+    references: Sequence[str] | None = None,
+    most: int | None = None,
 ) -> list[Sentence]:
     """Return raw lines as the model reads them, with their translations or these references.
 
-    Raises InputError for a line without a word, or one that is too long for the model.
+    most: pieces that a source may have. Raises InputError for a line without a word, or one that is
+    too long.
     """
     if isinstance(lines, str) or isinstance(references, str):
         raise TypeError("lines and references must be lists of lines, not one string")
     sources = [_encoded(translator, line, number, "source") for number, line in enumerate(lines, 1)]
+    for number, (_, pieces) in enumerate(sources, 1):
+        check_length(pieces, f"line {number}", most)
     if references is None:
         targets = _translations(translator, [tokens for tokens, _ in sources])
     elif len(references) != len(lines):
@@ -103,6 +111,8 @@ def prepared(
         raise InputError(f"{split} has no sentence {wrong[0]}: its sentences are 0 to "
                          f"{len(dataset) - 1:,}")
     pairs = [dataset[number] for number in numbers]
+    for number, pair in zip(numbers, pairs, strict=True):
+        _check_positions(translator.model.encoder, pair["source"], f"sentence {number} of {split}")
     sources = [(pair["source"], _symbols(task.source_dictionary, pair["source"])) for pair in pairs]
     if reference:
         targets = [(pair["target"], _symbols(task.target_dictionary, pair["target"]))
@@ -126,14 +136,31 @@ def attended(
     weights = attention_weights(encoder, decoder, sentence.source.to(device), read.to(device),
                                 chosen)  # fmt: skip
     written = sentence.target_pieces
-    return Attention(sentence.source_pieces, [written[-1], *written[:-1]], written, chosen,
-                     unknown=_unknown(translator.task, sentence),
-                     **{kind: of_kind.float().cpu() for kind, of_kind in weights.items()})
+    return Attention(
+        sentence.source_pieces, [written[-1], *written[:-1]], written, chosen,
+        weights["encoder"].float().cpu(), weights["decoder"].float().cpu(),
+        weights["encoder_decoder"].float().cpu(),
+        unknown_source=_unknown(translator.task.source_dictionary, sentence.source),
+        unknown_written=_unknown(translator.task.target_dictionary, sentence.target),
+    )  # fmt: skip
+
+
+def check_length(pieces: Sequence[str], name: str, most: int | None) -> None:
+    """Raise InputError, which calls the sentence by `name`, if it has more than `most` pieces."""
+    if most is not None and len(pieces) > most:
+        raise InputError(f"{name} has {len(pieces):,} pieces with its end, and a page shows at "
+                         f"most {most}: shorten it")  # fmt: skip
+
+
+def _check_positions(stack: Any, tokens: Tensor, name: str) -> None:
+    if len(tokens) > stack.max_positions():
+        raise InputError(f"{name} has {len(tokens):,} pieces with its end, and the model has "
+                         f"{stack.max_positions():,} positions: shorten it")  # fmt: skip
 
 
 def _layers(count: int, wanted: Iterable[int] | None) -> list[int]:
     every = range(1, count + 1)
-    chosen = list(every if wanted is None else wanted)
+    chosen = list(every) if wanted is None else sorted(set(wanted))
     if wrong := [number for number in chosen if number not in every]:
         raise InputError(f"the model has no layer {wrong[0]}: its layers are 1 to {count}")
     return chosen
@@ -151,10 +178,8 @@ def _encoded(
     stack = translator.model.encoder if source else translator.model.decoder
     if not pieces:
         raise InputError(f"line {number} has no word: take it out")
-    if len(pieces) + 1 > stack.max_positions():
-        raise InputError(f"line {number} has {len(pieces):,} pieces, and the model learned "
-                         f"{stack.max_positions():,} positions: shorten it")
     tokens = dictionary.encode_line(" ".join(pieces), add_if_not_exist=False).long()
+    _check_positions(stack, tokens, f"line {number}")
     return tokens, [*pieces, dictionary.symbols[dictionary.eos()]]
 
 
@@ -174,9 +199,5 @@ def _symbols(dictionary, tokens: Tensor) -> list[str]:
     return [dictionary[token] for token in tokens.tolist()]
 
 
-def _unknown(task, sentence: Sentence) -> frozenset[str]:
-    sides = ((task.source_dictionary, sentence.source, sentence.source_pieces),
-             (task.target_dictionary, sentence.target, sentence.target_pieces))
-    return frozenset(piece for dictionary, tokens, pieces in sides
-                     for token, piece in zip(tokens.tolist(), pieces, strict=True)
-                     if token == dictionary.unk())  # fmt: skip
+def _unknown(dictionary, tokens: Tensor) -> list[bool]:
+    return tokens.eq(dictionary.unk()).tolist()

@@ -10,7 +10,7 @@ from ..errors import InputError
 from ..model.weights import KINDS
 from ..text.pipeline import TextPipeline
 from .attention import Attention, Sentence
-from .page import COLOURS, asset, page
+from .page import asset, page
 
 #: Pieces of a side, sentences and bytes of a page. Beyond them a browser would be slow.
 MOST_PIECES = 256
@@ -20,24 +20,21 @@ MOST_BYTES = 100e6
 STEPS = 255
 
 
-def attention_page(found: Sequence[Attention], pipeline: TextPipeline, about: str) -> str:
-    """Return the page of some sentences of one model; `about` says in a line what it shows.
+def attention_page(
+    found: Sequence[Attention], pipeline: TextPipeline, name: str, about: str
+) -> str:
+    """Return the page of some sentences of one model.
 
-    Raises InputError if the page would be too large.
+    name: the model's, for the title; about: what the page shows, in a line.
     """
-    size = sum(4 / 3 * getattr(of, kind).numel() for of in found for kind in KINDS)
-    if size > MOST_BYTES:
-        raise InputError(f"{len(found)} sentences would make a page of {size / 1e6:,.0f} MB: give "
-                         "fewer, or some of the layers by --layers")
     data = {
         "about": about,
         "kinds": KINDS,
-        "colours": COLOURS,
         "layers": found[0].layers,
         "heads": found[0].encoder.size(1),
         "sentences": [_sentence(of, pipeline) for of in found],
     }
-    return page("Attention", asset("attention.html"), data, "attention")
+    return page(f"Attention: {name}", asset("attention.html"), data, "attention")
 
 
 def check_number(sentences: int) -> None:
@@ -47,12 +44,15 @@ def check_number(sentences: int) -> None:
                          "give fewer" if sentences else "no sentence to show: the input is empty")
 
 
-def check_length(sentence: Sentence, name: str) -> None:
-    """Raise InputError, which calls the sentence by `name`, if a page cannot show it."""
-    longest = max(len(sentence.source_pieces), len(sentence.target_pieces))
-    if longest > MOST_PIECES:
-        raise InputError(f"{name} has {longest:,} pieces, and a page shows at most {MOST_PIECES}: "
-                         "shorten it")
+def check_size(sentences: Sequence[Sentence], layers: int, heads: int) -> None:
+    """Raise InputError if the page of so many layers and heads would be too large."""
+    size = 0.0
+    for sentence in sentences:
+        m, n = len(sentence.source_pieces), len(sentence.target_pieces)
+        size += 4 / 3 * layers * heads * (m * m + n * n + n * m)  # base64 of a byte a weight
+    if size > MOST_BYTES:
+        raise InputError(f"{len(sentences)} sentences would make a page of {size / 1e6:,.0f} MB: "
+                         "give fewer, or some of the layers by --layers")
 
 
 def words(pieces: Sequence[str], pipeline: TextPipeline) -> list[tuple[str, int]]:
@@ -69,7 +69,8 @@ def _sentence(found: Attention, pipeline: TextPipeline) -> dict[str, Any]:
         "text": " ".join(word for word, _ in as_words["source"][:-1]),
         "pieces": sides,
         "words": as_words,
-        "unknown": sorted(found.unknown),
+        "unknown": {"source": found.unknown_source, "written": found.unknown_written,
+                    "read": [False, *found.unknown_written[:-1]]},
         "weights": {kind: _as_text(getattr(found, kind)) for kind in KINDS},
     }
 

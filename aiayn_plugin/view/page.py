@@ -7,10 +7,11 @@ import json
 from importlib.resources import files
 from typing import Any
 
-#: Okabe and Ito's colours, which colour-blind people can tell apart
-#: (https://jfly.uni-koeln.de/color/), the palest one last. Black is grey here: it has to show on a
-#: light and on a dark page.
-COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#808080", "#f0e442")
+#: Colours that colour-blind people can tell apart: Okabe and Ito's
+#: (https://jfly.uni-koeln.de/color/), in an order in which those of the first four, and of the last
+#: four, differ most. Their yellow is darker here, for a light page. page.css has the same as
+#: variables, and others for the last two on a dark page.
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#56b4e9", "#cc79a7", "#e69f00", "#1a1a1a", "#806600")
 
 TEMPLATE = """<!DOCTYPE html>
 <html lang="en">

@@ -2,11 +2,15 @@
 
 import io
 import logging
+import re
+import warnings
 from pathlib import Path
 from typing import Any
 
 from ..checkpoints.aside import file_aside
 from ..errors import InputError
+
+logger = logging.getLogger(__name__)
 
 #: What a figure can be written as; the first two are vectors.
 FORMATS = ("svg", "pdf", "png")
@@ -14,7 +18,8 @@ FORMATS = ("svg", "pdf", "png")
 
 def matplotlib() -> Any:
     """Return the library, set up to write files. Raises InputError if it is not installed."""
-    logging.getLogger("matplotlib").setLevel(logging.WARNING)  # its DEBUG lines are many
+    for library in ("matplotlib", "fontTools"):
+        logging.getLogger(library).setLevel(logging.ERROR)  # their DEBUG lines are many
     try:
         import matplotlib
     except ImportError:
@@ -42,9 +47,14 @@ def check_format(path: Path) -> None:
 def save(figure: Any, path: Path) -> None:
     """Write a figure, whole or not at all. Raises InputError for an unknown kind of file."""
     check_format(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with file_aside(path) as aside:
-        figure.savefig(aside, format=path.suffix[1:].lower(), dpi=200)
+    with file_aside(path) as aside, warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        figure.savefig(aside, format=path.suffix[1:].lower(), dpi=200, bbox_inches="tight")
+    codes = dict.fromkeys(code for warning in warned
+                          for code in re.findall(r"^Glyph (\d+) ", str(warning.message)))
+    if codes and path.suffix.lower() != ".svg":
+        logger.warning("%s: no font here has %s, and boxes stand in their place: an .svg is shown "
+                       "with the reader's fonts", path, " ".join(chr(int(code)) for code in codes))
 
 
 def inline_svg(figure: Any) -> str:
@@ -52,5 +62,7 @@ def inline_svg(figure: Any) -> str:
     text = io.StringIO()
     figure.savefig(text, format="svg", transparent=True)
     svg = text.getvalue()
-    svg = svg[svg.index("<svg") :].replace("#000000", "currentColor")
+    svg = svg[svg.index("<svg") :]
+    for black in ("#000000", "#1a1a1a"):  # the second one is a colour of COLOURS
+        svg = svg.replace(black, "currentColor")
     return svg.replace("<svg ", '<svg fill="currentColor" ', 1)  # text has no colour of its own

@@ -5,6 +5,7 @@ import resource
 import subprocess
 import sys
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -129,3 +130,8 @@ def test_the_error_of_the_system_is_found_behind_others():
     except RuntimeError as error:
         assert os_error(error).errno == 28
     assert os_error(RuntimeError()) is None
+
+
+def test_a_place_where_nothing_can_be_made_ends_in_an_error():
+    with pytest.raises(OSError, match="/proc/1/x.tmp"), file_aside(Path("/proc/1/x")):
+        pass

@@ -10,7 +10,7 @@ from aiayn_plugin.errors import InputError
 from aiayn_plugin.model.weights import attention_weights
 from aiayn_plugin.translator import Translator
 from aiayn_plugin.view.attention import attended, attention, prepared, sentences
-from aiayn_plugin.view.attention_figure import Choice, attention_figure, joined
+from aiayn_plugin.view.attention_figure import Choice, attention_figure, joined, rows_of
 from aiayn_plugin.view.attention_page import words
 
 LINE = "Monday, May 1, 2023"
@@ -34,7 +34,9 @@ def test_raw_lines_are_shown_with_their_translations(translator):
     assert first.encoder_decoder.shape == (1, h, n, m)
     for weights in (first.encoder, first.decoder, first.encoder_decoder):
         torch.testing.assert_close(weights.sum(dim=-1), torch.ones(weights.shape[:-1]))
-    assert second.unknown == {"☃"}
+    assert [piece for piece, unknown in zip(second.source, second.unknown_source, strict=True)
+            if unknown] == ["☃"]  # fmt: skip
+    assert len(second.unknown_written) == len(second.written)
 
 
 def test_references_are_forced(translator):
@@ -63,7 +65,8 @@ def test_prepared_sentences_are_fairseqs(translator, corpus):
 
 @pytest.mark.parametrize("call, message", [
     (lambda t: attention(t, [LINE, " "]), "line 2 has no word"),
-    (lambda t: attention(t, ["1 " * 2000]), "line 1 has 2,000 pieces, and the model learned 1,024"),
+    (lambda t: attention(t, ["1 " * 2000]),
+     "line 1 has 2,001 pieces with its end, and the model has 1,024"),
     (lambda t: attention(t, [LINE], []), "1 lines, but 0 references"),
     (lambda t: attention(t, [LINE], layers=[2]), "no layer 2: its layers are 1 to 1"),
     (lambda t: prepared(t, "test", [5], True), "test has no sentence 5: its sentences are 0 to 4"),
@@ -91,15 +94,25 @@ def test_a_figure_draws_each_pair_as_opaque_as_its_weight(translator):
     figure = attention_figure(found, translator.pipeline, Choice(heads=[2], layer=1))
     [axes] = figure.axes
     drawn = {(round(float(y[0])), round(float(y[1]))): line.get_alpha()
-             for line in axes.lines for y in [line.get_ydata()]}  # fmt: skip
+             for line in axes.lines if line.get_gid() != "head" for y in [line.get_ydata()]}
     weights = found.encoder[0, 1]
     assert drawn == {(i, j): pytest.approx(float(weights[i, j])) for i in range(len(weights))
                      for j in range(len(weights)) if weights[i, j] >= 0.02}  # fmt: skip
     texts = [text.get_text() for text in axes.texts]
-    assert texts == [*found.source, *found.source]
+    assert texts == [*found.source, *found.source, "2"]
     alone = attention_figure(found, translator.pipeline, Choice(word="</s>", heads=[2]))
-    assert {round(float(line.get_ydata()[0])) for line in alone.axes[0].lines} == {
-        len(found.source) - 1}  # fmt: skip
+    assert {round(float(line.get_ydata()[0])) for line in alone.axes[0].lines
+            if line.get_gid() != "head"} == {len(found.source) - 1}  # fmt: skip
+
+
+def test_a_word_is_found_as_a_piece_and_as_what_pieces_make_up():
+    pieces = ["ma@@", "king", "ma@@", "ps"]
+    as_words = [("making", 2), ("maps", 2)]
+    assert rows_of("making", pieces, as_words) == [0, 1]
+    assert rows_of("ma@@", pieces, as_words) == [0, 2]
+    assert rows_of("maps", ["making", "maps"], as_words) == [1]
+    with pytest.raises(InputError, match="--word map is none of the words on the left: making "):
+        rows_of("map", pieces, as_words)
 
 
 @pytest.mark.parametrize("choice, message", [
@@ -113,27 +126,35 @@ def test_a_figure_of_what_is_not_there_is_refused(translator, choice, message):
         attention_figure(found, translator.pipeline, choice)
 
 
-def test_the_command_writes_a_page_and_a_figure(run, model_dir, tmp_path):
-    (tmp_path / "lines").write_text(f"{LINE}\nMarch 3\n")
-    log = run("aiayn", "attention", model_dir, "--input", "lines", "--figure", "f.svg",
-              "--output", "page.html", "--kind", "encoder-decoder", "--join", cwd=tmp_path)
-    assert (log.returncode, log.stderr) == (0, ""), log.stderr
+@pytest.mark.parametrize("kind", ["svg", "pdf", "png"])
+def test_the_command_writes_a_page_and_a_figure(run, model_dir, tmp_path, kind):
+    (tmp_path / "lines").write_text(f"{LINE}\nMarch 3 注\n")
+    log = run("aiayn", "attention", model_dir, "--input", "lines", "--figure", f"f.{kind}",
+              "--output", "page.html", "--sentence", "2", cwd=tmp_path)  # fmt: skip
+    assert log.returncode == 0, log.stderr
+    said = log.stderr.splitlines()
+    assert said == [] if kind == "svg" else len(said) == 1 and "no font here has 注" in said[0]
     page = (tmp_path / "page.html").read_text()
     assert '"text":"Monday , May 1 , 2023"' in page
     assert "://" not in page.replace("http://www.w3.org/2000/svg", "")  # nothing to fetch
-    assert "Monday" in (tmp_path / "f.svg").read_text()
+    assert (tmp_path / f"f.{kind}").read_bytes()[:5] in (b"<?xml", b"%PDF-", b"\x89PNG\r")
     assert log.stdout.splitlines()[1].startswith("page.html: 2 sentences, ")
 
 
 @pytest.mark.parametrize("words, message", [
-    (["A", "B"], "ensemble cannot be shown together: give one MODEL_DIR"),
-    (["A:B"], "ensemble cannot be shown together"),
+    (["A:B"], "ensemble cannot be shown together: give one MODEL_DIR"),
+    (["MODEL", "--word", "x"], "--word goes with --figure"),
+    (["MODEL", "--join"], "--join goes with --figure"),
+    (["MODEL", "--figure", "x.svg", "--output", "x.svg"], "are one file"),
+    (["MODEL", "--output", "."], "is a directory"),
     (["MODEL", "--figure", "x.gif"], "a figure is a file .svg, .pdf or .png"),
     (["MODEL", "--reference"], "go with --split"),
     (["MODEL", "--split", "test", "--input", "x"], "give one"),
     (["MODEL", "--input", "EMPTY"], "no sentence to show"),
-    (["MODEL", "--input", "LONG"], "line 1 has 301 pieces, and a page shows at most 256"),
-    (["MODEL", "--split", "test", "--sentence", "2"], "--sentence 2: there are 1"),
+    (["MODEL", "--input", "LONG"],
+     "line 1 has 301 pieces with its end, and a page shows at most 256"),
+    (["MODEL", "--split", "test", "--sentence", "2", "--figure", "x.svg"],
+     "--sentence 2: there are 1"),
     (["MODEL", "--input", "MANY"], "201 sentences, and a page shows at most 200"),
     (["MODEL", "--input", "absent"], "absent is missing"),
 ])  # fmt: skip

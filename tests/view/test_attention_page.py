@@ -12,18 +12,22 @@ from aiayn_plugin.view.attention_page import attention_page, words
 SOURCE = ["The", "ani@@", "mal", "was", "ti@@", "red", "</s>"]
 TARGET = ["Das", "T@@", "ier", "war", "m@@", "ü@@", "de", "</s>"]
 HOSTILE = ["<script>alert(1)</script>", '"quo\'tes"', "</style>", "</script>", "שלום", "مرحبا",
-           "注意力", "👩‍👩‍👧", "e\u0301\u0323", "\u202egnp.exe", "&amp;", "x" * 300, "</s>"]
+           "注意@@", "力", "\u200d", "👩‍👩‍👧", "e\u0301\u0323", "\u202egnp.exe", "&amp;",
+           "x" * 300, "</s>"]
+
+UNKNOWN = ("力", "ü@@")
 
 
-def made_up(source, target, layers=2, h=8, unknown=()):
+def made_up(source, target, layers=2, h=8):
     """Return random weights of a sentence, as a softmax would give them."""
     torch.manual_seed(len(source))
     read = [target[-1], *target[:-1]]
     m, n = len(source), len(target)
     weights = {kind: (3 * torch.randn(layers, h, *shape)).softmax(dim=-1) for kind, shape in
                {"encoder": (m, m), "decoder": (n, n), "encoder_decoder": (n, m)}.items()}
-    return Attention(source, read, target, list(range(1, layers + 1)),
-                     unknown=frozenset(unknown), **weights)  # fmt: skip
+    unknown = [[piece in UNKNOWN for piece in side] for side in (source, target)]
+    return Attention(source, read, target, list(range(1, layers + 1)), **weights,
+                     unknown_source=unknown[0], unknown_written=unknown[1])  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +39,7 @@ def pipeline(corpus):
 def show(browser, pipeline, tmp_path):
     def make(*found):
         path = tmp_path / "page.html"
-        path.write_text(attention_page(found, pipeline, "a model"), encoding="utf-8")
+        path.write_text(attention_page(found, pipeline, "run", "a model"), encoding="utf-8")
         browser.scheme("light")
         browser.open(path)
         return path
@@ -115,9 +119,9 @@ def test_pointing_at_a_word_shows_it_alone(browser, show):
     browser.point_at(word(browser, "from", 3))
     row = [[weight for weight in table[3]] for table in browser.js("panels[0].tables")]
     assert lines(browser) == sum(weight >= 0.02 for table in row for weight in table) < everything
-    assert browser.find("#readout").text.startswith("“\u2068was\u2069” attends to “\u2068")
+    assert browser.find("#readout").text.startswith("“was” attends to “")
     browser.point_at(word(browser, "to", 0))
-    assert "“\u2068The\u2069” is attended to by" in browser.find("#readout").text
+    assert "“The” is attended to by" in browser.find("#readout").text
     browser.point_at(browser.find("h1"))
     assert lines(browser) == everything and browser.find("#readout").text == ""
     word(browser, "from", 1).click()  # stays
@@ -137,7 +141,7 @@ def test_the_square_says_the_number_under_the_pointer(browser, show):
     browser.point_at(canvas, 1 + 22 * 4.5, 1 + 22 * 2.5)
     numbers = [float(weight) for weight in found.encoder[0, :, 2, 4]]
     text = browser.find("#readout").text
-    assert "“\u2068mal\u2069” → “\u2068ti@@\u2069”: mean " in text
+    assert "“mal” → “ti@@”: mean " in text
     shown = [float(part.split()[-1]) for part in text.split(": ")[1].split(", ")]
     assert shown == pytest.approx([sum(numbers) / 2, *numbers], abs=0.5 / 255 + 0.005)
     # The field is as opaque as the mean.
@@ -175,8 +179,9 @@ def test_everything_is_reached_by_keyboard(browser, show):
     heads = [str(head) for head in range(8)]
     assert reached == ["sentence", "kind", "layer", *heads, "BUTTON", "BUTTON", "apart", "joined",
                        "from", "to", "CANVAS"]  # fmt: skip
+    assert visible(browser, ".words .pointed") == ["The", "The"]
     browser.press("\ue014", "\ue015")  # right, down
-    assert browser.find("#readout").text.startswith("“\u2068ani@@\u2069” → “\u2068ani@@\u2069”:")
+    assert browser.find("#readout").text.startswith("“ani@@” → “ani@@”:")
     browser.js("document.querySelector('.words.from button').focus()")
     browser.press("\ue015", "\ue015", "\ue007")  # down, down, Enter
     assert browser.js("[pinned.side, pinned.index]") == ["from", 2]
@@ -187,18 +192,79 @@ def test_everything_is_reached_by_keyboard(browser, show):
 
 
 def test_hostile_words_stay_text(browser, show):
-    show(made_up(HOSTILE, HOSTILE, h=2, unknown=["注意力"]))
+    show(made_up(HOSTILE, HOSTILE, h=2))
     texts = browser.js("""[...document.querySelectorAll(".words.from button")]
         .map((button) => button.textContent)""")
-    assert texts == HOSTILE
-    assert word(browser, "from", 11).rect["width"] <= 260  # cut, with the whole word as its title
-    assert word(browser, "from", 11).get_attribute("title") == "x" * 300
-    unknown = browser.js("""[...document.querySelectorAll(".words.from .unknown")]
-        .map((button) => button.textContent)""")
-    assert unknown == ["注意力"]
+    assert texts == [text if text != "\u200d" else "U+200D" for text in HOSTILE]
+    assert word(browser, "from", 13).rect["width"] <= 260  # cut, with the whole word as its title
+    assert word(browser, "from", 13).get_attribute("title") == "x" * 300
     browser.point_at(word(browser, "from", 0))
-    assert "“\u2068<script>alert(1)</script>\u2069”" in browser.find("#readout").text
-    assert browser.driver.title == "Attention"
+    assert "“<script>alert(1)</script>”" in browser.find("#readout").text
+    assert browser.driver.title == "Attention: run"
+    unknown = """[...document.querySelectorAll(".words.from .unknown")]
+        .map((button) => button.textContent)"""
+    assert browser.js(unknown) == ["力"]
+    browser.find("#joined").click()
+    assert browser.js(unknown) == ["注意力"]
+
+
+def test_words_of_many_pieces_keep_their_strongest_line(browser, show):
+    """Rounded weights into the pieces of a word may sum to more than 1."""
+    pieces = [*["x@@"] * 150, "x", "</s>"]
+    found = made_up(pieces, pieces, layers=1, h=1)
+    found.encoder[:] = torch.tensor([1.6 / 255] * 151 + [1 - 151 * 1.6 / 255])
+    show(found)
+    browser.find("#joined").click()
+    assert browser.js("panels[0].tables[0].map((row) => row.map((w) => w.toFixed(2)))") == [
+        ["1.00", "0.05"]] * 2  # fmt: skip
+    assert lines(browser) == 4
+
+
+def test_nothing_moves_under_the_pointer_in_a_narrow_window(browser, show):
+    long = ["Donaudampfschifffahrtsgesellschaft", *SOURCE]
+    show(made_up(long, long))
+    browser.driver.set_window_size(420, 900)
+    try:
+        before = word(browser, "from", 3).rect
+        browser.point_at(word(browser, "from", 3))
+        assert word(browser, "from", 3).rect["y"] == before["y"]
+        assert browser.js("document.documentElement.scrollWidth <= innerWidth")
+        square, words = browser.find(".matrix").rect, browser.find(".words.from").rect
+        assert square["y"] > words["y"] + words["height"]
+        browser.js("document.querySelector('canvas').focus()")
+        browser.press(*["\ue015"] * 7)
+        top = browser.js("panels[0].cell.getBoundingClientRect().top")
+        assert browser.find("#readout").text.startswith("“</s>” → ")
+        assert 0 <= browser.js("$('readout').getBoundingClientRect().top") < top
+        assert top < browser.js("innerHeight")
+    finally:
+        browser.driver.set_window_size(1400, 1000)
+
+
+def test_the_square_stands_beside_the_words_of_its_rows(browser, show):
+    show(made_up(SOURCE, TARGET))
+    choose(browser, "kinds", "encoder_decoder")
+    canvas, words = browser.find("canvas"), browser.find(".words.from").rect
+    assert canvas.rect["x"] + canvas.rect["width"] <= words["x"]
+    assert browser.find(".words.to").rect["x"] > words["x"]
+    assert abs(canvas.rect["y"] + 1 - words["y"]) <= 1
+    word(browser, "from", 2).click()
+    browser.point_at(canvas, 30, 30)
+    browser.point_at(browser.find("h1"))
+    assert visible(browser, ".words .pointed") == [TARGET[2]]  # the pinned word is shown again
+    assert browser.find("#readout").text.startswith(f"“{TARGET[2]}” attends to")
+
+
+def test_a_printed_page_names_what_it_shows(browser, show):
+    show(made_up(SOURCE, TARGET))
+    browser.find('#heads button[data-head="1"]').click()
+    browser.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+    try:
+        assert visible(browser, "#text") == ["The animal was tired → Das Tier war müde"]
+        assert visible(browser, "#heads button") == ["1", "3", "4", "5", "6", "7", "8"]
+        assert visible(browser, "#kinds") == visible(browser, "#help") == []
+    finally:
+        browser.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
 
 
 @pytest.mark.parametrize("scheme, back", [("light", 255), ("dark", 22)])
