@@ -267,30 +267,6 @@ def test_a_printed_page_names_what_it_shows(browser, show):
         browser.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
 
 
-@pytest.mark.parametrize("scheme, back", [("light", 255), ("dark", 22)])
-def test_both_schemes_are_readable(browser, show, scheme, back):
-    show(made_up(SOURCE, TARGET))
-    browser.scheme(scheme)
-    channels = """getComputedStyle(document.body).{}.match(/[0-9.]+/g).slice(0, 3).map(Number)"""
-    behind, text = (browser.js(channels.format(of)) for of in ("backgroundColor", "color"))
-    assert behind[0] == back
-    assert contrast(behind, text) > 7  # the strictest of WCAG's steps
-    for name in ("--faint", "--accent"):
-        value = browser.js(f"getComputedStyle(document.body).getPropertyValue('{name}').trim()")
-        colour = [int(value[i : i + 2], 16) for i in (1, 3, 5)]
-        assert contrast(behind, colour) > 4.5
-
-
-def contrast(one, other):
-    """Return WCAG's contrast of two colours (0 to 255)."""
-    def luminance(colour):
-        linear = [c / 3294.6 if c <= 10 else ((c / 255 + 0.055) / 1.055) ** 2.4 for c in colour]
-        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-
-    dark, light = sorted((luminance(one), luminance(other)))
-    return (light + 0.05) / (dark + 0.05)
-
-
 def test_a_long_sentence_makes_a_small_page_of_few_elements(browser, show):
     pieces = [f"w{i}@@" if i % 3 else f"w{i}" for i in range(99)] + ["</s>"]
     path = show(made_up(pieces, pieces, layers=6))

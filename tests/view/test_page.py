@@ -79,3 +79,29 @@ def test_colours_of_the_same_dashes_can_be_told_apart(kind, dark):
     for group in (colours[:4], colours[4:]):  # heads 1 to 4 have no dashes, 5 to 8 have some
         for one, other in itertools.combinations(group, 2):
             assert (seen_by(kind, one) - seen_by(kind, other)).norm() > 15
+
+
+@pytest.mark.parametrize("scheme, back", [("light", 255), ("dark", 22)])
+def test_both_schemes_are_readable(browser, tmp_path, scheme, back):
+    path = tmp_path / "page.html"
+    path.write_text(page("title", "<p>body</p>"), encoding="utf-8")
+    browser.scheme(scheme)
+    browser.open(path)
+    channels = """getComputedStyle(document.body).{}.match(/[0-9.]+/g).slice(0, 3).map(Number)"""
+    behind, text = (browser.js(channels.format(of)) for of in ("backgroundColor", "color"))
+    assert behind[0] == back
+    assert contrast(behind, text) > 7  # the strictest of WCAG's steps
+    for name in ("--faint", "--accent"):
+        value = browser.js(f"getComputedStyle(document.body).getPropertyValue('{name}').trim()")
+        colour = [int(value[i : i + 2], 16) for i in (1, 3, 5)]
+        assert contrast(behind, colour) > 4.5
+
+
+def contrast(one, other):
+    """Return WCAG's contrast of two colours (0 to 255)."""
+    def luminance(colour):
+        linear = [c / 3294.6 if c <= 10 else ((c / 255 + 0.055) / 1.055) ** 2.4 for c in colour]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    dark, light = sorted((luminance(one), luminance(other)))
+    return (light + 0.05) / (dark + 0.05)
