@@ -30,10 +30,12 @@ setup(
         "sacrebleu>=2.0",
     ],
     extras_require={
-        "test": ["pytest>=7", "pytest-xdist", "ruff", "mypy", "mosestokenizer", "selenium"],
+        "test": ["pytest>=7", "pytest-xdist", "ruff", "mypy", "mosestokenizer", "selenium",
+                 "PYEVALB"],
         "corpus": ["Babel", "num2words"],
         "view": ["matplotlib"],
         "export": ["ctranslate2"],
+        "parsing": ["nltk"],
         "wordpiece": ["sentencepiece"],
     },
 )

@@ -17,6 +17,7 @@ MAY_IMPORT = {
     "errors": set(),
     "paper": {"errors"},
     "text": {"errors"},
+    "parsing": {"errors", "text"},
     "model": {"errors", "paper"},
     "training": {"errors", "model"},
     "search": {"errors", "model"},
@@ -31,7 +32,7 @@ MAY_IMPORT = {
 #: Libraries that only these packages may import.
 ONLY = {
     "fairseq": {"boundary", "benchmarks"},
-    "torch": set(MAY_IMPORT) - {"errors", "paper", "text", "__init__"},
+    "torch": set(MAY_IMPORT) - {"errors", "paper", "text", "parsing", "__init__"},
 }
 
 

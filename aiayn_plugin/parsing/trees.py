@@ -1,0 +1,115 @@
+"""§6.3 Bracketed trees as the Penn Treebank writes them, read and cleaned."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from nltk import Tree
+
+from ..errors import InputError
+from ..text.lines import read_lines
+
+#: Labels that some treebanks put above a sentence; the Penn Treebank has an empty one there.
+ROOTS = ("", "TOP", "ROOT", "S1")
+#: The label above several constituents that make up one sentence.
+TOP = "TOP"
+#: The tag of what was moved or left out (traces), which no one says.
+TRACE = "-NONE-"
+#: Constituents within each other. The deepest of the treebanks have about 40.
+DEEPEST = 200
+#: How words with brackets are written in a tree.
+ESCAPES = {"(": "-LRB-", ")": "-RRB-"}
+
+
+def read_trees(path: str | Path) -> Iterator[Tree]:
+    """Yield the trees of a file, as they stand there, one or many, over any number of lines.
+
+    Raises InputError, with file and line, for anything that is no tree.
+    """
+    text: list[str] = []  # of the tree that is being read
+    depth = begins = 0
+    for number, line in enumerate(read_lines(path), start=1):
+        for part in re.findall(r"[()]|[^()]+", line):
+            if depth == 0 and part not in "()" and part.strip():
+                raise InputError(f"{path}, line {number}: {part.strip()[:40]!r} is in no brackets")
+            if part == ")" and depth == 0:
+                raise InputError(f"{path}, line {number}: a bracket is closed that none opened")
+            if depth == 0:
+                begins = number
+            depth += {"(": 1, ")": -1}.get(part, 0)
+            if depth > DEEPEST:
+                raise InputError(f"{path}, line {number}: more than {DEEPEST} brackets are open; "
+                                 f"the tree begins in line {begins}")
+            text.append(part)
+            if depth == 0 and part == ")":
+                yield _tree("".join(text), path, begins)
+                text.clear()
+        text.append("\n")
+    if depth:
+        raise InputError(f"{path}, line {begins}: the tree that begins here is not closed")
+
+
+def _tree(text: str, path: str | Path, line: int) -> Tree:
+    """Return a tree that is well-formed all the way down."""
+    try:
+        tree = Tree.fromstring(text)
+    except ValueError as error:
+        reason = " ".join(str(error).split())
+        raise InputError(f"{path}, line {line}: no tree begins here: {reason[:120]}") from None
+    for part in tree.subtrees():
+        words = sum(isinstance(child, str) for child in part)
+        name = f"{path}, line {line}: in the tree that begins here, ({part.label()} …)"
+        if not len(part):
+            raise InputError(f"{name} is empty")
+        if words and len(part) > 1:
+            raise InputError(f"{name} has a word beside others: each word has brackets of its own, "
+                             "with its tag")
+    return tree
+
+
+def category(label: str) -> str:
+    """Return a label without its functions and indices: NP of NP-SBJ-1 and NP=2; -LRB- stays."""
+    return label if label.startswith("-") else re.split("[-=]", label)[0]
+
+
+def cleaned(tree: Tree) -> Tree | None:
+    """Return a tree without traces, what they leave empty, functions, indices and its outer label.
+
+    Several constituents under the outer label stay together under TOP, and so does a single word.
+    Returns None if nothing is left.
+    """
+    parts = [tree] if tree.label() not in ROOTS else list(tree)
+    if tree.label() in ROOTS and parts and isinstance(parts[0], str):
+        parts = [tree]  # a tag may have the name of a root
+    kept = [part for part in map(_without_traces, parts) if part is not None]
+    if not kept:
+        return None
+    if len(kept) > 1 or is_word(kept[0]):
+        return Tree(TOP, kept)
+    return cleaned(kept[0]) if kept[0].label() in ROOTS and len(kept[0]) == 1 else kept[0]
+
+
+def _without_traces(tree: Tree) -> Tree | None:
+    if is_word(tree):
+        return None if tree.label() == TRACE else Tree(category(tree.label()), [tree[0]])
+    kept = [part for part in map(_without_traces, tree) if part is not None]
+    return Tree(category(tree.label()), kept) if kept else None
+
+
+def is_word(tree: Tree) -> bool:
+    """Whether a tree is a tag and its word."""
+    return len(tree) == 1 and isinstance(tree[0], str)
+
+
+def words(tree: Tree) -> list[str]:
+    """Return the words of a tree, with brackets as they are outside of trees."""
+    plain = {escape: bracket for bracket, escape in ESCAPES.items()}
+    return [plain.get(word, word) for word in tree.leaves()]
+
+
+def as_line(tree: Tree) -> str:
+    """Return a tree in one line, as other programs read it."""
+    if is_word(tree):
+        word = re.sub("[()]", lambda bracket: ESCAPES[bracket[0]], tree[0])
+        return f"({tree.label()} {word})"
+    return f"({tree.label()} {' '.join(map(as_line, tree))})"

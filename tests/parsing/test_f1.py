@@ -1,0 +1,83 @@
+"""F1: counted by hand, and as another implementation counts."""
+
+import random
+
+import pytest
+from nltk import Tree
+
+from aiayn_plugin.errors import InputError
+from aiayn_plugin.parsing.f1 import Count, brackets, count, score
+from aiayn_plugin.parsing.trees import as_line
+
+
+def tree(text):
+    return Tree.fromstring(text)
+
+
+GOLD = "(S (NP (DT the) (NN dog)) (VP (VBZ sleeps) (ADVP (RB now))) (. .))"
+
+
+@pytest.mark.parametrize("gold, system, expected", [
+    (GOLD, GOLD, (4, 4, 4, 4, 4, 1)),
+    (GOLD, "(S (NP (DT the) (NN dog)) (VP (VBZ sleeps) (PRT (RP now))) (. .))",
+     (4, 4, 4, 3, 4, 1)),  # PRT is ADVP
+    (GOLD, "(TOP (S (NP (DT the) (NN dog)) (VP (VBZ sleeps)) (ADVP (RB now)) (. .)))",
+     (3, 4, 4, 4, 4, 0)),  # the VP is another
+    (GOLD, "(S (NP (DT the)) (X (NN dog) (VBZ sleeps) (RB now)) (NP (. .)))", (1, 4, 3, 4, 4, 0)),
+    (GOLD, "(S (NP (DT the) (NN dog)) (VP (VBZ sleeps) (ADVP (RB now)) (. .)))",
+     (4, 4, 4, 4, 4, 1)),  # where the full stop hangs does not matter
+    (GOLD, "(S (NP (DT the) (NN dog)) (VP (VBZ sleeps) (ADVP (RB now))) (NN .))",
+     (4, 4, 4, 4, 4, 1)),  # the gold tree says that it is punctuation
+    ("(NP (NP (NN a)))", "(NP (NN a))", (1, 2, 1, 1, 1, 0)),  # the same bracket twice
+    ("(S (NP-SBJ (NN a)))", "(S (NP (NN a)))", (2, 2, 2, 1, 1, 1)),
+    ("(TOP (NN a))", "(TOP (NN a))", (0, 0, 0, 1, 1, 1)),
+])  # fmt: skip
+def test_counts_are_those_of_the_conventions(gold, system, expected):
+    assert count(tree(gold), tree(system)) == Count(*expected, 1)
+
+
+def test_places_leave_punctuation_out():
+    found = brackets(tree("(S (`` ``) (NP (NN a)) (: :) (VP (VB b) (NP (. .))))"),
+                     [False, True, False, True, False])  # fmt: skip
+    assert found == [("S", 0, 2), ("NP", 0, 1), ("VP", 1, 2)]
+
+
+def test_sums_and_short_sentences():
+    long = f"(S {' '.join('(NN a)' for _ in range(40))} (. .))"
+    found = score([(tree(GOLD), tree(GOLD)), (tree(long), tree(long))])
+    assert (found["all"].sentences, found["short"].sentences) == (2, 1)
+    half = Count(matched=1, gold=4, system=2)
+    assert (half.recall, half.precision, half.f1) == (0.25, 0.5, pytest.approx(1 / 3))
+    assert Count().f1 == Count().recall == Count().precision == 0
+
+
+def test_other_words_are_refused_with_the_number_of_the_sentence():
+    with pytest.raises(InputError, match="sentence 2: other words than the gold tree's: 'the cat"):
+        score([(tree(GOLD), tree(GOLD)), (tree(GOLD), tree(GOLD.replace("dog", "cat")))])
+
+
+def random_tree(rng, words, depth=0):
+    """Return a random tree over words with their tags, without two brackets of one label and span:
+    PYEVALB counts such only once."""
+    if len(words) == 1 and (depth == 2 or rng.random() < 0.7):
+        return Tree(words[0][1], [words[0][0]])
+    label = rng.choice(["NP", "VP", "PP", "ADVP"]) + str(depth)
+    if len(words) == 1:
+        return Tree(label, [random_tree(rng, words, depth + 1)])
+    cuts = sorted(rng.sample(range(1, len(words)), rng.randint(1, min(3, len(words) - 1))))
+    parts = [words[a:b] for a, b in zip([0, *cuts], [*cuts, len(words)], strict=True)]
+    return Tree(label, [random_tree(rng, part, depth + 1) for part in parts])
+
+
+def test_counts_are_those_of_another_implementation():
+    scorer = pytest.importorskip("PYEVALB.scorer")
+    read = pytest.importorskip("PYEVALB.parser").create_from_bracket_string
+    rng = random.Random(1)
+    for _ in range(300):
+        words = [(f"w{i}", rng.choice(["NN", "VB", "JJ"])) for i in range(rng.randint(2, 12))]
+        gold, system = random_tree(rng, words), random_tree(rng, words)
+        theirs = scorer.Scorer().score_trees(read(as_line(gold)), read(as_line(system)))
+        ours = count(gold, system)
+        assert (ours.matched, ours.gold, ours.system) == (
+            theirs.matched_brackets, theirs.gold_brackets, theirs.test_brackets)  # fmt: skip
+        assert (ours.tags, ours.words) == (theirs.correct_tags, theirs.words)
