@@ -16,7 +16,11 @@
 set -euo pipefail
 SCALE=${SCALE:-small}
 JOBS=${JOBS:-1}
-# Of the small scale; the paper's has the paper's.
+# The paper's scale has the paper's.
+if [ "$SCALE" = paper ] && [ -n "${UPDATES-}${WARMUP-}${TOKENS-}" ]; then
+  echo "table3.sh: error: UPDATES, WARMUP and TOKENS are for the small scale: unset them" >&2
+  exit 1
+fi
 UPDATES=${UPDATES:-600}
 WARMUP=${WARMUP:-300} # updates until the rate's peak
 TOKENS=${TOKENS:-2500} # target tokens of an update
@@ -67,7 +71,12 @@ case $SCALE in
 esac
 [[ $JOBS =~ ^[1-9][0-9]*$ ]] || die "JOBS=$JOBS has to be a number from 1 on"
 [ -z "${DRY_RUN:-}" ] || JOBS=1
-text=${TEXT:+$(CDPATH="" cd "$TEXT" && pwd)}
+for folder in "${TEXT:-.}" "${DATA:-.}"; do
+  [ -d "$folder" ] || [ "$SCALE" = paper ] || die "there is no directory $folder (TEXT, DATA)"
+done
+text=${TEXT:+$(realpath "$TEXT")}
+DATA=${DATA:+$(realpath -m "$DATA")}
+given=$DATA
 # In the table's order, and each once.
 rows=$(if [ $# -gt 0 ]; then grep -xF "$(printf '%s\n' "$@")" <<<"$names"; else echo "$names"; fi)
 
@@ -90,12 +99,14 @@ arguments() {
   if [ "$SCALE" = small ]; then
     echo --arch aiayn_base $base --seed 1 --tokens-per-update "$TOKENS" \
       --warmup-updates "$WARMUP" --max-update "$UPDATES" $more
-  elif [ "$row" = "$1" ]; then
-    echo "aiayn_$row" --seed 1
-  else
-    echo "aiayn_$row" $more
+  else # nothing is averaged, so one checkpoint is enough: 20 of big's would take 51 GB
+    [ "$row" != "$1" ] || more="--seed 1"
+    echo "aiayn_$row" $more --keep-interval-updates 1
   fi
 }
+
+# settings ROW: what a row must not change while it is in training.
+settings() { echo "$(arguments "$1")${given:+ on $given}"; }
 
 # Its log has its name only once everything before has ended well.
 finished() { [ -f "$RUN/$1/generate-valid.log" ]; }
@@ -106,7 +117,12 @@ one_row() {
   read -ra arguments <<<"$(arguments "$1")"
   RUN=$RUN/$1
   run mkdir -p "$RUN"
-  into "$RUN/arguments" echo "${arguments[@]}"
+  if [ -z "${DRY_RUN:-}" ]; then
+    # What it starts holds the lock too: a training that outlives this script still has it.
+    exec 9>"$RUN/lock"
+    flock -n 9 || die "$RUN is in training: stop that first"
+  fi
+  into "$RUN/arguments" settings "$1"
   if [ "$SCALE" = paper ]; then
     wmt14_train "${arguments[@]}"
   else
@@ -125,7 +141,7 @@ wait_for() {
 }
 
 for row in $rows; do
-  [ ! -f "$RUN/$row/arguments" ] || [ "$(cat "$RUN/$row/arguments")" = "$(arguments "$row")" ] ||
+  [ ! -f "$RUN/$row/arguments" ] || [ "$(cat "$RUN/$row/arguments")" = "$(settings "$row")" ] ||
     die "$RUN/$row was begun with other settings ($RUN/$row/arguments): remove it, or set another RUN"
 done
 

@@ -1,5 +1,6 @@
 """Table 3 in small: each row is the paper's change by ratio, and only finished rows count."""
 
+import fcntl
 import os
 import shlex
 import signal
@@ -88,8 +89,9 @@ def test_the_papers_scale_takes_the_named_architectures(run, tmp_path):
     assert f"python preprocess/wmt14.py en-de --dest {tmp_path}/data" in done.stdout
     found = [" ".join(command[6:]) for command in commands(done.stdout, "fairseq-train")]
     rest = "--max-tokens 4096 --bf16 --log-format simple --log-interval 100 --seed"
-    assert found == [f"--arch aiayn_base {rest} 2", f"--arch aiayn_e_learned {rest} 1",
-                     f"--arch aiayn_big {rest} 1"]  # fmt: skip
+    last = "--keep-interval-updates 1"  # nothing is averaged
+    assert found == [f"--arch aiayn_{arch} {rest} {seed} {last}" for arch, seed in
+                     (("base", 2), ("e_learned", 1), ("big", 1))]  # fmt: skip
     assert "aiayn average" not in done.stdout and "--gen-subset valid" in done.stdout
     assert not list(tmp_path.iterdir())
 
@@ -98,6 +100,9 @@ def test_the_papers_scale_takes_the_named_architectures(run, tmp_path):
     (["c_n2", "c_n3"], {}, ("no row c_n3", "base", "c_n2", "e_learned")),
     ([], {"SCALE": "large"}, ("SCALE=large", "small or paper")),
     ([], {"JOBS": "two"}, ("JOBS=two",)),
+    ([], {"TEXT": "absent"}, ("no directory absent",)),
+    ([], {"DATA": "absent"}, ("no directory absent",)),
+    ([], {"SCALE": "paper", "UPDATES": "3"}, ("UPDATES", "small scale")),
 ])  # fmt: skip
 def test_what_is_unknown_ends_in_one_line(run, tmp_path, rows, env, parts):
     done = run(*RECIPE, *rows, env={"RUN": str(tmp_path / "run"), **env})
@@ -150,6 +155,16 @@ def test_what_is_finished_is_not_done_again_and_what_failed_is(run, places, tmp_
     done = run(*RECIPE, "c_n2", "base", env={**places, "UPDATES": "3"})
     assert done.returncode == 1
     assert "base was begun with other settings" in done.stderr.splitlines()[-1]
+
+
+def test_a_row_is_trained_once_at_a_time(run, places, tmp_path):
+    """A training that outlives the recipe which started it holds the lock of its row."""
+    (tmp_path / "run" / "base").mkdir(parents=True)
+    with open(tmp_path / "run" / "base" / "lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        done = run(*RECIPE, "base", env=places)
+    assert done.returncode == 1 and "base is in training: stop that first" in done.stderr
+    assert not (tmp_path / "run" / "base" / "train.log").exists()
 
 
 @pytest.mark.long
