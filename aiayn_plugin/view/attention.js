@@ -405,9 +405,27 @@ function headButtons() {
   }
 }
 
+// Takes the view from the end of the page's address: attention.html#sentence=2&kind=decoder&layer=5
+// &heads=1,5&word=making. What is not there, or is none of the page's, stays as it is.
+function viewOfAddress() {
+  const asked = new URLSearchParams(location.hash.slice(1));
+  const sentence = Number(asked.get("sentence")) - 1;
+  if (sentence in data.sentences) view.sentence = sentence;
+  if (Object.hasOwn(data.kinds, asked.get("kind"))) view.kind = asked.get("kind");
+  const layer = data.layers.indexOf(Number(asked.get("layer")));
+  if (layer >= 0) view.layer = layer;
+  const heads = (asked.get("heads") ?? "").split(",").map((head) => Number(head) - 1);
+  if (heads.every((head) => view.heads.has(head))) view.heads = new Set(heads);
+  for (const name of ["joined", "apart"]) view[name] = asked.get(name) === "1";
+  const index = sides()[0].findIndex(({ text }) => text === asked.get("word"));
+  if (index >= 0) pinned = { side: "from", index };
+}
+
 function start() {
+  viewOfAddress();
   data.sentences.forEach(({ text }, number) => $("sentence").append(
-    element("option", { value: number, textContent: `${number + 1}. ${text}` })));
+    element("option", { value: number, textContent: `${number + 1}. ${text}`,
+      selected: number === view.sentence })));
   $("sentence").addEventListener("change", (event) =>
     choose({ sentence: Number(event.target.value) }));
   radios($("kinds"), "kind", Object.entries(data.kinds), view.kind, (kind) => choose({ kind }));
@@ -419,6 +437,7 @@ function start() {
   $("about").textContent = data.about;
   $("join").hidden = !data.sentences.some(({ pieces, words }) =>
     Object.keys(pieces).some((side) => pieces[side].length !== words[side].length));
+  for (const name of ["joined", "apart"]) $(name).checked = view[name];
   $("joined").addEventListener("change", (event) => choose({ joined: event.target.checked }));
   $("apart").addEventListener("change", (event) => {
     view.apart = event.target.checked;

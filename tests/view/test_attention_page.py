@@ -241,6 +241,19 @@ def test_nothing_moves_under_the_pointer_in_a_narrow_window(browser, show):
         browser.driver.set_window_size(1400, 1000)
 
 
+def test_a_view_has_an_address(browser, show):
+    path = show(made_up(["a", "</s>"], ["b", "</s>"]), made_up(SOURCE, TARGET))
+    address = f"{path.as_uri()}#sentence=2&kind=encoder_decoder&layer=2&heads=3,4&word=war"
+    browser.driver.get("about:blank")
+    browser.driver.get(address)
+    assert visible(browser, "#shown") == ["encoder-decoder attention, layer 2, heads 3, 4"]
+    assert visible(browser, ".words .pointed") == ["war"]
+    assert browser.find("#sentence").get_attribute("value") == "1"
+    browser.driver.get("about:blank")
+    browser.driver.get(f"{path.as_uri()}#sentence=9&kind=toString&layer=x&heads=1,99&word=%3Cb%3E")
+    assert visible(browser, "#shown") == ["encoder self-attention, layer 1, all 8 heads"]
+
+
 def test_the_square_stands_beside_the_words_of_its_rows(browser, show):
     show(made_up(SOURCE, TARGET))
     choose(browser, "kinds", "encoder_decoder")
