@@ -20,7 +20,8 @@ FORMULA = (
 
 def rate_of(device: str) -> float | None:
     """Return the paper's rate for a device by its name, None if the paper has none for it."""
-    return next((rate for name, rate in RATES.items() if name in device), None)
+    found = re.search(rf"\b({'|'.join(RATES)})(?!\d)", device)  # a Quadro P1000 is no P100
+    return RATES[found[1]] if found else None
 
 
 def papers_way(seconds: float, devices: int, tflops: float) -> float:

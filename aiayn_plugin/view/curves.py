@@ -15,6 +15,8 @@ from .records import Point, Start, TrainingLog
 MOST_POINTS = 500
 #: Names beside each other in a legend.
 LEGEND = 5
+#: Styles of lines: when the colours are used up, they come again in the next one.
+STYLES = ("-", "--", ":", "-.")
 #: What is shown: its title, its name in a record, whether training and validation have it.
 QUANTITIES = (
     ("loss", "loss", True, True),
@@ -34,11 +36,12 @@ class Line:
     points: list[tuple[int, float, float]]
     colour: str
     style: str = "-"
+    measured: bool = True
 
     @property
     def marker(self) -> str:
         """Whether the points show: few of them, and measured ones."""
-        return "." if len(self.points) < 30 and self.style == "-" else ""
+        return "." if len(self.points) < 30 and self.measured else ""
 
     def words(self) -> str:
         """Return where it begins and ends."""
@@ -61,18 +64,23 @@ def curves(
     for title, name, in_training, in_validation in QUANTITIES:
         lines = []
         for number, (run, log) in enumerate(logs.items()):
-            first, second = (COLOURS[(number + i) % len(COLOURS)] for i in (0, 1))
-            ways = [("training", log.train or log.epochs, first, "-")] * in_training
-            ways += [("validation", log.valid, second, "-")] * in_validation
+            ways = [("training", log.train or log.epochs, *look(0))] * in_training
+            ways += [("validation", log.valid, *look(1))] * in_validation
             if not alone:  # of a run there is one line, and of what tells more
-                ways = [(run, ways[-1][1], first, "-" if number < len(COLOURS) else "--")]
-            lines += [Line(label, _values(points, name), *look) for label, points, *look in ways]
+                ways = [(run, ways[-1][1], *look(number))]
+            lines += [Line(label, _values(points, name), *drawn) for label, points, *drawn in ways]
         if name == "lr" and alone and lines[0].points:
             lines += _equation(next(iter(logs.values())), schedules)
         lines = [line for line in lines if line.points]
         if lines:
             where = "" if alone or not in_validation else " of the validation"
             yield _figure(f"{title}{where}", lines, starts, name == "ppl")
+
+
+def look(number: int) -> tuple[str, str]:
+    """Return colour and style of a line: each of the first 32 has its own."""
+    again, place = divmod(number, len(COLOURS))
+    return COLOURS[place], STYLES[again % len(STYLES)]
 
 
 def _values(points: Iterable[Point], name: str) -> list[tuple[int, float, float]]:
@@ -86,7 +94,7 @@ def _equation(log: TrainingLog, schedules: Mapping[str, tuple[int, int]]) -> Ite
     for style, (label, (d_model, warmup)) in zip(("--", ":"), schedules.items(), strict=False):
         yield Line(label, [(update, hours, lrate(update + 1, d_model, warmup))
                            for update, hours, _ in _values(log.train or log.epochs, "lr")],
-                   COLOURS[1], style)  # fmt: skip
+                   COLOURS[1], style, False)  # fmt: skip
 
 
 def _figure(title: str, lines: list[Line], starts: list[Start], logarithmic: bool) -> Figure:

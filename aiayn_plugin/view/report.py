@@ -14,7 +14,7 @@ from .document import Items, Section, Table, Text, to_html, to_markdown
 from .page import page
 from .run import GENERATED, Run
 from .sections import sections
-from .tables import papers_row, published, table_3
+from .tables import not_newstest, of_seeds, papers_row, published, table_3
 from .words import duration, fixed, power, whole
 
 #: Sentences of a set whose scores are resampled; beyond, the samples need gigabytes.
@@ -104,10 +104,11 @@ def resampled(runs: Sequence[Run]) -> Chances:
 def _several(runs: Sequence[Run], costs: Sequence[Cost], chances: Chances) -> Iterator[Section]:
     note = Text("PPL is per piece, of the last validation. BLEU is the paper BLEU of "
                 f"{GENERATED['valid']}, the translated validation set. Δ is the difference to the "
-                f"first row, {runs[0].name}. Runs with other text or other pieces cannot be "
-                "compared.")  # fmt: skip
-    papers = published(runs)
-    yield Section("Table 3", [table_3(runs, costs), note, *([papers] if papers else [])])
+                f"first row, {runs[0].name}; an empty cell is that row's, and ? is not known. Runs "
+                "with other text or other pieces cannot be compared.")  # fmt: skip
+    seeds, papers = of_seeds(runs), published(runs)
+    yield Section("Table 3", [table_3(runs, costs), note, *([Items(seeds)] if seeds else []),
+                              *([papers, *not_newstest(runs)] if papers else [])])
     faults = [f"{run.name}: {fault}" for run in runs for fault in run.faults]
     faults += [f"{run.name}: not there: {', '.join(run.missing)}" for run in runs if run.missing]
     if faults:

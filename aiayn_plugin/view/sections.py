@@ -9,7 +9,7 @@ from .cost import FORMULA, Cost
 from .curves import curves
 from .document import Code, Figure, Items, Section, Table, Text
 from .run import GENERATED, Run
-from .tables import is_newstest, papers_row, published, table_2, table_3
+from .tables import not_newstest, papers_row, published, table_2, table_3
 from .words import duration, fixed, power, whole
 
 EXAMPLES = 6
@@ -46,7 +46,8 @@ def summary(run: Run, cost: Cost) -> Section:
 def training(run: Run) -> Section:
     """Return the curves. Raises InputError without matplotlib."""
     schedules = {}
-    if s := run.settings:
+    ours = any(row.name == "lr_scheduler" and row.run == "aiayn_inverse_sqrt" for row in run.rows)
+    if ours and (s := run.settings) and s.warmup_updates > 0:
         schedules["equation (3) with this run's d_model and warm-up"] = s.d_model, s.warmup_updates
         paper = settings_of(papers_row(run) or "aiayn_base")
         schedules["equation (3) of the paper's model"] = paper.d_model, paper.warmup_updates
@@ -138,13 +139,9 @@ def scores(run: Run, chances: dict[str, dict[str, Chance]]) -> Section:
 
 def beside_the_paper(run: Run, cost: Cost) -> Section:
     """Return Table 2 and the row of Table 3, as published, with the run's own."""
-    none = f"{run.architecture or 'This model'} with these settings is no row of Table 3."
-    blocks = [*table_2(run, cost), table_3([run], [cost]), published([run]) or Text(none)]
-    if not is_newstest(run, "valid"):
-        blocks.append(Text("Table 3 is of newstest2013. This run's validation set is not known to "
-                           "be that one: do not compare its perplexity and BLEU with the "
-                           "paper's."))
-    return Section("Beside the paper", blocks)
+    none = Text(f"{run.architecture or 'This model'} with these settings is no row of Table 3.")
+    return Section("Beside the paper", [*table_2(run, cost), table_3([run], [cost]),
+                                        published([run]) or none, *not_newstest([run])])
 
 
 def examples(run: Run) -> Section | None:

@@ -12,39 +12,49 @@ from .words import fixed, power, signed, whole
 
 #: The heads of Table 3's columns.
 NAMES = {"dropout": "P_drop", "label_smoothing": "ε_ls", "max_update": "steps"}
-#: Sentences of newstest2013 and newstest2014.
-NEWSTEST = {"valid": ("newstest2013", 3_000), "test": ("newstest2014", 3_003)}
-#: Settings in which runs may differ beside those that are columns.
+#: Names and sentences of the paper's sets, and the targets of its English sources.
+NEWSTEST = {"valid": ("newstest2013", 3_000, ("de",)),
+            "test": ("newstest2014", 3_003, ("de", "fr"))}  # fmt: skip
+#: Settings in which runs may differ without a word.
 QUIET = {"save_interval_updates", "keep_interval_updates", "peak_learning_rate"}
+#: What makes the pieces of a text.
+PIECES = ("tokenizer", "normalize_punctuation", "subword", "merges", "vocabulary", "codes_sha256")
 
 
 def is_newstest(run: Run, split: str) -> bool:
-    """Return whether a split is the paper's, as text.json has its name and as long as it is."""
-    name, sentences = NEWSTEST[split]
-    found = run.evaluations.get(split)
-    return (run.text is not None and f"{split}.{name}" in run.text.inputs
+    """Return whether a split is the paper's, by its name in text.json, languages and length."""
+    name, sentences, targets = NEWSTEST[split]
+    found, text = run.evaluations.get(split), run.text
+    return (text is not None and f"{split}.{name}" in text.inputs
+            and text.source_lang == "en" and text.target_lang in targets
             and (found is None or found.scores.sentences == sentences))  # fmt: skip
+
+
+def not_newstest(runs: Sequence[Run]) -> list[Text]:
+    """Return what to know of the runs whose validation set is not the one of Table 3."""
+    others = ", ".join(run.name for run in runs if not is_newstest(run, "valid"))
+    return [Text("Table 3 is of newstest2013, English to German. The validation set is not known "
+                 "to be that one: do not compare perplexity and BLEU with the paper's. So it is "
+                 f"with {others}.")] if others else []  # fmt: skip
 
 
 def table_2(run: Run, cost: Cost) -> list[Text | Table]:
     """Return Table 2 as published, and a row for the run."""
     found = run.evaluations.get("test")
-    pair = None if run.text is None else (run.text.source_lang, run.text.target_lang)
-    place = {("en", "de"): 0, ("en", "fr"): 1}.get(pair) if pair else None
-    papers_test = place is not None and found is not None and is_newstest(run, "test")
     rows: list[list[Any]] = [
         [s.name, s.bleu_de, s.bleu_fr, *(f and power(f) for f in s[3:]), "published"]
         for s in TABLE_2]  # fmt: skip
-    own: list[Any] = [run.name, None, None, None, None, "this run, paper BLEU, counted FLOPs"]
-    if place is not None and not isinstance(cost.counted, str):
-        own[3 + place] = power(cost.counted)
-    if place is not None and papers_test and found is not None:
+    own: list[Any] = [run.name, None, None, None, None, "this run, paper BLEU"]
+    if run.text is not None and found is not None and is_newstest(run, "test"):
+        place = NEWSTEST["test"][2].index(run.text.target_lang)
         own[1 + place] = fixed(found.scores.paper_bleu)
+        if not isinstance(cost.papers_way, str):  # counted ones are another quantity
+            own[3 + place] = power(cost.papers_way)
         note = (f"sacreBLEU of the same translations: {found.scores.bleu:.2f} "
                 f"({found.scores.signature}). It cannot be compared with the column.")
     else:
         note = ("This run is not known to be tested on the whole newstest2014, English to German "
-                "or French: no BLEU of it can stand in this table.")
+                "or French: nothing of it can stand in this table.")
     head = ("system", "BLEU EN-DE", "BLEU EN-FR", "FLOPs EN-DE", "FLOPs EN-FR", "from")
     caption = "Table 2: newstest2014, as published"
     return [Table(caption, head, [*rows, own], frozenset({len(rows)})), Text(note)]
@@ -52,8 +62,8 @@ def table_2(run: Run, cost: Cost) -> list[Text | Table]:
 
 def table_3(runs: Sequence[Run], costs: Sequence[Cost]) -> Table:
     """Return the runs in the layout of Table 3; an empty cell is the first run's."""
-    head = ["", *(NAMES.get(name, name) for name in COLUMNS if name != "positions"),
-            "PPL (valid)", "BLEU (valid)", "params ×10⁶"]  # fmt: skip
+    head = ["", *(NAMES.get(name, name) for name in COLUMNS), "PPL (valid)",
+            "BLEU (valid)", "params ×10⁶"]  # fmt: skip
     several = len(runs) > 1
     rows = []
     for number, (run, cost) in enumerate(zip(runs, costs, strict=True)):
@@ -72,30 +82,33 @@ def table_3(runs: Sequence[Run], costs: Sequence[Cost]) -> Table:
 
 
 def published(runs: Sequence[Run]) -> Table | None:
-    """Return the rows of Table 3 that the runs are, or are named after; None if none is."""
-    found = {run.name: arch for run in runs if (arch := papers_row(run))}
-    if not found:
+    """Return base and the rows of Table 3 that belong to the runs; None if none does."""
+    found: dict[str, list[str]] = {"aiayn_base": []}
+    for run in runs:
+        if arch := papers_row(run):
+            found.setdefault(arch, []).append(run.name)
+    if not any(found.values()):
         return None
     base_ppl, base_bleu = TABLE_3["aiayn_base"]
-    head = ["run", "its row", *(NAMES.get(name, name) for name in COLUMNS if name != "positions"),
-            "PPL", "BLEU", "params ×10⁶", "Δ PPL to base", "Δ BLEU to base"]  # fmt: skip
+    head = ["row", "run", *(NAMES.get(name, name) for name in COLUMNS), "PPL","BLEU", "params ×10⁶",
+            "Δ PPL to base", "Δ BLEU to base"]  # fmt: skip
     rows = []
-    for name, arch in found.items():
+    for arch, names in found.items():
         perplexity, bleu = TABLE_3[arch]
         millions = settings(arch).paper_millions
         first = None if arch == "aiayn_base" else settings("aiayn_base")
-        rows.append([name, arch, *_cells(settings(arch), first), fixed(perplexity), fixed(bleu, 1),
-                     None if millions is None else str(millions),
+        rows.append([arch, ", ".join(names), *_cells(settings(arch), first), fixed(perplexity),
+                     fixed(bleu, 1), None if millions is None else str(millions),
                      *_differences((base_ppl, base_bleu), (perplexity, bleu), arch != "aiayn_base",
                                    1)])  # fmt: skip
     caption = ("Table 3 as published (newstest2013, English to German): the rows that the runs "
-               "are, or are named after; an empty cell is base's")  # fmt: skip
+               "have the columns of, or are named after; an empty cell is base's")  # fmt: skip
     return Table(caption, head, rows)
 
 
 def papers_row(run: Run) -> str | None:
-    """Return the row of Table 3 that a run is, by its settings, or that it is named after."""
-    return (row_of(run.settings) if run.settings else None) or row_named(run.name)
+    """Return the row of Table 3 that has a run's columns, or that the run is named after."""
+    return (row_of(run.settings) if run.settings else None) or row_named(run.path.resolve().name)
 
 
 def result(run: Run) -> tuple[float | None, float | None]:
@@ -106,14 +119,13 @@ def result(run: Run) -> tuple[float | None, float | None]:
 
 
 def _cells(s: Settings | None, first: Settings | None) -> list[str | None]:
-    names = [name for name in COLUMNS if name != "positions"]
     if s is None:
-        return [None] * len(names)
+        return ["?"] * len(COLUMNS)
     values = dict(zip(COLUMNS, columns(s), strict=True))
     others = dict(zip(COLUMNS, columns(first), strict=True)) if first else {}
     return [None if name in others and others[name] == values[name]
             else f"{values[name]:,}" if name == "max_update" else str(values[name])
-            for name in names]  # fmt: skip
+            for name in COLUMNS]  # fmt: skip
 
 
 def _differences(first: tuple, own: tuple, shown: bool | int, places: int = 2) -> list[str | None]:
@@ -128,14 +140,39 @@ def _millions(cost: Cost) -> str | None:
 
 def _others(run: Run, first: Run) -> str:
     """Return in what a run differs from the first one beside the columns."""
-    columns_ = {*COLUMNS, *QUIET} - {"positions"}
     theirs = {row.name: row.run for row in first.rows}
-    found = [f"{row.name} {row.run}" for row in run.rows
-             if row.name not in columns_ and theirs.get(row.name, row.run) != row.run]  # fmt: skip
+    found = [f"{name} {own}" for name, _, own in run.rows
+             if name not in (*COLUMNS, *QUIET) and theirs.get(name, own) != own]  # fmt: skip
     if run.log.facts.get("seed") != first.log.facts.get("seed"):
         found.append(f"seed {run.log.facts.get('seed', 'not known')}")
-    if run.text and first.text and run.text.inputs != first.text.inputs:
+    if run.text is None or first.text is None:
+        found.append("text not known")
+    elif run.text.inputs != first.text.inputs:
         found.append("OTHER TEXT: not comparable")
+    elif _pieces(run) != _pieces(first):
+        found.append("OTHER PIECES: perplexity not comparable")
     if run.log.update != first.log.update:
         found.append(f"{whole(run.log.update)} updates so far")
     return ", ".join(found)
+
+
+def _pieces(run: Run) -> list[Any]:
+    return [getattr(run.text, name, None) for name in PIECES]
+
+
+def of_seeds(runs: Sequence[Run]) -> list[str]:
+    """Return the ranges of perplexity and BLEU over runs that differ in the seed alone."""
+    groups: dict[str, list[Run]] = {}
+    for run in runs:
+        if run.rows and run.text:
+            same = (run.rows, run.log.update, run.text.inputs, _pieces(run))
+            groups.setdefault(repr(same), []).append(run)
+    found = []
+    for group in groups.values():
+        if len({run.log.facts.get("seed") for run in group}) == len(group) > 1:
+            results = zip(("PPL", "BLEU"), *map(result, group), strict=True)
+            ranges = [f"{name} {min(values):.2f} to {max(values):.2f}"
+                      for name, *values in results if None not in values]  # fmt: skip
+            found.append(f"{', '.join(run.name for run in group)} differ in the seed alone: "
+                         f"{', '.join(ranges) or 'no results'}")
+    return found

@@ -43,6 +43,7 @@ def test_the_papers_way_gives_the_papers_figures():
     """§5.2: 12 hours and 3.5 days on 8 P100; Table 2: 3.3e18 and 2.3e19."""
     assert rate_of("Tesla P100-SXM2-16GB") == 9.5
     assert rate_of("2 × AMD EPYC") is None and rate_of("NVIDIA H100") is None
+    assert [rate_of(f"Quadro {name}") for name in ("P1000", "M4000", "K4000")] == [None] * 3
     base, big = TABLE_2[-2:]
     assert papers_way(12 * 3600, 8, 9.5) == pytest.approx(base.flops_de, rel=0.01)
     assert papers_way(3.5 * 86_400, 8, 9.5) == pytest.approx(big.flops_de, rel=0.01)
