@@ -10,6 +10,7 @@ from ..errors import InputError
 from ..view.plots import matplotlib
 from ..view.report import Report, report
 from ..view.run import Run, read_run
+from ..view.words import printable
 
 HELP = "a training run beside the paper, as a page, Markdown and JSON"
 DESCRIPTION = (
@@ -60,12 +61,14 @@ def say(found: Report, runs: list[Run], stem: Path) -> None:
     for run in runs:
         for fault in run.faults:
             print(f"{run.name}: {fault}")
-    print("the report is in", ", ".join(map(str, found.write(stem))))
+    print("the report is in", printable(", ".join(map(str, found.write(stem)))))
 
 
 def stem_of(output: Path | None, runs: list[Path]) -> Path:
-    """Return the files' path without its end."""
+    """Return the files' path without its end. Raises InputError for a path without a name."""
     if output is not None:
+        if output.name in ("", ".."):
+            raise InputError(f"--output '{output}' names no file: give one such as runs/report")
         return output.with_suffix("") if output.suffix in (".html", ".md", ".json") else output
     if len(runs) == 1 and runs[0].is_dir():
         return runs[0] / "report"

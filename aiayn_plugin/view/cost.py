@@ -74,7 +74,7 @@ class Cost:
     papers_way: float | str
     counted: float | str
     target_tokens: float | None  #: of an update, without padding
-    source_tokens: float | None
+    source_tokens: float | None  #: None without the plan of --tokens-per-update
     pairs: float | None
 
 
@@ -86,6 +86,8 @@ def cost_of(run: Run, tflops: float | None = None) -> Cost:
     papers: float | str = "the paper has no sustained rate for this device: give --tflops"
     if device is None and rate is None:
         papers = "the log does not name the device: give --tflops"
+    elif run.log.unseen:
+        papers = f"the first {run.log.unseen:,} updates are not in the log"
     elif not seconds:
         papers = "the log does not say how long the training took"
     elif rate:
@@ -100,8 +102,8 @@ def cost_of(run: Run, tflops: float | None = None) -> Cost:
     else:
         formula = weights(s, source_words, target_words)
         operations = "the log does not say how large an update is"
-        if pairs and target and source:
-            operations = counted(s, target_words, run.log.update, pairs, source, target)
+        if pairs and target:
+            operations = counted(s, target_words, run.log.update, pairs, source or target, target)
     return Cost(run.fact("parameters"), formula, seconds, devices, device, rate, papers, operations,
                 target, source, pairs)  # fmt: skip
 
@@ -109,16 +111,16 @@ def cost_of(run: Run, tflops: float | None = None) -> Cost:
 def _sizes(run: Run) -> tuple[float | None, float | None, float | None]:
     """Return pairs, source tokens and target tokens of an update, in the mean.
 
-    Without the plan of --tokens-per-update the source is not logged, and is taken to be as long as
-    the target.
+    Without the plan of --tokens-per-update the source is not logged.
     """
     points = run.log.train or run.log.epochs
     pairs, target = ([point.values[name] for point in points if name in point.values]
                      for name in ("bsz", "wpb"))  # fmt: skip
     mean_pairs = sum(pairs) / len(pairs) if pairs else None
     mean_target = sum(target) / len(target) if target else None
-    plan = re.search(r"of ([\d,]+) target and ([\d,]+) source", run.log.facts.get("batches", ""))
+    count = r"(\d[\d,]{,14})"
+    plan = re.search(f"of {count} target and {count} source", run.log.facts.get("batches", ""))
     if plan is None:
-        return mean_pairs or None, mean_target, mean_target
+        return mean_pairs or None, None, mean_target
     planned, source = (float(number.replace(",", "")) for number in plan.groups())
     return mean_pairs or None, source, planned

@@ -68,7 +68,8 @@ def curves(
             ways += [("validation", log.valid, *look(1))] * in_validation
             if not alone:  # of a run there is one line, and of what tells more
                 ways = [(run, ways[-1][1], *look(number))]
-            lines += [Line(label, _values(points, name), *drawn) for label, points, *drawn in ways]
+            lines += [Line(label, _values(points, name), colour, style)
+                      for label, points, colour, style in ways]
         if name == "lr" and alone and lines[0].points:
             lines += _equation(next(iter(logs.values())), schedules)
         lines = [line for line in lines if line.points]

@@ -4,6 +4,7 @@ A log may be of several starts, go on still, be cut off, or be something else: w
 is counted. Only what is needed stays in memory, whatever the log holds.
 """
 
+import math
 import re
 from collections.abc import Iterator
 from datetime import datetime
@@ -14,14 +15,14 @@ from .records import Point, Row, Start, TrainingLog, record
 
 #: The head of a line: fairseq-train's, and that of fairseq-hydra-train.
 HEAD = re.compile(
-    r"(?P<time>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d) \| [A-Z]+ \| [\w.]+ \| (?P<text>.*)"
-    r"|\[(?P<time2>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d),\d+\]\[[\w.]+\]\[[A-Z]+\] - (?P<text2>.*)", re.S
+    r"(?P<time>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d) \| [A-Z]+ \| [\w.-]+ \| (?P<text>.*)"
+    r"|\[(?P<time2>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d),\d+\]\[[\w.-]+\]\[[A-Z]+\] - (?P<text2>.*)", re.S
 )  # fmt: skip
 #: The first message of a training.
 FIRST = ("{'_name': None, 'common'", "Namespace(")
 #: What is said once: names and patterns of their messages.
 FACTS = {
-    "parameters": re.compile(r"num\. (?:shared )?model params: ([\d,]{1,20})"),
+    "parameters": re.compile(r"num\. (?:shared )?model params: (\d[\d,]{,19})"),
     "devices": re.compile(r"training on (\d{1,9}) devices"),
     "train_pairs": re.compile(r"\S+ train \w+-\w+ (\d{1,15}) examples"),
     "valid_pairs": re.compile(r"\S+ valid \w+-\w+ (\d{1,15}) examples"),
@@ -32,8 +33,7 @@ FACTS = {
     "command": re.compile(r"command: (.{,10000})"),
 }
 #: What the configuration says of itself. It is never evaluated, and its enums are no literals.
-CONFIGURED = {"seed": re.compile(r"'seed': (\d{1,20})\b"),
-              "cpu": re.compile(r"'cpu': (True|False)\b")}
+SEED = re.compile(r"'seed': (\d{1,20})\b")
 DICTIONARY = re.compile(r"\[\w+\] dictionary: (\d{1,12}) types")
 TABLE = "the paper's settings and this run's:"
 RESTORED = re.compile(r"Loaded checkpoint .* @ (\d{1,12}) updates\)|No existing checkpoint found")
@@ -78,6 +78,7 @@ class _Reader:
         self.target_next = False  # whether the next dictionary is the target's
         self.base = self.wall = 0.0  # hours before this start, and fairseq's own count since then
         self.wall_time: str | None = None  # of the last such count
+        self.first: int | None = None  # the log's first update, if no start is before it
 
     def read(self, number: int, line: bytes | None) -> None:
         """Take in a line."""
@@ -91,7 +92,6 @@ class _Reader:
             return self._fault(number, "no text in UTF-8")
         if head := HEAD.fullmatch(text):
             time = head["time"] or head["time2"]
-            self.log.first_time = self.log.first_time or time
             self.log.last_time = time
             self._message(number, time, head["text"] or head["text2"] or "")
         elif self.inside == "model":
@@ -103,6 +103,8 @@ class _Reader:
 
     def result(self) -> TrainingLog:
         """Return what was read."""
+        if self.log.unseen:
+            self.log.faults.append(f"the first {self.log.unseen:,} updates are not in the log")
         for reason, (count, first) in self.faults.items():
             self.log.faults.append(f"line {first} is {reason}" if count == 1 else
                                    f"{count:,} lines are {reason}, the first is line {first}")
@@ -146,12 +148,12 @@ class _Reader:
 
     def _start(self, number: int, time: str, configuration: str) -> None:
         self.log.finished = self.target_next = False
-        for name, pattern in CONFIGURED.items():
-            if match := pattern.search(configuration):
-                self.log.facts[name] = match[1]
-        del self.log.starts[MOST_STARTS - 1 :]
-        self.log.starts.append(Start(number, time))
-        self.log.started += 1
+        if match := SEED.search(configuration):
+            self.log.facts["seed"] = match[1]
+        if len(self.log.starts) == MOST_STARTS:
+            self._fault(number, f"a start beyond {MOST_STARTS:,}, in place of the one before")
+            self.log.starts.pop()
+        self.log.starts.append(Start(time))
         self._go_on(None)
 
     def _go_on(self, update: int | None) -> None:
@@ -174,6 +176,10 @@ class _Reader:
             self.subset = self.subset or kind
             if kind != self.subset:
                 return
+        for name in [name for name, value in values.items() if math.isnan(value)]:
+            del values[name]
+            self._fault(number, f"not finite in {name}")
+        self._begin(kind, int(update))
         points = {"inner": self.log.train, "train": self.log.epochs}.get(kind, self.log.valid)
         while points and points[-1].update >= update:
             points.pop()
@@ -182,6 +188,18 @@ class _Reader:
             del points[1:-1:2]
         if self.log.starts:
             self.log.starts[-1].records += 1
+
+    def _begin(self, kind: str, update: int) -> None:
+        """Find out how many updates the log does not show, by what comes first in it.
+
+        Without a start, they are those before the interval that two records have between them.
+        """
+        if not any(self.log.curves()):
+            self.log.unseen = self.log.starts[-1].update if self.log.starts else 0
+            self.first = None if self.log.starts or kind != "inner" else update
+        elif self.first is not None and kind == "inner" and update > self.first:
+            self.log.unseen = max(0, 2 * self.first - update)
+            self.first = None
 
     def _hours(self, time: str | None, wall: float | None) -> float:
         """Return the hours of training until a record.

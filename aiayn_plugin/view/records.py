@@ -11,7 +11,7 @@ INNER = re.compile(r"epoch \d+:\s+\d+ / \d+ (.*)")
 VALID = re.compile(r"epoch \d+ \| valid on '([^']*)' subset \| (.*)")
 EPOCH = re.compile(r"epoch \d+ \| (.*)")
 #: The numbers of a record that are kept.
-KEPT = ("loss", "nll_loss", "ppl", "wps", "wpb", "bsz", "lr", "gnorm", "wall", "bleu")
+KEPT = ("loss", "ppl", "wps", "wpb", "bsz", "lr", "gnorm", "wall", "bleu")
 
 
 @dataclass
@@ -27,7 +27,6 @@ class Point:
 class Start:
     """One start of fairseq-train: where it began, and what it had when it did."""
 
-    line: int
     time: str | None
     update: int = 0
     hours: float = 0.0
@@ -49,13 +48,13 @@ class TrainingLog:
     train: list[Point] = field(default_factory=list)
     valid: list[Point] = field(default_factory=list)
     epochs: list[Point] = field(default_factory=list)
-    #: The starts whose updates are here still, and how many there were.
+    #: The starts whose updates are here still.
     starts: list[Start] = field(default_factory=list)
-    started: int = 0
+    #: Updates before the first one that the log shows.
+    unseen: int = 0
     architecture: str | None = None
     settings: list[Row] = field(default_factory=list)
     facts: dict[str, str] = field(default_factory=dict)
-    first_time: str | None = None
     last_time: str | None = None
     finished: bool = False
     faults: list[str] = field(default_factory=list)
@@ -74,6 +73,13 @@ class TrainingLog:
         """The hours of training up to the last update: without pauses, without what was lost."""
         return max((points[-1].hours for points in self.curves() if points), default=0.0)
 
+    @property
+    def state(self) -> str:
+        """Whether the training has finished; only a log with heads says so."""
+        if self.finished or self.last_time is None:
+            return "finished" if self.finished else "whether it finished is not known"
+        return f"not finished; its last line is of {self.last_time}"
+
     def restarts(self) -> list[Start]:
         """Return the starts that went on with earlier updates and added some."""
         return [start for start in self.starts if start.update and start.records]
@@ -82,8 +88,8 @@ class TrainingLog:
 def record(text: str) -> tuple[str, dict[str, float]] | None:
     """Return the kind of a record and its numbers, None for any other message.
 
-    The kind is "inner", "train" (an epoch), or the name of a validation set. Numbers that are not
-    finite are left out.
+    The kind is "inner", "train" (an epoch), or "valid on" and the name of a set. A number that is
+    not finite is there as NaN.
     """
     pairs: dict[str, Any]
     if text.startswith("{"):
@@ -97,10 +103,12 @@ def record(text: str) -> tuple[str, dict[str, float]] | None:
             return None
         pairs = {key.removeprefix(prefix): value for key, value in pairs.items()}
         kind = prefix.removesuffix("_") or "inner"
+        if prefix and not (kind == "train" and "wall" in pairs):  # a set may be named "train" too
+            kind = f"valid on {kind}"
     elif match := INNER.fullmatch(text):
         kind, pairs = "inner", _pairs(match[1], ", ", "=")
     elif match := VALID.fullmatch(text):
-        kind, pairs = match[1], _pairs(match[2], " | ", " ")
+        kind, pairs = f"valid on {match[1]}", _pairs(match[2], " | ", " ")
     elif match := EPOCH.fullmatch(text):
         kind, pairs = "train", _pairs(match[1], " | ", " ")
     else:
@@ -119,4 +127,6 @@ def _number(value: Any) -> float | None:
         number = float(value) if len(str(value)) < 40 else math.nan
     except (TypeError, ValueError):
         return None
-    return number if abs(number) < 1e30 else None  # no axis has room for more
+    if abs(number) < 1e-30:  # no axis has room for less, or for more
+        return 0.0
+    return number if abs(number) < 1e30 else math.nan

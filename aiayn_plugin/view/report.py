@@ -15,7 +15,7 @@ from .page import page
 from .run import GENERATED, Run
 from .sections import sections
 from .tables import not_newstest, of_seeds, papers_row, published, table_3
-from .words import duration, fixed, power, whole
+from .words import duration, fixed, power, printable, whole
 
 #: Sentences of a set whose scores are resampled; beyond, the samples need gigabytes.
 MOST_RESAMPLED = 5_000
@@ -77,7 +77,8 @@ def _name_apart(runs: Sequence[Run]) -> None:
     if len({run.name for run in runs}) < len(runs):
         for number, run in enumerate(runs):
             again = any(run.path == other.path for other in runs[:number])
-            run.name = f"{run.path} ({number + 1})" if again else str(run.path)
+            name = printable(str(run.path))
+            run.name = f"{name} ({number + 1})" if again else name
 
 
 def resampled(runs: Sequence[Run]) -> Chances:
@@ -107,8 +108,8 @@ def _several(runs: Sequence[Run], costs: Sequence[Cost], chances: Chances) -> It
                 f"first row, {runs[0].name}; an empty cell is that row's, and ? is not known. Runs "
                 "with other text or other pieces cannot be compared.")  # fmt: skip
     seeds, papers = of_seeds(runs), published(runs)
-    yield Section("Table 3", [table_3(runs, costs), note, *([Items(seeds)] if seeds else []),
-                              *([papers, *not_newstest(runs)] if papers else [])])
+    blocks: list[Any] = [table_3(runs, costs), note, *([Items(seeds)] if seeds else [])]
+    yield Section("Table 3", blocks + ([papers, *not_newstest(runs)] if papers else []))
     faults = [f"{run.name}: {fault}" for run in runs for fault in run.faults]
     faults += [f"{run.name}: not there: {', '.join(run.missing)}" for run in runs if run.missing]
     if faults:
@@ -117,7 +118,7 @@ def _several(runs: Sequence[Run], costs: Sequence[Cost], chances: Chances) -> It
     yield Section("Training", figures or [Text("The logs have no numbers.")])
     if chances:
         yield _scores(runs, chances)
-    rows = [[run.name, "finished" if run.log.finished else "not finished", whole(run.log.update),
+    rows = [[run.name, run.log.state, whole(run.log.update),
              duration(cost.seconds), whole(cost.parameters or cost.formula_parameters),
              *(cell if isinstance(cell, str) else power(cell)
                for cell in (cost.papers_way, cost.counted))]

@@ -20,6 +20,7 @@ from ..text.scores import Scores, Translations, score, translations
 from ..text.settings import PAIRS_FILE, SETTINGS_FILE, TextSettings
 from .log import read_log
 from .records import Row, TrainingLog
+from .words import printable
 
 #: The logs of fairseq-generate in a run's directory, and the split that each one translates.
 GENERATED = {"test": "generate.log", "valid": "generate-valid.log"}
@@ -62,14 +63,15 @@ class Run:
 def read_run(path: Path) -> Run:
     """Return what is known of a run. Raises InputError if there is nothing under that name."""
     if path.is_file():
-        run = Run(path.name, path)
+        run = Run(printable(path.name), path)
         _log(run, path)
         _settings(run)
         return run
     if not path.is_dir():
-        raise InputError(f"{path} is missing: give a directory that a recipe made, or the log of "
+        what = "is no regular file" if path.exists() else "is missing"
+        raise InputError(f"{path} {what}: give a directory that a recipe made, or the log of "
                          "fairseq-train")
-    run = Run(path.resolve().name, path)
+    run = Run(printable(path.resolve().name), path)
     for part in (_log, _text, _settings, _evaluations):
         part(run, path)
     if len(run.missing) == 4 and not run.faults:  # log, text settings, checkpoint, translation
@@ -85,21 +87,30 @@ def _try(run: Run, work: Callable[[], Any], name: str) -> Any:
         missing = Path(str(error.filename or name))
         run.missing.append(name if missing.name in name else f"{name}, for want of {missing.name}")
     except (OSError, ValueError, OmegaConfBaseException) as error:  # InputError is a ValueError
-        run.faults.append(f"{name}: {str(error).splitlines()[0] if str(error) else error!r}"[:500])
+        said = str(error).splitlines()[0] if str(error) else repr(error)
+        run.faults.append(printable(f"{name}: {said}")[:500])
     return None
 
 
+def _regular(path: Path) -> Path:
+    """Return a path. Raises InputError for a pipe or a device, which might never end."""
+    if path.exists() and not path.is_file():
+        raise InputError(f"{path} is no regular file")
+    return path
+
+
 def _log(run: Run, path: Path) -> None:
-    path = path / "train.log" if path.is_dir() else path
-    run.log = _try(run, lambda: read_log(path), path.name) or run.log
-    run.faults += [f"{path.name}: {fault}" for fault in run.log.faults]
+    path, name = (path / "train.log", "train.log") if path.is_dir() else (path, run.name)
+    run.log = _try(run, lambda: read_log(_regular(path)), name) or run.log
+    run.faults += [f"{name}: {fault}" for fault in run.log.faults]
     if not run.missing and not any(run.log.curves()):
-        run.faults.append(f"{path.name}: no record of fairseq-train (--log-format simple or json)")
+        run.faults.append(f"{name}: no record of fairseq-train (--log-format simple or json)")
 
 
 def _text(run: Run, path: Path) -> None:
     data = path / "data"
-    run.text = _try(run, lambda: TextSettings.load(data / SETTINGS_FILE), f"data/{SETTINGS_FILE}")
+    run.text = _try(run, lambda: TextSettings.load(_regular(data / SETTINGS_FILE)),
+                    f"data/{SETTINGS_FILE}")  # fmt: skip
     if (data / PAIRS_FILE).is_file():
         with open(data / PAIRS_FILE, encoding="utf-8", errors="replace") as file:
             run.pairs = file.readline(1000).strip()
@@ -167,15 +178,14 @@ def _value(name: str, text: str, default: Any) -> Any:
 
 
 def _evaluations(run: Run, path: Path) -> None:
-    for split, name in GENERATED.items():
-        if split == "valid" and not (path / name).is_file():
-            continue  # only Table 3 translates it
+    there = {split: name for split, name in GENERATED.items() if (path / name).exists()}
+    for split, name in (there or {"test": GENERATED["test"]}).items():  # one of them will do
         if found := _try(run, partial(_evaluate, path / name, split), name):
             run.evaluations[split] = found
 
 
 def _evaluate(log: Path, split: str) -> Evaluation:
-    if log.stat().st_size > MOST_BYTES:
+    if _regular(log).stat().st_size > MOST_BYTES:
         raise InputError(f"more than {MOST_BYTES:,} bytes: score it with aiayn score")
     text = translations(log, log.parent / "data", split)
     return Evaluation(text, score(text.system, text.references, text.target_lang))

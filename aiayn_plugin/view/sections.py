@@ -19,19 +19,20 @@ NOT_RECORDED = "not recorded"
 def summary(run: Run, cost: Cost) -> Section:
     """Return what came out, and what of the run is missing."""
     log = run.log
-    state = "finished" if log.finished else f"not finished; its last line is of {log.last_time}"
+    restarts = log.restarts()
     most = f" of {run.settings.max_update:,}" if run.settings else ""
-    rows: list[list[Any]] = [["training", state if log.last_time or log.train else None],
+    rows: list[list[Any]] = [["training", log.state if log.last_time or log.train else None],
             ["updates", f"{log.update:,}{most}"],
-            ["time", f"{duration(cost.seconds)}" + (f", in {log.started} starts"
-                                                        if log.started > 1 else "")],
+            ["time", duration(cost.seconds) + (f", in {len(restarts) + 1} starts" if restarts
+                                               else "")],
             ["parameters", whole(cost.parameters or cost.formula_parameters)]]  # fmt: skip
     if log.valid:
         last = log.valid[-1]
-        best = min(point.values.get("loss", float("inf")) for point in log.valid)
-        rows.append(["validation", f"perplexity {fixed(last.values.get('ppl'))}, loss "
-                     f"{fixed(last.values.get('loss'), 3)} after {last.update:,} updates; least "
-                     f"loss {best:.3f}"])  # fmt: skip
+        known = [f"{name} {last.values[key]:.{places}f}" for key, name, places in
+                 (("ppl", "perplexity", 2), ("loss", "loss", 3)) if key in last.values]
+        losses = [point.values["loss"] for point in log.valid if "loss" in point.values]
+        rows.append(["validation", f"{', '.join(known) or 'no number'} after {last.update:,} "
+                     "updates" + (f"; least loss {min(losses):.3f}" if losses else "")])
     for split, found in run.evaluations.items():
         rows.append([f"{split} set", f"paper BLEU {found.scores.paper_bleu:.2f}, sacreBLEU "
                      f"{found.scores.bleu:.2f}, chrF {found.scores.chrf:.2f}"])  # fmt: skip
@@ -86,7 +87,7 @@ def data(run: Run, cost: Cost) -> Section:
         ["vocabulary", " source, ".join(filter(None, map(whole, words))) + " target"
          if None not in words else NOT_RECORDED],
         ["target tokens of an update", whole(cost.target_tokens)],
-        ["source tokens of an update", whole(cost.source_tokens)],
+        ["source tokens of an update", whole(cost.source_tokens) or NOT_RECORDED],
         ["batches", log.facts.get("batches")],
     ]  # fmt: skip
     if text is not None:
@@ -109,7 +110,9 @@ def costs(run: Run, cost: Cost) -> Section:
             ["FLOPs, the paper's way (time × devices × sustained rate)", papers],
             ["FLOPs, counted", operations]]  # fmt: skip
     note = Text(f"Counted: {FORMULA}. Pairs are taken to be of the mean lengths, over "
-                f"{run.log.update:,} updates; those that a restart took again are left out.")
+                f"{run.log.update:,} updates; those that a restart took again are left out."
+                + ("" if cost.source_tokens else " The tokens of the source are not recorded, and "
+                   "are taken to be as many as the target's."))  # fmt: skip
     return Section("Parameters and cost", [Table("Cost", ("", ""), rows), note])
 
 

@@ -1,4 +1,6 @@
-"""Numbers in words: durations, powers of ten, differences."""
+"""Numbers in words: durations, powers of ten, differences; names that can be printed."""
+
+import math
 
 SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
@@ -16,6 +18,8 @@ def duration(seconds: float) -> str:
 
 def power(number: float) -> str:
     """Return a large number as in Table 2: "3.3 · 10¹⁸"."""
+    if not math.isfinite(number):
+        return "∞"
     digits, exponent = f"{number:.1e}".split("e")
     return f"{digits} · 10{str(int(exponent)).translate(SUPERSCRIPTS)}"
 
@@ -33,3 +37,8 @@ def signed(number: float | None, places: int = 2) -> str | None:
 def whole(number: float | None) -> str | None:
     """Return a number without decimal places: "63,045,632"."""
     return None if number is None else f"{number:,.0f}"
+
+
+def printable(text: str) -> str:
+    """Return text with an escape in the place of each character that is none, or that steers."""
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
