@@ -87,6 +87,11 @@ class PaperTokens:
         return re.sub(r"(\S)-(\S)", r"\1 ##AT##-##AT## \2", text) if self._splits else text
 
 
+def paper_words(target_lang: str) -> str:
+    """Return in words what PaperTokens makes of a language."""
+    return "Moses tokens" + ", German compounds split" * (target_lang in COMPOUNDS)
+
+
 def paper_bleu(system: list[str], references: list[str], target_lang: str) -> float:
     """Return the case-sensitive 4-gram BLEU of PaperTokens, without smoothing, of raw text."""
     tokens = PaperTokens(target_lang)
@@ -106,12 +111,12 @@ class Scores:
     chrf_signature: str
     exact: float  #: fraction of the sentences that equal their reference
     sentences: int
+    words: str  #: that the paper BLEU compares
 
     def lines(self) -> list[str]:
         """Return a line for each score, with its name and its use."""
         return [
-            f"paper BLEU   {self.paper_bleu:.2f}   to compare with Table 2: Moses tokens, German "
-            "compounds split",
+            f"paper BLEU   {self.paper_bleu:.2f}   to compare with Table 2: {self.words}",
             f"sacreBLEU    {self.bleu:.2f}   to compare with today's systems "
             f"({self.signature})",
             f"chrF         {self.chrf:.2f}   the same on characters, kinder to inflection "
@@ -139,6 +144,7 @@ def score(system: list[str], references: list[str], target_lang: str) -> Scores:
         str(chrf.get_signature()),
         equal / len(system),
         len(system),
+        paper_words(target_lang),
     )
 
 

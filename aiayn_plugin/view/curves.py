@@ -101,13 +101,15 @@ def _equation(log: TrainingLog, schedules: Mapping[str, tuple[int, int]]) -> Ite
 def _figure(title: str, lines: list[Line], starts: list[Start], logarithmic: bool) -> Figure:
     figure = plots.new_figure(11, 3 + 0.2 * -(-len(lines) // LEGEND))
     handles: list[Any] = []
-    for place, (axes, unit) in enumerate(zip(figure.subplots(1, 2, sharey=True),
-                                             ("updates", "hours of training"), strict=True)):
-        drawn = [axes.plot([point[place] for point in line.points],
+    short = max(line.points[-1][1] for line in lines) < 1  # hours
+    scales = (1, "updates"), ((60, "minutes of training") if short else (1, "hours of training"))
+    both = zip(figure.subplots(1, 2, sharey=True), scales, strict=True)
+    for place, (axes, (scale, unit)) in enumerate(both):
+        drawn = [axes.plot([point[place] * scale for point in line.points],
                            [point[2] for point in line.points], line.style, color=line.colour,
                            linewidth=1.4, marker=line.marker)[0] for line in lines]  # fmt: skip
-        marks = [axes.axvline((start.update, start.hours)[place], color="#000000", linestyle=":",
-                              linewidth=1.6)
+        marks = [axes.axvline((start.update, start.hours)[place] * scale, color="#000000",
+                              linestyle=":", linewidth=1.6)
                  for start in starts]  # fmt: skip
         handles = drawn + marks[:1]
         axes.set_xlabel(unit)

@@ -59,7 +59,7 @@ class Section:
     blocks: Sequence[Text | Items | Code | Table | Figure]
 
 
-NUMBER = re.compile(r"[+\-−–±]?[\d,. ×e%⁰¹²³⁴⁵⁶⁷⁸⁹±+\-−]*")
+NUMBER = re.compile(r"[+\-−–±]?[\d,. ×·e%⁰¹²³⁴⁵⁶⁷⁸⁹±+\-−]*")
 
 
 def to_html(title: str, sections: Sequence[Section]) -> str:
@@ -81,7 +81,8 @@ def _html(block: Text | Items | Code | Table | Figure) -> str:
         return f'<pre tabindex="0">{e(block.text)}</pre>'
     if isinstance(block, Figure):
         svg = block.svg.replace("<svg ", f'<svg role="img" aria-label="{e(block.words)}" ', 1)
-        return f"<figure><figcaption>{e(block.caption)}</figcaption>{svg}</figure>"
+        return (f'<figure class="wide" tabindex="0"><figcaption>{e(block.caption)}</figcaption>'
+                f"{svg}</figure>")  # fmt: skip
     return _table(block)
 
 
@@ -116,9 +117,9 @@ def to_markdown(title: str, sections: Sequence[Section]) -> str:
 
 def _markdown(block: Text | Items | Code | Table | Figure) -> str:
     if isinstance(block, Text):
-        return escaped(block.text)
+        return _begun(block.text)
     if isinstance(block, Items):
-        return "\n".join(f"- {escaped(item)}" for item in block.items)
+        return "\n".join(f"- {_begun(item)}" for item in block.items)
     if isinstance(block, Code):
         longest = max(map(len, re.findall("`+", block.text)), default=0)
         fence = "`" * max(3, longest + 1)
@@ -137,4 +138,9 @@ def escaped(text: str) -> str:
     """Return text that Markdown shows as it is, on one line."""
     text = re.sub(r"\s", " ", text)
     text = text.replace("&", "&amp;")
-    return re.sub(r"([\\`*\[\]<>|#~]|(?<!\w)_|_(?!\w))", r"\\\1", text)
+    return re.sub(r"([\\`*\[\]<>|#~$]|(?<!\w)_|_(?!\w))", r"\\\1", text)
+
+
+def _begun(text: str) -> str:
+    """Return escaped text that begins a paragraph, not a list of its own."""
+    return re.sub(r"^(\d*)([-+.)])", r"\1\\\2", escaped(text).lstrip())

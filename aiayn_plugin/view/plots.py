@@ -63,6 +63,7 @@ def inline_svg(figure: Any) -> str:
     figure.savefig(text, format="svg", transparent=True)
     svg = text.getvalue()
     svg = svg[svg.index("<svg") :]
+    svg = re.sub(r'<g id="[^"]*">', "<g>", svg)  # names that every figure of a page would have
     for black in ("#000000", "#1a1a1a"):  # the second one is a colour of COLOURS
         svg = svg.replace(black, "currentColor")
     return svg.replace("<svg ", '<svg fill="currentColor" ', 1)  # text has no colour of its own

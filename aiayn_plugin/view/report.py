@@ -7,20 +7,18 @@ from pathlib import Path
 from typing import Any
 
 from ..checkpoints.aside import file_aside
-from ..text.scores import Chance, by_chance
+from ..text.scores import by_chance
 from .cost import Cost, cost_of
 from .curves import curves
 from .document import Items, Section, Table, Text, to_html, to_markdown
 from .page import page
 from .run import GENERATED, Run
-from .sections import sections
+from .sections import Chances, scores, sections
 from .tables import not_newstest, of_seeds, papers_row, published, table_3
-from .words import duration, fixed, power, printable, whole
+from .words import duration, power, printable, whole
 
 #: Sentences of a set whose scores are resampled; beyond, the samples need gigabytes.
 MOST_RESAMPLED = 5_000
-#: For each split and run, what chance has to do with each BLEU; nothing if its references differ.
-Chances = dict[str, dict[str, dict[str, Chance]]]
 
 
 @dataclass(frozen=True)
@@ -62,8 +60,7 @@ def report(runs: Sequence[Run], tflops: float | None = None) -> Report:
     chances = resampled(runs)
     if len(runs) == 1:
         title = f"Training run {runs[0].name}"
-        of_run = {split: found[runs[0].name] for split, found in chances.items()}
-        parts = list(sections(runs[0], costs[0], of_run))
+        parts = list(sections(runs[0], costs[0], chances))
     else:
         title = f"{len(runs)} training runs"
         parts = list(_several(runs, costs, chances))
@@ -116,8 +113,8 @@ def _several(runs: Sequence[Run], costs: Sequence[Cost], chances: Chances) -> It
         yield Section("What could not be read or is not there", [Items(faults)])
     figures = list(curves({run.name: run.log for run in runs}, {}))
     yield Section("Training", figures or [Text("The logs have no numbers.")])
-    if chances:
-        yield _scores(runs, chances)
+    if any(run.evaluations for run in runs):
+        yield scores(runs, chances)
     rows = [[run.name, run.log.state, whole(run.log.update),
              duration(cost.seconds), whole(cost.parameters or cost.formula_parameters),
              *(cell if isinstance(cell, str) else power(cell)
@@ -129,30 +126,6 @@ def _several(runs: Sequence[Run], costs: Sequence[Cost], chances: Chances) -> It
     yield Section("Cost", [Table("Cost", head, rows), more])
 
 
-def _scores(runs: Sequence[Run], chances: Chances) -> Section:
-    rows = []
-    for split, by_run in chances.items():
-        for run in runs:
-            if run.name not in by_run:
-                continue
-            values, found = run.evaluations[split].scores, by_run[run.name]
-            row: list[Any] = [f"{run.name}, {split}"]
-            for name, value in (("paper BLEU", values.paper_bleu), ("sacreBLEU", values.bleu)):
-                chance = found.get(name)
-                row += [fixed(value), f"{chance.mean:.2f} ± {chance.half_width:.2f}" if chance
-                        else "other sentences", fixed(chance.p, 3) if chance else None]
-            rows.append([*row, fixed(values.chrf)])
-    head = ("run, set", "paper BLEU", "95 % interval", "p", "sacreBLEU", "95 % interval", "p",
-            "chrF")  # fmt: skip
-    note = Text("The interval holds 95 % of 1,000 bootstrap samples of the sentences. p is that of "
-                "sacrebleu's paired bootstrap test with the first run of the set: how likely so "
-                "large a difference is by chance of the sentences alone. Chance of the training "
-                "(another seed) is not in it.")  # fmt: skip
-    signatures = {found.scores.signature for run in runs for found in run.evaluations.values()}
-    signature = Text(f"sacreBLEU: {', '.join(sorted(signatures))}")
-    return Section("Scores", [Table("Scores of the translations", head, rows), note, signature])
-
-
 def _data(run: Run, cost: Cost, chances: Chances) -> dict[str, Any]:
     """Return all that is known of a run, as plain data."""
     evaluations = {split: {**asdict(found.scores),
@@ -160,12 +133,13 @@ def _data(run: Run, cost: Cost, chances: Chances) -> dict[str, Any]:
                                          chances.get(split, {}).get(run.name, {}).items()},
                            "translations": found.text._asdict()}
                    for split, found in run.evaluations.items()}  # fmt: skip
+    log = {name: value for name, value in asdict(run.log).items()
+           if name not in ("settings", "faults")}  # which are the run's
     return {
         "name": run.name, "path": str(run.path), "architecture": run.architecture,
         "row_of_table_3": papers_row(run), "missing": run.missing, "faults": run.faults,
         "settings": [row._asdict() for row in run.rows],
         "pairs": run.pairs, "text": asdict(run.text) if run.text else None,
         "evaluations": evaluations, "cost": asdict(cost),
-        "log": {**asdict(run.log), "settings": None, "faults": None, "update": run.log.update,
-                "hours": run.log.hours},
+        "log": {**log, "update": run.log.update, "hours": run.log.hours},
     }  # fmt: skip

@@ -12,6 +12,9 @@ from .run import GENERATED, Run
 from .tables import not_newstest, papers_row, published, table_2, table_3
 from .words import duration, fixed, power, whole
 
+#: For each split and run, what chance has to do with each BLEU; nothing if its references differ.
+Chances = dict[str, dict[str, dict[str, Chance]]]
+
 EXAMPLES = 6
 NOT_RECORDED = "not recorded"
 
@@ -55,9 +58,10 @@ def training(run: Run) -> Section:
     if len(set(schedules.values())) == 1:
         schedules.popitem()
     figures: Sequence[Figure | Text] = list(curves({run.name: run.log}, schedules))
-    note = Text("Hours are hours of training as fairseq counts them: neither the pauses between "
-                "two starts nor the updates that a restart took again are in them. Perplexity is "
-                "2 to the power of the loss without label smoothing, per piece.")  # fmt: skip
+    note = Text("Hours and minutes are those of training as fairseq counts them: neither the "
+                "pauses between two starts nor the updates that a restart took again are in them. "
+                "Perplexity is 2 to the power of the loss without label smoothing, per "
+                "piece.")  # fmt: skip
     return Section("Training", [*figures, note] if figures else [Text("The log has no numbers.")])
 
 
@@ -116,28 +120,37 @@ def costs(run: Run, cost: Cost) -> Section:
     return Section("Parameters and cost", [Table("Cost", ("", ""), rows), note])
 
 
-def scores(run: Run, chances: dict[str, dict[str, Chance]]) -> Section:
-    """Return the scores; chances: of a split, the interval of each BLEU."""
-    rows = []
-    for split, found in run.evaluations.items():
-        values = found.scores
-        for name, value, how in (
-            ("paper BLEU", values.paper_bleu, "Moses tokens, German compounds split"),
-            ("sacreBLEU", values.bleu, values.signature),
-            ("chrF", values.chrf, values.chrf_signature),
-        ):
-            chance = chances.get(split, {}).get(name)
-            interval = f"{chance.mean:.2f} ± {chance.half_width:.2f}" if chance else None
-            rows.append([f"{split}: {name}", fixed(value), interval, how])
-        rows.append([f"{split}: exact matches", f"{values.exact:.1%}", None,
-                     f"{values.sentences:,} sentences"])  # fmt: skip
+def scores(runs: Sequence[Run], chances: Chances) -> Section:
+    """Return the scores of all sets, with the interval of each BLEU and, of several runs, p."""
+    several = len(runs) > 1
+    rows: list[list[Any]] = []
+    hows: dict[str, None] = {}
+    for split in GENERATED:
+        for run in (run for run in runs if split in run.evaluations):
+            values, by_name = run.evaluations[split].scores, chances.get(split, {}).get(run.name)
+            row: list[Any] = [f"{run.name}, {split}" if several else split]
+            for name, value in (("paper BLEU", values.paper_bleu), ("sacreBLEU", values.bleu)):
+                chance = (by_name or {}).get(name)
+                interval = f"{chance.mean:.2f} ± {chance.half_width:.2f}" if chance else None
+                row += [fixed(value), "other sentences" if by_name == {} else interval]
+                row += [fixed(chance.p, 3) if chance else None] * several
+            rows.append([*row, fixed(values.chrf), f"{values.exact:.1%}", whole(values.sentences)])
+            hows |= dict.fromkeys((f"paper BLEU: {values.words}", f"sacreBLEU: {values.signature}",
+                                   f"chrF: {values.chrf_signature}"))  # fmt: skip
     if not rows:
         return Section("Scores", [Text(f"There are no translations: {GENERATED['test']} is what "
                                        "fairseq-generate prints of the test set.")])
-    note = Text("The interval holds 95 % of 1,000 bootstrap samples of the sentences, with "
-                "sacrebleu's seed.")  # fmt: skip
-    head = ("score", "value", "95 % interval", "how")
-    return Section("Scores", [Table("Scores of the translations", head, rows), note])
+    chance_of = ["95 % interval", *["p"] * several]
+    head = ["set", "paper BLEU", *chance_of, "sacreBLEU", *chance_of, "chrF", "exact matches",
+            "sentences"]  # fmt: skip
+    note = ("The interval is the mean of 1,000 bootstrap samples of the sentences ± half the width "
+            "of the range that 95 % of them are in, with sacrebleu's seed.")  # fmt: skip
+    if several:
+        note += (" p is that of sacrebleu's paired bootstrap test with the first run of the set: "
+                 "how likely so large a difference is by chance of the sentences alone. Chance of "
+                 "the training (another seed) is not in it.")  # fmt: skip
+    return Section("Scores", [Table("Scores of the translations", head, rows), Text(note),
+                              Items(list(hows))])  # fmt: skip
 
 
 def beside_the_paper(run: Run, cost: Cost) -> Section:
@@ -162,7 +175,7 @@ def examples(run: Run) -> Section | None:
 
 
 def again(run: Run) -> Section:
-    """Return versions, device, and the commands that make the run again."""
+    """Return versions, device, and the command of the training."""
     facts = run.log.facts
     rows: list[list[Any]] = [["training with", facts.get("versions", NOT_RECORDED)],
             ["on", f"{facts.get('devices', '?')} × {facts['gpu']}" if "gpu" in facts
@@ -173,15 +186,17 @@ def again(run: Run) -> Section:
         rows += [[f"SHA-256 of {name}", digest[:200]] for name, digest in run.text.inputs.items()]
     command = Code(facts["command"]) if "command" in facts else Text(
         "The log does not record the command of the training.")  # fmt: skip
-    return Section("Made with", [Table("Versions and input", ("", ""), rows), command])
+    rest = Text("Not recorded: the commands that prepared the data, averaged checkpoints and "
+                "translated.")  # fmt: skip
+    return Section("Made with", [Table("Versions and input", ("", ""), rows), command, rest])
 
 
-def sections(run: Run, cost: Cost, chances: dict[str, dict[str, Chance]]) -> Iterator[Section]:
+def sections(run: Run, cost: Cost, chances: Chances) -> Iterator[Section]:
     """Yield the whole report on one run."""
     yield summary(run, cost)
     yield training(run)
     yield beside_the_paper(run, cost)
-    yield scores(run, chances)
+    yield scores([run], chances)
     if found := examples(run):
         yield found
     yield settings(run)

@@ -45,6 +45,17 @@ def test_columns_of_numbers_stand_right():
     assert text.count('<th scope="row"') == 2 and text.count('<th scope="col"') == 3
 
 
+def test_powers_are_numbers_too():
+    table = Table("c", ("", "FLOPs"), [["a", power(2.3e19)], ["b", None]])
+    assert f'<td class="number">{power(2.3e19)}</td>' in to_html("t", [Section("s", [table])])
+
+
+def test_markdown_begins_no_list_and_no_formula():
+    blocks = [Items(["- a", "1. b $x$"]), Text("+ c"), Text("12) d"), Text("    e"), Text("3.5 f")]
+    assert to_markdown("t", [Section("s", blocks)]).splitlines()[4:] == [
+        r"- \- a", r"- 1\. b \$x\$", "", r"\+ c", "", r"12\) d", "", "e", "", r"3\.5 f"]
+
+
 def test_numbers_in_words():
     assert [duration(s) for s in (0, 59.6, 231, 3600, 90_061)] == [
         "0 s", "1 min", "3 min 51 s", "1 h", "1 d 1 h"]

@@ -18,10 +18,12 @@ from aiayn_plugin.cli import main
 from aiayn_plugin.cli.report import stem_of
 from aiayn_plugin.errors import InputError
 from aiayn_plugin.text.pipeline import TextPipeline
+from aiayn_plugin.text.scores import score
 from aiayn_plugin.text.settings import TextSettings
 from aiayn_plugin.view.cost import cost_of
-from aiayn_plugin.view.curves import Line, look
+from aiayn_plugin.view.curves import Line, curves, look
 from aiayn_plugin.view.document import to_markdown
+from aiayn_plugin.view.records import Point, TrainingLog
 from aiayn_plugin.view.report import report
 from aiayn_plugin.view.run import Row, read_run, typed
 from aiayn_plugin.view.tables import is_newstest, of_seeds, table_3
@@ -112,6 +114,8 @@ def test_a_page_of_a_run(make, browser, tmp_path):
         assert letters == text != background, "letters of figures are the page's"
     assert colours["light"] != colours["dark"]
     assert browser.js("document.documentElement.scrollWidth <= innerWidth"), "nothing sticks out"
+    ids = browser.js("[...document.querySelectorAll('[id]')].map(element => element.id)")
+    assert len(set(ids)) == len(ids)
 
 
 def test_markdown_and_json_hold_the_same(make):
@@ -194,6 +198,22 @@ def test_several_runs_in_the_layout_of_table_3(make, browser):
     browser.open(runs[0].parent / "text.html")
     assert browser.complaints() == []
     assert "_$x$ <b>" in browser.find("figure svg").text
+    browser.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+    # as wide as A4 is, on its side, within margins of 1 cm
+    browser.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", {
+        "width": 1046, "height": 720, "deviceScaleFactor": 1, "mobile": False})
+    try:
+        assert browser.js("document.documentElement.scrollWidth <= innerWidth"), "paper is wide"
+        assert browser.js("getComputedStyle(document.querySelector('.wide')).overflowX"
+                          ) == "visible"  # fmt: skip
+        browser.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "screen"})
+        browser.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", {
+            "width": 420, "height": 900, "deviceScaleFactor": 1, "mobile": False})
+        assert browser.js("document.documentElement.scrollWidth <= innerWidth"), "boxes scroll"
+        assert browser.js("document.querySelector('figure svg').clientWidth > 600"), "legible"
+    finally:
+        browser.driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+        browser.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
 
 
 def test_what_cannot_be_compared_is_said(make):
@@ -286,6 +306,20 @@ def test_what_is_no_run(tmp_path, capsys):
     for nameless in (".", "", "..", "/"):
         with pytest.raises(SystemExit, match="names no file"):
             main(["report", "nothing is read before", "--output", nameless])
+
+
+def test_scores_say_how_they_were_counted(make):
+    run = read_run(make("run"))
+    assert "- paper BLEU: Moses tokens, German compounds split" in text_of(run.path)
+    text = run.evaluations["test"].text
+    assert score(text.system, text.references, "fr").words == "Moses tokens"
+
+
+def test_a_short_training_has_minutes():
+    for unit, hours in (("minutes", 50 / 60), ("hours", 2.0)):
+        log = TrainingLog(train=[Point(1, 0.0, {"loss": 2.0}), Point(2, hours, {"loss": 1.0})])
+        (figure,) = curves({"run": log}, {})
+        assert f">{unit} of training<" in figure.svg
 
 
 def test_one_of_the_translations_is_enough(make):
