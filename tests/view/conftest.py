@@ -1,10 +1,12 @@
 """A real browser for the pages: Chromium without a network, driven by selenium."""
 
+import logging
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from runs import generated, training_log
 
 #: Names of the browser and of its driver, in Debian and elsewhere.
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
@@ -92,3 +94,30 @@ def browser(tmp_path_factory) -> Iterator[Browser]:
     chromium.set_page_load_timeout(60)
     yield Browser(chromium)
     chromium.quit()
+
+
+@pytest.fixture
+def loud():
+    """fairseq's progress bars log, whatever an earlier test has turned off."""
+    logging.disable(logging.NOTSET)
+
+
+@pytest.fixture(scope="session")
+def data(prepare):
+    return prepare(300, 20, 40)
+
+
+@pytest.fixture
+def make(tmp_path, data):
+    """`make(name, wrong, flags…)` makes a run's directory, with so many hostile translations."""
+
+    def make_run(name: str, wrong: int = 2, *flags: str):
+        run = tmp_path / name
+        run.mkdir(parents=True)
+        (run / "data").symlink_to(data)
+        (run / "train.log").write_bytes(training_log(*flags).bytes())
+        (run / "generate.log").write_text(generated(data, "test", wrong), encoding="utf-8")
+        (run / "generate-valid.log").write_text(generated(data, "valid", wrong), encoding="utf-8")
+        return run
+
+    return make_run

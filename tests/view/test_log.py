@@ -13,14 +13,6 @@ from aiayn_plugin.view.records import record
 pytestmark = pytest.mark.usefixtures("loud")
 
 
-@pytest.fixture
-def loud():
-    """fairseq's progress bars log, whatever an earlier test has turned off."""
-    import logging
-
-    logging.disable(logging.NOTSET)
-
-
 def read(text: bytes | str):
     return parse(io.BytesIO(text.encode() if isinstance(text, str) else text))
 
