@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from runs import generated, training_log
+from training_runs import generated, training_log
 
 #: Names of the browser and of its driver, in Debian and elsewhere.
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome")

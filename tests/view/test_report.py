@@ -7,7 +7,7 @@ import sys
 import time
 
 import pytest
-from runs import HOSTILE, text_of, training_log
+from training_runs import HOSTILE, text_of, training_log
 
 from aiayn_plugin.cli import main
 from aiayn_plugin.cli.report import stem_of

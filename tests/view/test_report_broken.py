@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 from logs import TrainLog
-from runs import text_of, training_log
+from training_runs import text_of, training_log
 
 from aiayn_plugin.cli import main
 from aiayn_plugin.errors import InputError

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from runs import text_of, training_log
+from training_runs import text_of, training_log
 
 from aiayn_plugin.text.settings import TextSettings
 from aiayn_plugin.view.cost import cost_of
