@@ -33,9 +33,9 @@ def is_newstest(run: Run, split: str) -> bool:
 def not_newstest(runs: Sequence[Run]) -> list[Text]:
     """Return what to know of the runs whose validation set is not the one of Table 3."""
     others = ", ".join(run.name for run in runs if not is_newstest(run, "valid"))
-    return [Text("Table 3 is of newstest2013, English to German. The validation set is not known "
-                 "to be that one: do not compare perplexity and BLEU with the paper's. So it is "
-                 f"with {others}.")] if others else []  # fmt: skip
+    return [Text("Table 3 is of newstest2013, English to German. The validation set of "
+                 f"{others} is not known to be that one: do not compare perplexity and BLEU with "
+                 "the paper's.")] if others else []  # fmt: skip
 
 
 def table_2(run: Run, cost: Cost) -> list[Text | Table]:
