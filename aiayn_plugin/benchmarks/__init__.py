@@ -1,4 +1,4 @@
-
+"""Speed and memory beside fairseq and CTranslate2, behind `aiayn benchmark`."""
 
 import os
 
