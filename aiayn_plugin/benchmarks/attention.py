@@ -9,12 +9,12 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from ..boundary.loading import check_device
+from ..boundary.loading import check_device, device_name
 from ..errors import InputError
 from ..model.attention import MultiHeadAttention
 from ..paper import settings
 from ..view import plots, table1
-from .measure import device_name, peak_memory, timed, write_json
+from .measure import peak_memory, timed, write_json
 
 #: What is measured. With weights asked for ("by-steps"), equation (1) is computed step by step and
 #: not by torch's fused attention.

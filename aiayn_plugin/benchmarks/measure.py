@@ -10,8 +10,6 @@ from typing import Any
 import torch
 from torch.profiler import ProfilerActivity, profile
 
-from ..boundary.loading import device_name as device_name
-
 
 def timed(work: Callable[[], Any], device: torch.device) -> tuple[Any, float]:
     """Return what work returns, and its seconds."""

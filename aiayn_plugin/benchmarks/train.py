@@ -14,10 +14,11 @@ import numpy as np
 import torch
 from fairseq.data import Dictionary, indexed_dataset
 
+from ..boundary.loading import device_name
 from ..errors import InputError
 from ..paper import settings
 from . import train_worker as worker
-from .measure import device_name, reason, write_json
+from .measure import reason, write_json
 
 #: For each size the plugin's architecture, and fairseq's own.
 SIZES = {"base": ("aiayn_base", "transformer_wmt_en_de"),
