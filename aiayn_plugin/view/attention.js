@@ -411,7 +411,8 @@ function viewOfAddress() {
   const asked = new URLSearchParams(location.hash.slice(1));
   const sentence = Number(asked.get("sentence")) - 1;
   if (sentence in data.sentences) view.sentence = sentence;
-  if (Object.hasOwn(data.kinds, asked.get("kind"))) view.kind = asked.get("kind");
+  const kind = (asked.get("kind") ?? "").replace("-", "_"); // as --kind encoder-decoder
+  if (Object.hasOwn(data.kinds, kind)) view.kind = kind;
   const layer = data.layers.indexOf(Number(asked.get("layer")));
   if (layer >= 0) view.layer = layer;
   const heads = (asked.get("heads") ?? "").split(",").map((head) => Number(head) - 1);

@@ -243,7 +243,7 @@ def test_nothing_moves_under_the_pointer_in_a_narrow_window(browser, show):
 
 def test_a_view_has_an_address(browser, show):
     path = show(made_up(["a", "</s>"], ["b", "</s>"]), made_up(SOURCE, TARGET))
-    address = f"{path.as_uri()}#sentence=2&kind=encoder_decoder&layer=2&heads=3,4&word=war"
+    address = f"{path.as_uri()}#sentence=2&kind=encoder-decoder&layer=2&heads=3,4&word=war"
     browser.driver.get("about:blank")
     browser.driver.get(address)
     assert visible(browser, "#shown") == ["encoder-decoder attention, layer 2, heads 3, 4"]
