@@ -11,27 +11,20 @@ raw validation and test text are kept beside them. The data directory appears wh
 """
 
 import argparse
-import contextlib
 import functools
 import glob
-import shutil
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
-from corpus.build import advice_on, build, differing_settings, missing_binaries, versions
-from corpus.check import add_check, check_quickly
+from corpus.build import build, versions
+from corpus.check import add_check
 from corpus.console import add_tokenizer, add_workers, run_command, say, show_next_step
+from corpus.destination import Destination
 from corpus.parallel import Files, Workers, start_workers
-from corpus.stages import locked
 from corpus.tokens import Cleaning, Job, Text, load_text
 
 from aiayn_plugin.errors import InputError
-from aiayn_plugin.text.settings import SETTINGS_FILE, TextSettings
-
-#: This file marks an unfinished directory as made by prepare.py. A run in progress locks it.
-LOCK = "prepare.lock"
-
+from aiayn_plugin.text.settings import TextSettings
 
 # ---- Command line
 
@@ -90,8 +83,8 @@ def prepare(args: argparse.Namespace) -> None:
     """Make the data directory, or confirm that it is up to date."""
     check_arguments(args)
     files = find_inputs(args)
-    destdir = Path(args.destdir).resolve()
-    existing = load_existing(destdir)
+    destination = Destination(Path(args.destdir).resolve(), "prepare.py")
+    existing = destination.settings()
     with start_workers(args.workers) as workers:
         texts = {split: load_input(split, pair, workers) for split, pair in files.items()}
         langs = args.source_lang, args.target_lang
@@ -106,14 +99,12 @@ def prepare(args: argparse.Namespace) -> None:
             versions=versions("bpe"),
         )  # fmt: skip
         if existing:
-            check_same(existing, settings, destdir)
-            (destdir / LOCK).unlink(missing_ok=True)  # a run was killed before it did this
+            destination.check_same(existing, settings)
             print(f"{args.destdir} is up to date")
         else:
             splits = {split: [text] for split, text in texts.items()}
-            with staging(destdir) as unfinished:
+            with destination.staging() as unfinished:
                 say(build(Job(unfinished / "work", settings, workers), unfinished, splits))
-                shutil.rmtree(unfinished / "work")
     show_next_step(args.destdir)
 
 
@@ -140,75 +131,6 @@ def load_input(split: str, files: Files, workers: Workers) -> Text:
     for file in files:
         say(f"{file}: {text.lines:,} lines")
     return text
-
-
-# ---- The data directory
-
-
-def load_existing(destdir: Path) -> TextSettings | None:
-    """Return the settings of a finished destdir, or None if it is missing or empty.
-
-    Raises InputError if the directory holds anything else.
-    """
-    if not destdir.exists() or (destdir.is_dir() and not any(destdir.iterdir())):
-        return None
-    if not (destdir / SETTINGS_FILE).is_file():
-        advice = "choose another --destdir"
-        raise InputError(f"{destdir} exists, but was not made by prepare.py; {advice}")
-    return TextSettings.load(destdir / SETTINGS_FILE)
-
-
-def check_same(existing: TextSettings, wanted: TextSettings, destdir: Path) -> None:
-    """Raise InputError unless destdir is whole and has the wanted settings and inputs."""
-    names = differing_settings(existing, wanted)
-    differences = [
-        f"{name} ({getattr(existing, name)} there, {getattr(wanted, name)} now)"
-        for name in names
-        if name != "inputs"
-    ]
-    inputs = existing.inputs.items() ^ wanted.inputs.items()
-    differences += sorted(f"input {name}" for name in {name for name, _ in inputs})
-    advice = "choose another --destdir or delete this one"
-    if differences:
-        raise InputError(f"{destdir} belongs to other settings: {', '.join(differences)}; "
-                         f"{advice_on(names, existing)}{advice}")
-    splits = dict.fromkeys(name.partition(".")[0] for name in wanted.inputs)
-    missing = missing_binaries(destdir, splits, (wanted.source_lang, wanted.target_lang))
-    if not (destdir / existing.codes).is_file():
-        missing.insert(0, existing.codes)
-    if missing:
-        raise InputError(f"{destdir} lacks {', '.join(missing)}; {advice}")
-    check_quickly(destdir)
-
-
-@contextlib.contextmanager
-def staging(destdir: Path) -> Iterator[Path]:
-    """Give a directory to fill. It becomes destdir on success, and is deleted on failure.
-
-    Raises InputError if another run is filling it, or if another program made it.
-    """
-    unfinished = destdir.with_name(destdir.name + ".part")
-    unfinished.mkdir(parents=True, exist_ok=True)
-    if any(unfinished.iterdir()) and not (unfinished / LOCK).exists():
-        raise InputError(f"{unfinished} exists, but was not made by prepare.py; remove it")
-    with locked(unfinished / LOCK, f"another prepare.py is making {destdir}"):
-        try:
-            clear(unfinished)
-            yield unfinished
-            unfinished.rename(destdir)
-            (destdir / LOCK).unlink(missing_ok=True)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                clear(unfinished)  # the lock goes last: it says who made the directory
-                shutil.rmtree(unfinished)
-            raise
-
-
-def clear(unfinished: Path) -> None:
-    """Remove all but the lock."""
-    for leftover in unfinished.iterdir():
-        if leftover.name != LOCK:
-            shutil.rmtree(leftover) if leftover.is_dir() else leftover.unlink()
 
 
 if __name__ == "__main__":

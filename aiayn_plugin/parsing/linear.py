@@ -8,7 +8,8 @@ from collections.abc import Sequence
 
 from nltk import Tree
 
-from .trees import DEEPEST, TOP, is_word
+from ..text.settings import DEEPEST
+from .trees import TOP, is_word
 
 #: The tag of a word for which the sequence has none: the most frequent one.
 NO_TAG = "NN"

@@ -8,6 +8,7 @@ from nltk import Tree
 
 from ..errors import InputError
 from ..text.lines import read_lines
+from ..text.settings import DEEPEST
 
 #: Labels that some treebanks put above a sentence; the Penn Treebank has an empty one there.
 ROOTS = ("", "TOP", "ROOT", "S1")
@@ -15,8 +16,6 @@ ROOTS = ("", "TOP", "ROOT", "S1")
 TOP = "TOP"
 #: The tag of what was moved or left out (traces), which no one says.
 TRACE = "-NONE-"
-#: Constituents within each other. The deepest of the treebanks have about 40.
-DEEPEST = 200
 #: How words with brackets are written in a tree.
 ESCAPES = {"(": "-LRB-", ")": "-RRB-"}
 
@@ -107,9 +106,13 @@ def words(tree: Tree) -> list[str]:
     return [plain.get(word, word) for word in tree.leaves()]
 
 
+def escaped(word: str) -> str:
+    """Return a word as it is written in a tree, without brackets: -LRB- and -RRB- for ( and )."""
+    return re.sub("[()]", lambda bracket: ESCAPES[bracket[0]], word)
+
+
 def as_line(tree: Tree) -> str:
     """Return a tree in one line, as other programs read it."""
     if is_word(tree):
-        word = re.sub("[()]", lambda bracket: ESCAPES[bracket[0]], tree[0])
-        return f"({tree.label()} {word})"
+        return f"({tree.label()} {escaped(tree[0])})"
     return f"({tree.label()} {' '.join(map(as_line, tree))})"

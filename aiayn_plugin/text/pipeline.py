@@ -5,11 +5,32 @@ from pathlib import Path
 
 from ..errors import InputError
 from .manifest import sha256
-from .settings import SETTINGS_FILE, TextSettings
+from .settings import PENN, SETTINGS_FILE, TextSettings
 from .subwords import SUBWORDS, Subwords
 from .tokenizer import TOKENIZERS, Tokenizer
 
 ADVICE = "give a directory that preprocess/ or aiayn bundle made, and copy all of its files"
+
+
+def load_subwords(data_dir: str | Path) -> tuple[TextSettings, Subwords]:
+    """Return the settings of a directory that `preprocess/` made, and its subwords.
+
+    Raises InputError if a file is missing, or if the settings are broken, unknown or written for
+    other codes, and OSError if a file cannot be read.
+    """
+    for_text = Path(data_dir) / SETTINGS_FILE
+    if not for_text.is_file():
+        raise InputError(f"{for_text} is missing: {ADVICE}")
+    settings = TextSettings.load(for_text)
+    if settings.tokenizer not in (*TOKENIZERS, PENN) or settings.subword not in SUBWORDS:
+        kind = f"{settings.tokenizer} with {settings.subword}"
+        raise InputError(f"{data_dir}: this version cannot handle {kind}")
+    codes = Path(data_dir) / settings.codes
+    if not codes.is_file():
+        raise InputError(f"{codes} is missing: {ADVICE}")
+    if sha256(codes) != settings.codes_sha256:
+        raise InputError(f"{codes}: not the codes that the data was prepared with")
+    return settings, SUBWORDS[settings.subword][0](codes)
 
 
 class TextPipeline:
@@ -25,24 +46,14 @@ class TextPipeline:
 
     @classmethod
     def load(cls, data_dir: str | Path) -> "TextPipeline":
-        """Return the pipeline of a directory that `preprocess/` made.
+        """Return the pipeline of a directory that `preprocess/` made of parallel text.
 
-        Raises InputError if a file is missing, or if the settings are broken, unknown or written
-        for other codes, and OSError if a file cannot be read.
+        Raises InputError and OSError as load_subwords does.
         """
-        for_text = Path(data_dir) / SETTINGS_FILE
-        if not for_text.is_file():
-            raise InputError(f"{for_text} is missing: {ADVICE}")
-        settings = TextSettings.load(for_text)
-        if settings.tokenizer not in TOKENIZERS or settings.subword not in SUBWORDS:
-            kind = f"{settings.tokenizer} with {settings.subword}"
-            raise InputError(f"{data_dir}: this version cannot handle {kind}")
-        codes = Path(data_dir) / settings.codes
-        if not codes.is_file():
-            raise InputError(f"{codes} is missing: {ADVICE}")
-        if sha256(codes) != settings.codes_sha256:
-            raise InputError(f"{codes}: not the codes that the data was prepared with")
-        return cls(settings, SUBWORDS[settings.subword][0](codes))
+        settings, subwords = load_subwords(data_dir)
+        if settings.holds_trees:
+            raise InputError(f"{data_dir} holds trees, of a parser: aiayn parse parses with it")
+        return cls(settings, subwords)
 
     def encode(self, line: str, lang: str | None = None) -> str:
         """Return the subwords of a raw line of `lang` (default: the source language).

@@ -15,6 +15,10 @@ SETTINGS_FILE = "text.json"
 #: One line beside it: how many training pairs were kept, and how many dropped for which reason.
 PAIRS_FILE = "pairs.txt"
 FORMAT_VERSION = 1
+#: The tokeniser of data that holds trees: its words are the Penn Treebank's.
+PENN = "penn"
+#: Its constituents within each other. The deepest of the treebanks have about 40.
+DEEPEST = 200
 #: These settings become names of files, or parts of them.
 _FILE_NAMES = ("codes", "source_lang", "target_lang")
 
@@ -27,7 +31,7 @@ class TextSettings:
     target_lang: str
     #: Merges asked for; the codes hold fewer if the training text gives no more.
     merges: int
-    #: One of TOKENIZERS. Directories of older versions have "sacremoses".
+    #: One of TOKENIZERS, or PENN. Directories of older versions have "sacremoses".
     tokenizer: str = MOSES
     normalize_punctuation: bool = False
     #: A key of SUBWORDS.
@@ -42,6 +46,11 @@ class TextSettings:
     versions: dict[str, str] = field(default_factory=dict)
     #: Subwords asked for; then `merges` is 0. If merges were asked for, this is 0.
     vocabulary: int = 0
+
+    @property
+    def holds_trees(self) -> bool:
+        """Whether the source is sentences and the target their trees (§6.3)."""
+        return self.tokenizer == PENN
 
     def save(self, path: str | Path) -> None:
         """Write the settings as JSON."""

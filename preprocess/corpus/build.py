@@ -20,7 +20,7 @@ from aiayn_plugin.text.settings import PAIRS_FILE, SETTINGS_FILE, TextSettings
 from aiayn_plugin.text.tokenizer import SACREMOSES
 
 from .console import say
-from .parallel import Counts, Langs
+from .parallel import Counts, Files, Langs
 from .stages import LOCK_SUFFIX, Stage
 from .subwords import encode, learn
 from .tokens import Cleaning, Job, Text, tokenise
@@ -31,23 +31,35 @@ FAIRSEQ = "fairseq" if sys.version_info < (3, 11) else "fairseq-fixed"
 def build(job: Job, destdir: Path, splits: dict[str, list[Text]]) -> str:
     """Fill destdir from the raw texts of each split, and return one line about the training pairs.
 
-    The checksums of all files are written last.
+    Raises InputError as build_from_tokens does.
+    """
+    tokenised = {
+        split: [tokenise(job, text, split) for text in texts] for split, texts in splits.items()
+    }
+    raw = {split: [text.files for text in texts] for split, texts in splits.items()}
+    return build_from_tokens(job, destdir, tokenised, raw)
+
+
+def build_from_tokens(
+    job: Job, destdir: Path, tokenised: dict[str, list[Stage]], raw: dict[str, list[Files]]
+) -> str:
+    """Fill destdir from the tokens of each split, and return one line about the training pairs.
+
+    tokenised: stages as `tokenise` makes them. raw: the raw text, of which that of the validation
+    and the test set is kept. The checksums of all files are written last.
 
     Raises InputError if the text gives no training pair or no subword, or if fairseq-preprocess
     fails.
     """
     settings = job.settings
-    tokenised = {
-        split: [tokenise(job, text, split) for text in texts] for split, texts in splits.items()
-    }
     count_pairs(tokenised["train"])  # raises here, before learning, if no pair is left
     learnt = learn(job, tokenised["train"])
-    encoded = {split: encode(job, split, tokenised[split], learnt) for split in splits}
+    encoded = {split: encode(job, split, stages, learnt) for split, stages in tokenised.items()}
     summary = count_pairs([*tokenised["train"], encoded["train"]])
     dictionary = learnt.folder / "dict.txt" if settings.subword == "wordpiece" else None
     _binarise(job, encoded, destdir, dictionary)
-    for split in splits.keys() - {"train"}:
-        _keep_raw(split, splits[split], destdir, job.langs)
+    for split in tokenised.keys() - {"train"}:
+        _keep_raw(split, raw[split], destdir, job.langs)
     codes = destdir / settings.codes
     codes.write_bytes((learnt.folder / settings.codes).read_bytes())
     replace(settings, codes_sha256=sha256(codes)).save(destdir / SETTINGS_FILE)
@@ -73,12 +85,12 @@ def count_pairs(stages: list[Stage]) -> str:
     return f"training pairs: {kept:,} of {pairs:,} kept; dropped: {reasons or 'none'}"
 
 
-def versions(subword: str) -> dict[str, str]:
-    """Return the versions of the libraries that the data depends on.
+def versions(subword: str, tokenizer: tuple[str, ...] = ("sacremoses", "regex")) -> dict[str, str]:
+    """Return the versions of the libraries that the data depends on; tokenizer: those of its words.
 
     Raises InputError if the library of this kind of subwords is not installed.
     """
-    libraries = ["sacremoses", "regex", "subword-nmt", FAIRSEQ]
+    libraries = [*tokenizer, "subword-nmt", FAIRSEQ]
     if subword == "wordpiece":
         if not importlib.util.find_spec("sentencepiece"):
             raise InputError("word-pieces need sentencepiece: pip install sentencepiece")
@@ -125,7 +137,8 @@ def _binarise(job: Job, encoded: dict[str, Stage], destdir: Path, dictionary: Pa
     say("fairseq-preprocess: making the dictionary and the binary files")
     source, target = job.langs
     command = [sys.executable, str(Path(__file__).with_name("end_with_parent.py")), "preprocess"]
-    command += ["--joined-dictionary", "--source-lang", source, "--target-lang", target]
+    command += ["--source-lang", source, "--target-lang", target]
+    command += [] if job.settings.holds_trees else ["--joined-dictionary"]
     # fairseq makes the first part alone, after all others. So many small parts are faster: on 16
     # cores, 16 parts take 2/16 of the time of one core, but 64 parts take 5/64.
     parts = 4 * job.workers.processes if job.workers.processes > 1 else 1
@@ -145,9 +158,9 @@ def _binarise(job: Job, encoded: dict[str, Stage], destdir: Path, dictionary: Pa
     (destdir / "preprocess.log").unlink(missing_ok=True)  # it names paths that go away
 
 
-def _keep_raw(split: str, texts: list[Text], destdir: Path, langs: Langs) -> None:
+def _keep_raw(split: str, texts: list[Files], destdir: Path, langs: Langs) -> None:
     """Copy the raw validation or test text, for scoring. Every reader sees the same lines in it."""
     for side, lang in enumerate(langs):
         with open(destdir / f"{split}.raw.{lang}", "w", encoding="utf-8", newline="\n") as file:
-            for text in texts:
-                file.writelines(f"{clean_line(line)}\n" for line in read_lines(text.files[side]))
+            for files in texts:
+                file.writelines(f"{clean_line(line)}\n" for line in read_lines(files[side]))

@@ -25,7 +25,7 @@ CHARACTER_COVERAGE = 0.9999
 
 
 def learn(job: Job, tokenised: list[Stage]) -> Stage:
-    """Write the model of the subwords, learnt on the words of both languages.
+    """Write the model of the subwords, learnt on the words of both languages, or of the sentences.
 
     Raises InputError if the text gives no subwords.
     """
@@ -114,7 +114,8 @@ def encode(job: Job, split: str, tokenised: list[Stage], learnt: Stage) -> Stage
     if cleaning and not cleaning.subwords:  # then the words were cleaned
         cleaning = None
     model = learnt.folder / job.settings.codes
-    step = functools.partial(encode_batch, job.settings.subword, model, cleaning)
+    split_sides = (0,) if job.settings.holds_trees else (0, 1)
+    step = functools.partial(encode_batch, job.settings.subword, model, cleaning, split_sides)
 
     def make(folder: Path) -> dict[str, Any]:
         sources = [job.files(stage.folder) for stage in tokenised]
@@ -129,12 +130,16 @@ def encode(job: Job, split: str, tokenised: list[Stage], learnt: Stage) -> Stage
     return make_stage(job.work, f"split.{split}", made_of, make)
 
 
-def encode_batch(kind: str, model: Path, cleaning: Cleaning | None, pairs: LinePairs) -> Batch:
-    """Return the tokenised pairs as subwords. With `cleaning`, drop unfit pairs."""
+def encode_batch(
+    kind: str, model: Path, cleaning: Cleaning | None, sides: tuple[int, ...], pairs: LinePairs
+) -> Batch:
+    """Return the tokenised pairs, with their sides 0 or 1 as subwords. With `cleaning`, drop unfit
+    pairs."""
     subwords = _subwords(kind, model)
     kept, dropped = list[tuple[str, str]](), Counts()
     for pair in pairs:
-        source, target = (subwords.encode(line.decode().split()) for line in pair)
+        source, target = (subwords.encode(line.decode().split()) if side in sides else line.decode()
+                          for side, line in enumerate(pair))  # fmt: skip
         if cleaning and (flaw := cleaning.flaw(_count(source), _count(target))):
             dropped[flaw] += 1
         else:

@@ -11,7 +11,7 @@ from aiayn_plugin.text.lines import LONG_WORD, decode_line
 from aiayn_plugin.text.settings import TextSettings
 from aiayn_plugin.text.tokenizer import Tokenizer
 
-from .parallel import Batch, Counts, Files, Langs, LinePairs, Workers, transform_files
+from .parallel import Batch, Counts, Files, Langs, LinePairs, Step, Workers, transform_files
 from .stages import Stage, make_stage
 
 WORDS_FILE = "words.tsv"
@@ -112,18 +112,22 @@ def tokenise(job: Job, text: Text, split: str) -> Stage:
     settings, cleaning = job.settings, job.cleaning(split)
     tokenizing = settings.normalize_punctuation, settings.tokenizer
     step = functools.partial(tokenize_batch, job.langs, tokenizing, cleaning)
+    version = importlib.metadata.version("sacremoses")
+    made_of = [text.key, job.langs, tokenizing, cleaning, LONG_WORD, version]
+    return tokens_stage(job, text, step, f"tokenising {text.name}", made_of)
+
+
+def tokens_stage(job: Job, text: Text, step: Step, activity: str, made_of: list[Any]) -> Stage:
+    """Write what a step makes of a text, and its count of words."""
 
     def make(folder: Path) -> dict[str, Any]:
         dropped, words = transform_files(
-            job.workers, step, [text.files], job.files(folder), text.lines,
-            f"tokenising {text.name}",
-        )  # fmt: skip
+            job.workers, step, [text.files], job.files(folder), text.lines, activity
+        )
         with open(folder / WORDS_FILE, "w", encoding="utf-8", newline="\n") as file:
             file.writelines(f"{word}\t{count}\n" for word, count in words.items())
         return {"lines": text.lines, "dropped": dropped}
 
-    version = importlib.metadata.version("sacremoses")
-    made_of = [text.key, job.langs, tokenizing, cleaning, LONG_WORD, version]
     return make_stage(job.work, f"tokenised.{text.name}", made_of, make)
 
 

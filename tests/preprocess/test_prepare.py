@@ -135,7 +135,7 @@ def state(folder):
 def test_second_run_is_up_to_date_and_changes_nothing(made, capsys):
     raw, data, _ = made
     before = state(data)
-    (data / prepare.LOCK).touch()  # a run was killed at its very end
+    (data / "prepare.lock").touch()  # a run was killed at its very end
     assert prepare.main(arguments(raw, data)) == 0
     assert "up to date" in capsys.readouterr().out
     assert state(data) == before

@@ -1,0 +1,172 @@
+"""`preprocess/trees.py` as a user runs it."""
+
+import subprocess
+import sys
+
+import pytest
+import trees
+from fairseq.data import Dictionary, data_utils
+
+from aiayn_plugin.text.manifest import read_manifest
+from aiayn_plugin.text.settings import TextSettings
+
+NOUNS = ["dog", "cat", "horse", "mouse", "snail", "whale"]
+
+
+def sentence(noun, number=1):
+    """Return a tree as the Penn Treebank has it, with functions, indices and a trace."""
+    adverbs = " ".join(f"(ADVP-TMP (RB now{i}))" for i in range(number))
+    return f"""( (S (NP-SBJ-1 (DT the) (NN {noun}))
+    (VP (VBZ sleeps) {adverbs} (S (NP-SBJ (-NONE- *-1))) (-LRB- -LRB-)) (. .)) )"""
+
+
+def write(path, nouns, number=1):
+    """Write a tree for each noun to a file."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("\n\n".join(sentence(noun, number) for noun in nouns))
+    return path
+
+
+def make(destdir, *arguments, code=0):
+    """Run trees.py and return what it prints on the standard error."""
+    command = [sys.executable, trees.__file__, "--destdir", destdir, "--vocabulary", 40,
+               "--workers", 1, *arguments]  # fmt: skip
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True)
+    assert done.returncode == code, done.stderr
+    return done.stderr
+
+
+def lines(data, split, side):
+    """Return the lines of a split, as fairseq reads them."""
+    words = Dictionary.load(str(data / f"dict.{side}.txt"))
+    found = data_utils.load_indexed_dataset(str(data / f"{split}.en-tree.{side}"), words)
+    return [words.string(line) for line in found]
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    """Data of files of trees, made once."""
+    folder = tmp_path_factory.mktemp("trees")
+    one, two = write(folder / "a.mrg", NOUNS[:4]), write(folder / "b.mrg", NOUNS[4:])
+    extra = write(folder / "extra.mrg", ["ant", "bee", "fox"], 2)
+    make(folder / "data", "--train", one, two, "--valid", one, "--test", two, "--weight", 2,
+         "--extra", 0.5, extra)  # fmt: skip
+    return folder / "data"
+
+
+def test_source_and_target_are_words_and_brackets(data):
+    source, target = lines(data, "test", "en"), lines(data, "test", "tree")
+    assert [line.replace("@@ ", "") for line in source] == [
+        "the snail sleeps now0 ( .", "the whale sleeps now0 ( ."]  # fmt: skip
+    assert target == ["(S (NP DT NN )NP (VP VBZ (ADVP RB )ADVP -LRB- )VP . )S"] * 2
+    raw = (data / "test.raw.tree").read_text().splitlines()
+    assert raw[0] == ("(S (NP (DT the) (NN snail)) (VP (VBZ sleeps) (ADVP (RB now0)) "
+                      "(-LRB- -LRB-)) (. .))")  # fmt: skip
+    assert (data / "test.raw.en").read_text().splitlines()[0] == "the snail sleeps now0 ( ."
+
+
+def test_only_the_sentences_are_split(data):
+    assert "@@" not in (data / "dict.tree.txt").read_text()
+    assert "@@" in (data / "dict.en.txt").read_text()
+    symbols = {line.split()[0] for line in (data / "dict.tree.txt").read_text().splitlines()}
+    assert symbols >= {"(S", ")S", "(ADVP", "VBZ", "-LRB-"} and "-NONE-" not in symbols
+
+
+def test_weights_say_how_often_a_tree_is_taken(data):
+    sources = [line.replace("@@ ", "") for line in lines(data, "train", "en")]
+    assert sum("dog" in line for line in sources) == 2
+    # 0.5: the second of each two, so one of three
+    assert [line.split()[1] for line in sources if "now1" in line] == ["bee"]
+    assert len(sources) == 13
+
+
+def test_the_data_says_what_it_is(data):
+    settings = TextSettings.load(data / "text.json")
+    assert settings.holds_trees and settings.vocabulary == 40
+    assert settings.inputs.keys() == {"train", "train.extra1", "valid", "test"}
+    assert {"text.json", "dict.tree.txt", "test.raw.tree"} <= read_manifest(data).keys()
+
+
+def test_the_same_command_finds_it_up_to_date_and_another_is_refused(data):
+    folder = data.parent
+    command = ["--train", folder / "a.mrg", folder / "b.mrg", "--valid", folder / "a.mrg",
+               "--test", folder / "b.mrg", "--extra", 0.5, folder / "extra.mrg"]  # fmt: skip
+    assert make(data, *command, "--weight", 2) == ""
+    message = make(data, *command, "--weight", 3, code=1)
+    assert "belongs to other settings: input train; choose another --destdir" in message
+
+
+def test_trees_held_out_are_the_last(tmp_path):
+    files = write(tmp_path / "a.mrg", NOUNS[:4]), write(tmp_path / "b.mrg", NOUNS[4:])
+    make(tmp_path / "data", "--train", *files, "--hold-out", 1, 2)
+    assert len(lines(tmp_path / "data", "train", "en")) == 3
+    nouns = {split: [line.split()[1] for line in
+                     (tmp_path / "data" / f"{split}.raw.en").read_text().splitlines()]
+             for split in ("valid", "test")}  # fmt: skip
+    assert nouns == {"valid": NOUNS[3:4], "test": NOUNS[4:]}
+
+
+def test_the_sections_of_the_wall_street_journal(tmp_path):
+    wsj = tmp_path / "LDC" / "parsed" / "MRG" / "wsj"
+    for section in range(25):
+        write(wsj / f"{section:02}" / f"WSJ_{section:02}00.MRG", [NOUNS[section % 6]], section + 1)
+    write(wsj / "22" / "wsj_2201.mrg", ["second"])
+    (tmp_path / "options").write_text(f"--wsj\n{tmp_path / 'LDC'}\n")
+    make(tmp_path / "data", f"@{tmp_path / 'options'}")
+    raw = {split: (tmp_path / "data" / f"{split}.raw.en").read_text().splitlines()
+           for split in ("valid", "test")}  # fmt: skip
+    assert [len(line.split()) for line in raw["valid"]] == [3 + 23 + 2, 3 + 1 + 2]
+    assert [len(line.split()) for line in raw["test"]] == [3 + 24 + 2]
+    assert len(lines(tmp_path / "data", "train", "en")) == 20
+    write(wsj / "extra" / "wsj_2201.mrg", ["third"])
+    assert "have one name" in make(tmp_path / "other", "--wsj", tmp_path, code=1)
+    (wsj / "23" / "WSJ_2300.MRG").unlink()
+    (wsj / "extra" / "wsj_2201.mrg").unlink()
+    assert "has no files of section 23" in make(tmp_path / "other", "--wsj", tmp_path, code=1)
+
+
+BAD = {
+    "(S (NN a)": "bad.mrg, line 1: the tree that begins here is not closed",
+    "(S (NN a))\n)": "bad.mrg, line 2: a bracket is closed that none opened",
+    "word": "bad.mrg, line 1: 'word' is in no brackets",
+    "(S (NP ) (NN a))": "bad.mrg, line 1: in the tree that begins here, (NP …) is empty",
+    "( (S (-NONE- *)) )": "train: no tree is left of 0 in 1 files",
+}
+
+
+@pytest.mark.parametrize("text", BAD)
+def test_what_is_no_tree_is_one_line(tmp_path, text):
+    good = write(tmp_path / "good.mrg", NOUNS)
+    (tmp_path / "bad.mrg").write_text(text)
+    message = make(tmp_path / "data", "--train", tmp_path / "bad.mrg", "--valid", good, code=1)
+    assert BAD[text] in message.splitlines()[-1] and "Traceback" not in message
+    assert not list(tmp_path.glob("data*")), "nothing is left half-made"
+
+
+WRONG = {
+    ("--wsj", ".", "--train", "x"): "--wsj says which trees",
+    ("--train", "x"): "give --wsj, or --train with --valid",
+    (): "give --wsj, or --train with --valid",
+    ("--train", "x", "--hold-out", "1", "0"): "--hold-out needs --train, two numbers from 1 on",
+    ("--train", "x", "--valid", "y", "--hold-out", "1", "1"): "--hold-out needs --train",
+    ("--train", "x", "--valid", "y", "--extra", "2"): "--extra 2: give a number, and then files",
+    ("--train", "x", "--valid", "y", "--extra", "f", "g"): "--extra f: give how often",
+    ("--train", "x", "--valid", "y", "--extra", "nan", "g"): "cannot be taken nan times",
+    ("--train", "x", "--valid", "y", "--weight", "0"): "cannot be taken 0 times",
+    ("--train", "x", "--valid", "y"): "no file x: see --train",
+    ("--wsj", "nowhere"): "nowhere has no files of section 02",
+}
+
+
+@pytest.mark.parametrize("arguments", WRONG)
+def test_options_that_make_no_sense_are_one_line(tmp_path, arguments, error):
+    assert WRONG[arguments] in error(trees, "--destdir", tmp_path / "data", *arguments)
+
+
+@pytest.mark.parametrize("corpus, least", [("ptb_sample/*.mrg", 3_914), ("gum/const/*", 13_263)])
+def test_real_treebanks(tmp_path, repo, corpus, least):
+    files = sorted((repo.parent / "shared" / "data").glob(corpus))
+    if not files:
+        pytest.skip(f"{corpus} is absent")
+    make(tmp_path / "data", "--train", *files, "--hold-out", 300, 300, "--vocabulary", 2000)
+    assert len(lines(tmp_path / "data", "train", "tree")) == least - 600
