@@ -108,6 +108,12 @@ class SearchSettings:
     limit_b: int = 50
 
 
+#: Brackets and tags of the Penn Treebank, about.
+TREE_SYMBOLS = 100
+#: The search of trees (§6.3).
+PARSING_SEARCH = SearchSettings(beam=21, alpha=0.3, limit_b=300)
+
+
 @dataclass
 class Settings(TrainingSettings, ModelSettings):
     """A named architecture: its model and its training."""
@@ -141,6 +147,9 @@ TINY: Mapping[str, Any] = {
     "save_interval_updates": 100,
 }
 
+#: §6.3. Words and brackets have no symbol in common, so there is no matrix for both (§3.4).
+PARSER: Mapping[str, Any] = {"N": 4, "d_model": 1024, "tie_embeddings": "target"}
+
 #: What each architecture changes of base. The rows of Table 3 are named by letter and change, with
 #: the number of parameters that the table gives.
 ARCHITECTURES: Mapping[str, Mapping[str, Any]] = {
@@ -165,9 +174,13 @@ ARCHITECTURES: Mapping[str, Mapping[str, Any]] = {
     "aiayn_e_learned": {"positions": "learned"},
     "aiayn_big": {**BIG, "paper_millions": 213},
     "aiayn_big_en_fr": {**BIG, "dropout": 0.1},
-    "aiayn_parser": {"N": 4, "d_model": 1024},
+    "aiayn_parser": PARSER,
     "aiayn_tiny": TINY,
+    "aiayn_parser_tiny": {**TINY, "N": 4, "tie_embeddings": "target"},
 }
+#: Those that are not the paper's, each with the one that it stands for.
+SMALL: Mapping[str, str] = {"aiayn_tiny": "aiayn_base", "aiayn_parser_tiny": "aiayn_parser"}
+
 
 def settings(arch: str) -> Settings:
     """Return all settings of a named architecture."""
@@ -175,8 +188,13 @@ def settings(arch: str) -> Settings:
 
 
 def parameters(arch: str, vocabulary: int, max_positions: int = 1024) -> int:
-    """Return how many weights a named architecture has, with one vocabulary for both languages."""
-    return weights(settings(arch), vocabulary, vocabulary, max_positions)
+    """Return how many weights a named architecture has, with one vocabulary for both languages.
+
+    A parser has it for the sentences, and TREE_SYMBOLS for the trees.
+    """
+    chosen = settings(arch)
+    target = vocabulary if chosen.tie_embeddings == "all" else TREE_SYMBOLS
+    return weights(chosen, vocabulary, target, max_positions)
 
 
 def weights(s: ModelSettings, source: int, target: int, max_positions: int = 1024) -> int:

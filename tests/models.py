@@ -35,13 +35,17 @@ def dictionary(words: int) -> Dictionary:
     return entries
 
 
-def build(words: int = 30, left_pad_target: bool = False, **settings) -> Transformer:
-    """Return a small model in float64, always with the same weights."""
+def build(words: int = 30, left_pad_target: bool = False, symbols: int | None = None,
+          **settings) -> Transformer:  # fmt: skip
+    """Return a small model in float64, always with the same weights.
+
+    words: of the source, and of the target if it has no `symbols` of its own.
+    """
     settings = {"N": 2, "d_model": 16, "d_ff": 24, "h": 4, **settings}
     settings = {"max_source_positions": 64, "max_target_positions": 64, **settings}
     task = SimpleNamespace(
-        source_dictionary=(d := dictionary(words)),
-        target_dictionary=d,
+        source_dictionary=dictionary(words),
+        target_dictionary=dictionary(symbols or words),
         cfg=SimpleNamespace(left_pad_target=left_pad_target),
     )
     torch.manual_seed(1)

@@ -7,7 +7,8 @@ from models import build, parse
 from aiayn_plugin.errors import InputError
 from aiayn_plugin.paper import ARCHITECTURES, ModelSettings, parameters, settings, table, weights
 
-MODEL_SETTINGS = ("N", "d_model", "d_ff", "h", "d_k", "d_v", "positions", "dropout")
+MODEL_SETTINGS = ("N", "d_model", "d_ff", "h", "d_k", "d_v", "positions", "dropout",
+                  "tie_embeddings")  # fmt: skip
 #: Parameters with a shared vocabulary of 37,000, from the specification.
 KNOWN = {
     "aiayn_base": 63_045_632,
@@ -15,12 +16,18 @@ KNOWN = {
     "aiayn_e_learned": 63_045_632 + 2 * 1024 * 512,
     "aiayn_big": 214_171_648,
     "aiayn_big_en_fr": 214_171_648,
+    # (37,000 + 100) · 1,024 embeddings, and 4 layers of 8,395,776 and 12,592,128
+    "aiayn_parser": 121_942_016,
 }
 
 
 def model_of(arch, **more):
-    """Return a model of an architecture, with 37,000 words and without memory for its weights."""
+    """Return a model of an architecture, with 37,000 words and without memory for its weights.
+
+    A parser has 100 symbols of trees too.
+    """
     chosen = {name: getattr(settings(arch), name) for name in MODEL_SETTINGS}
+    more = {**({"symbols": 100} if "parser" in arch else {}), **more}
     with torch.device("meta"):
         return build(37_000, max_source_positions=1024, max_target_positions=1024, **chosen, **more)
 

@@ -13,7 +13,7 @@ import fairseq
 import torch
 from omegaconf import DictConfig
 
-from ..paper import ModelSettings, settings
+from ..paper import SMALL, ModelSettings, settings
 from ..training.optimizer import lrate
 from .defaults import COMPONENTS
 from .loading import device_name
@@ -35,10 +35,9 @@ GROUPS = ("criterion", "optimizer", "lr_scheduler", "task", "optimization", "che
 def compare(cfg: DictConfig) -> Iterator[tuple[str, Any, Any]]:
     """Yield each setting of §3 and §5: its name, the paper's value, and the value in this run.
 
-    An architecture that is not in the paper (aiayn_tiny) is compared with base.
+    An architecture that is not in the paper is compared with the one that it stands for.
     """
-    arch = cfg.model._name
-    paper = settings(arch if arch != "aiayn_tiny" else "aiayn_base")
+    paper = settings(SMALL.get(cfg.model._name, cfg.model._name))
     training: dict[str, Any] = {"weight_decay": 0.0}
     for group in GROUPS:
         chosen = cfg[group] or {}
@@ -70,7 +69,7 @@ def _values(
 def table(cfg: DictConfig) -> str:
     """Return the table that opens a training's log; "<" marks what differs from the paper."""
     arch = cfg.model._name
-    note = " (not in the paper; compared with base)" if arch == "aiayn_tiny" else ""
+    note = f" (not in the paper; compared with {SMALL[arch]})" if arch in SMALL else ""
     lines = [f"{arch}{note}", f"{'setting':<24}{'paper':<36}{'this run':<36}"]
     for name, paper, run in compare(cfg):
         mark = "" if paper == run else "< changed"

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from ..paper import SMALL
 from ..paper import settings as settings_of
 from ..text.scores import Chance
 from .cost import FORMULA, Cost
@@ -71,8 +72,8 @@ def settings(run: Run) -> Section:
         return Section("Settings", [Text("Neither the log nor a checkpoint says them.")])
     arch = run.architecture or "an architecture without a name"
     caption = f"Settings of {arch}, beside the paper's"
-    if arch == "aiayn_tiny":
-        caption += " (which has none of this name: base's)"
+    if arch in SMALL:
+        caption += f" (which has none of this name: those of {SMALL[arch]})"
     changed = frozenset(n for n, row in enumerate(run.rows) if row.paper != row.run)
     rows: list[list[Any]] = [[row.name, row.paper, row.run, "changed" if n in changed else ""]
             for n, row in enumerate(run.rows)]  # fmt: skip

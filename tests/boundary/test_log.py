@@ -42,7 +42,7 @@ def test_what_a_training_runs_on_and_its_command(monkeypatch):
 def test_an_architecture_that_is_not_the_papers_is_compared_with_base():
     cfg = configuration("--arch", "aiayn_tiny")
     title, head, first, *_ = log.table(cfg).splitlines()
-    assert title == "aiayn_tiny (not in the paper; compared with base)"
+    assert title == "aiayn_tiny (not in the paper; compared with aiayn_base)"
     assert head.split() == ["setting", "paper", "this", "run"]
     assert first.split() == ["N", "6", "2", "<", "changed"]
 
