@@ -23,10 +23,12 @@ MAY_IMPORT = {
     "search": {"errors", "model"},
     "checkpoints": {"errors", "paper", "text", "model"},
     "boundary": BELOW - {"boundary"},
-    "translator": {"errors", "text", "checkpoints", "boundary"},
+    "searcher": {"errors", "checkpoints", "boundary"},
+    "translator": {"text", "boundary", "searcher"},
+    "parser": {"boundary", "parsing", "searcher"},
     "view": {*BELOW, "translator"},
     "benchmarks": {*BELOW, "view"},
-    "cli": {*BELOW, "translator", "view", "benchmarks"},
+    "cli": {*BELOW, "parsing", "searcher", "translator", "parser", "view", "benchmarks"},
     "__init__": {"boundary"},
 }
 #: Libraries that only these packages may import.

@@ -12,6 +12,7 @@ from ..search.beam import BeamSearch
 from ..search.hypotheses import OpenHypotheses
 from ..search.models import OurModel, StepwiseModel
 from ..search.rules import Rules
+from ..search.trees import TreeGrammar
 from .fairseq_model import FairseqModel
 from .model import Transformer
 
@@ -31,14 +32,16 @@ class Generator(BeamSearch, SequenceGenerator):
     """
 
     def __init__(
-        self, models, tgt_dict, *, rules: Rules, alignment: str | None = None, **kwargs
-    ) -> None:
+        self, models, tgt_dict, *, rules: Rules, grammar: TreeGrammar | None = None,
+        alignment: str | None = None, **kwargs
+    ) -> None:  # fmt: skip
         """Build the generator; alignment "hard" or "soft" asks for attention and alignments too.
 
+        grammar: of hypotheses that have to be trees.
         The other arguments are SequenceGenerator's.
         """
         super().__init__(models, tgt_dict, **kwargs)
-        self.rules, self.alignment = rules, alignment
+        self.rules, self.grammar, self.alignment = rules, grammar, alignment
         self.want_attention = alignment is not None
 
     def _generate(self, sample, prefix_tokens=None, constraints=None, bos_token=None):

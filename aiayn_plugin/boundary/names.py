@@ -5,15 +5,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..errors import InputError
-from ..paper import SearchSettings
+from ..paper import PARSING_SEARCH, SearchSettings
 
-#: The paper's search.
-SEARCH = {
-    "beam": SearchSettings.beam,
-    "lenpen": SearchSettings.alpha,
-    "max_len_a": SearchSettings.limit_a,
-    "max_len_b": SearchSettings.limit_b,
-}
+
+def _search(settings: SearchSettings) -> dict[str, Any]:
+    return {"beam": settings.beam, "lenpen": settings.alpha,
+            "max_len_a": settings.limit_a, "max_len_b": settings.limit_b}  # fmt: skip
+
+
+#: The paper's search, of translations and of trees.
+SEARCH, TREE_SEARCH = _search(SearchSettings()), _search(PARSING_SEARCH)
 STACKS = ("encoder", "decoder")
 #: fairseq has each of these options twice, as --encoder-… and --decoder-…; ours holds for both.
 PAIRS = {

@@ -2,7 +2,7 @@
 
 import math
 from argparse import Namespace
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from fairseq.dataclass.configs import GenerationConfig
@@ -14,14 +14,14 @@ from .model import Transformer
 from .names import SEARCH, flag
 
 
-def complete(args: Any, paper: bool) -> Namespace:
+def complete(args: Any, ours: Mapping[str, Any]) -> Namespace:
     """Return the options of a search with all defaults.
 
-    args: the whole GenerationConfig, or only what was typed (--eval-bleu-args). paper: whether the
-    search is the paper's or fairseq's.
+    args: the whole GenerationConfig, or only what was typed (--eval-bleu-args). ours: the defaults
+    that are not fairseq's.
     """
     stock = {**vars(GenerationConfig()), "prefix_allowed_tokens_fn": None}
-    defaults = {**stock, **(SEARCH if paper else {})}
+    defaults = {**stock, **ours}
     return Namespace(**{name: getattr(args, name, value) for name, value in defaults.items()})
 
 
@@ -58,17 +58,24 @@ def other_model(models: Iterable[Any]) -> str | None:
     return next((type(model).__name__ for model in others), None)
 
 
+def replace_defaults(args: Any, untyped: str, values: Mapping[str, Any]) -> None:
+    """Put other defaults, in place, where the paper's values stand only by default.
+
+    args: as for complete. untyped: the names of the options that nobody typed: "beam,lenpen".
+    """
+    for name in filter(None, untyped.split(",")):
+        if getattr(args, name, None) == SEARCH[name]:
+            setattr(args, name, values[name])
+
+
 def fairseqs(args: Any, untyped: str) -> Namespace:
     """Return the options of a search by fairseq, with fairseq's defaults.
 
-    args: as for complete; changed in place too, so that fairseq reports what it does. untyped: the
-    names of options that have the paper's values only by default: "beam,lenpen".
+    args, untyped: as for replace_defaults; args are changed in place too, so that fairseq reports
+    what it does.
     """
-    stock = GenerationConfig()
-    for name in filter(None, untyped.split(",")):
-        if getattr(args, name, None) == SEARCH[name]:
-            setattr(args, name, getattr(stock, name))
-    args = complete(args, paper=False)
+    replace_defaults(args, untyped, vars(GenerationConfig()))
+    args = complete(args, {})
     if args.beam < 1:
         raise InputError(f"--beam {args.beam} must be at least 1")
     return args

@@ -15,9 +15,11 @@ from fairseq.tasks.translation import TranslationConfig, TranslationTask
 from ..checkpoints.compare import check_dictionaries, dictionaries_of
 from ..errors import InputError
 from ..paper import ARCHITECTURES
+from ..search.trees import TreeGrammar
 from ..text.dictionary import words_sha256
+from ..text.settings import DEEPEST
 from ..training.batching import Plan
-from . import dataset, log
+from . import dataset, log, names
 from .batches import plan_epoch
 from .disk import check_disk
 from .fairseq_model import search_with_beam
@@ -32,6 +34,7 @@ from .searches import (
     fairseqs,
     other_model,
     other_search,
+    replace_defaults,
     rules_of,
 )
 
@@ -53,6 +56,13 @@ class AiaynTranslationConfig(TranslationConfig):
         metadata={
             "help": "search: the paper's (§6.1), where --lenpen is α of ((5 + |Y|) / 6)^α, or "
             "fairseq's, with its defaults, where it is the exponent of |Y|"
+        },
+    )
+    trees_only: bool = field(
+        default=False,
+        metadata={
+            "help": "search, of data that preprocess/trees.py made: find nothing but trees over "
+            "the words of the sentence (the paper has no such rule)"
         },
     )
     #: Options of the search that nobody typed (defaults.py), if the paper's values stand for them.
@@ -202,7 +212,7 @@ class AiaynTranslation(TranslationTask):
         build = super().build_generator
         paper = self.cfg.length_penalty == "gnmt"
         generate_in_bfloat16(self, models)
-        complete_args = complete(args, paper)
+        complete_args = complete(args, names.SEARCH if paper else {})
         if seq_gen_cls is not None or complete_args.score_reference:
             return build(models, complete_args, seq_gen_cls, extra_gen_cls_kwargs,
                          prefix_allowed_tokens_fn)  # fmt: skip
@@ -212,10 +222,23 @@ class AiaynTranslation(TranslationTask):
             logger.info("%s: searched by fairseq, with --beam %s, --lenpen %s (the exponent of "
                         "|Y|) and its other defaults", other, theirs.beam, theirs.lenpen)
             return build(models, theirs, None, extra_gen_cls_kwargs, prefix_allowed_tokens_fn)
+        trees = dataset.holds_trees(self.cfg.data)
+        if paper and trees:
+            replace_defaults(args, self.cfg.search_defaults, names.TREE_SEARCH)
+            complete_args = complete(args, names.TREE_SEARCH)
         args = complete_args
         rules = rules_of(args, paper, len(self.target_dictionary))
-        extra = {**(extra_gen_cls_kwargs or {}), "rules": rules, "alignment": alignment_of(args)}
+        grammar = self._grammar(trees) if self.cfg.trees_only else None
+        extra = {**(extra_gen_cls_kwargs or {}), "rules": rules, "grammar": grammar,
+                 "alignment": alignment_of(args)}  # fmt: skip
         return build(models, args, Generator, extra)
+
+    def _grammar(self, trees: bool) -> TreeGrammar:
+        if not trees:
+            raise InputError("--trees-only is for data that preprocess/trees.py made, and "
+                             f"{self.cfg.data} holds no trees")
+        source, target = self.source_dictionary, self.target_dictionary
+        return TreeGrammar(source.symbols, target.symbols, target.nspecial, target.eos(), DEEPEST)
 
     def inference_step(self, generator, models, sample, prefix_tokens=None, constraints=None):
         """As fairseq's; a batch that memory is too small for is searched in halves.

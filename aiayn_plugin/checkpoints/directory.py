@@ -8,7 +8,7 @@ from ..errors import InputError
 from ..paper import ARCHITECTURES
 from ..text.dictionary import read_dictionary, words_sha256
 from ..text.manifest import read_manifest, verify, write_manifest
-from ..text.pipeline import TextPipeline
+from ..text.pipeline import load_subwords
 from ..text.settings import SETTINGS_FILE
 from .aside import directory_aside
 from .averaging import average
@@ -18,7 +18,7 @@ from .files import configuration, glance, save
 #: The checkpoint of a model directory.
 MODEL_FILE = "model.pt"
 OURS = {"aiayn_transformer", *ARCHITECTURES}
-NOTE = """This directory holds a translation model for `aiayn translate` ({source} to {target}).
+NOTE = """This directory holds a model for `aiayn {command}` ({source} to {target}).
 
 A model carries what it learned from its training text: before you pass it on, see whether the
 licence of that text allows it. The code of aiayn-plugin is under the MIT licence; that says nothing
@@ -65,7 +65,7 @@ def bundle(model_dir: Path, checkpoint: Path | None, output: Path) -> int:
     """
     checkpoint, data = locate(model_dir, checkpoint)
     task_settings(checkpoint)
-    settings = TextPipeline.load(data).settings
+    settings, _ = load_subwords(data)
     state = average([checkpoint])  # in float32, without the optimiser's state
     state["extra_state"] = {}
     languages = settings.source_lang, settings.target_lang
@@ -79,7 +79,8 @@ def bundle(model_dir: Path, checkpoint: Path | None, output: Path) -> int:
         save(state, directory / MODEL_FILE)
         for name in (SETTINGS_FILE, settings.codes, *names):
             shutil.copyfile(data / name, directory / name)
-        note = NOTE.format(source=languages[0], target=languages[1])
+        command = "parse" if settings.holds_trees else "translate"
+        note = NOTE.format(command=command, source=languages[0], target=languages[1])
         (directory / "README.txt").write_text(note, encoding="utf-8")
         write_manifest(directory, [path.name for path in directory.iterdir()])
     return sum(path.stat().st_size for path in output.iterdir())

@@ -18,14 +18,15 @@ from . import (
     configs,
     convert,
     export,
+    parse,
     report,
     score,
     translate,
 )  # fmt: skip
 from .commands import add_commands
 
-COMMANDS = (architectures, attention, average, benchmark, bundle, configs, convert, export, report,
-            score, translate)  # fmt: skip
+COMMANDS = (architectures, attention, average, benchmark, bundle, configs, convert, export, parse,
+            report, score, translate)  # fmt: skip
 
 
 def main(argv: Sequence[str] | None = None) -> None:

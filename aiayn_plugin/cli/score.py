@@ -7,13 +7,15 @@ from ..checkpoints.aside import file_aside
 from ..errors import InputError
 from ..text.lines import read_lines
 from ..text.scores import Scores, Translations, score, translations
+from ..text.settings import SETTINGS_FILE, TextSettings
 
 HELP = "score what fairseq-generate translated, or any translation"
 DESCRIPTION = (
     "The paper's BLEU, sacreBLEU and chrF, always together. The input is a log of "
     "fairseq-generate with --data, the directory that preprocess/prepare.py made: the "
     "hypotheses become raw text, and the references are the raw ones kept there. Or it is raw "
-    "text, a sentence a line, with --reference and --target-lang."
+    "text, a sentence a line, with --reference and --target-lang. Trees get their F1: of a log "
+    "with the --data that preprocess/trees.py made, or of a file with --trees."
 )
 
 
@@ -28,6 +30,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
                         help="raw references, a sentence a line")
     parser.add_argument("--target-lang", "-t", metavar="LANG", default=None,
                         help="language of the raw text")
+    parser.add_argument("--trees", metavar="GOLD", type=Path, default=None,
+                        help="FILE has trees: their F1 against these, counted as EVALB does")
     parser.add_argument("--output", metavar="FILE", type=Path, default=None,
                         help="write the detokenised hypotheses there")
     parser.add_argument("--examples", metavar="N", type=int, default=0,
@@ -44,8 +48,45 @@ def run(args: argparse.Namespace) -> None:
     Raises InputError or OSError for a log or data that cannot be used, and InputError for scores
     below the least that was asked for.
     """
+    if args.trees is not None or holds_trees(args.data):
+        of_trees(args)
+        return
     sources, system, references, target_lang = read(args)
     scores = score(system, references, target_lang)
+    show(args, sources, references, system, "translation")
+    print("\n".join(scores.lines()))
+    check(scores, args)
+
+
+def holds_trees(data: Path | None) -> bool:
+    """Whether the data says that it is of trees. Raises InputError if its settings are broken."""
+    settings = data / SETTINGS_FILE if data is not None else None
+    return settings is not None and settings.is_file() and TextSettings.load(settings).holds_trees
+
+
+def of_trees(args: argparse.Namespace) -> None:
+    """Print the scores of trees. Raises InputError or OSError as `run` does."""
+    if args.reference is not None or args.min_bleu or args.min_exact:
+        raise InputError("--reference, --min-bleu and --min-exact are for translations, and these "
+                         "are trees")
+    if args.trees is not None and args.data is not None:
+        raise InputError("give --trees for a file of trees, or --data for a log of "
+                         "fairseq-generate")
+    try:
+        from ..parsing import scores
+        from ..parsing.trees import as_line
+    except ImportError as error:
+        raise InputError(f"scores of trees need nltk ({error}): pip install nltk") from None
+    found = (scores.of_files(args.trees, args.system) if args.trees is not None
+             else scores.of_log(args.system, args.data, args.split))  # fmt: skip
+    gold, system = (list(map(as_line, trees)) for trees in (found.gold, found.system))
+    show(args, [], gold, system, "tree")
+    print("\n".join(found.lines()))
+
+
+def show(args: argparse.Namespace, sources: list[str], references: list[str], system: list[str],
+         name: str) -> None:  # fmt: skip
+    """Write the hypotheses to --output, and print --examples. name: what a hypothesis is."""
     if args.output is not None:
         with file_aside(args.output) as aside:
             aside.write_text("".join(f"{line}\n" for line in system), encoding="utf-8")
@@ -54,9 +95,7 @@ def run(args: argparse.Namespace) -> None:
         if sources:
             print(f"source      {sources[number]}")
         print(f"reference   {references[number]}")
-        print(f"translation {system[number]}\n")
-    print("\n".join(scores.lines()))
-    check(scores, args)
+        print(f"{name:<11} {system[number]}\n")
 
 
 def read(args: argparse.Namespace) -> Translations:

@@ -11,6 +11,7 @@ from ..model.embedding import score_rows
 from .hypotheses import Choices, Finished, History, OpenHypotheses
 from .models import StepwiseModel
 from .rules import Rules
+from .trees import TreeGrammar
 
 #: Sentences that are done leave their batch as soon as they are an eighth of it. To leave costs a
 #: copy of the caches of all others; to stay costs the steps of hypotheses that nobody reads.
@@ -33,10 +34,11 @@ class BeamSearch:
     """The search over the next tokens that some models propose.
 
     boundary/generator.py inherits from this class and from fairseq's SequenceGenerator, which sets
-    all of these attributes but `rules` and `want_attention`.
+    all of these attributes but the first three.
     """
 
     rules: Rules
+    grammar: TreeGrammar | None  #: of hypotheses that have to be trees
     want_attention: bool
     beam_size: int  #: b
     vocab_size: int
@@ -68,7 +70,8 @@ class BeamSearch:
         zero = torch.zeros(len(source), 1, dtype=self.score_dtype(), device=source.device)
         numbers = torch.arange(len(source), device=source.device)
         first = torch.full_like(source[:, :1, None], first_token)
-        state = State(models, OpenHypotheses(numbers, limits, first, zero, prefix),
+        words = self.grammar.words(source, self.unk) if self.grammar else None
+        state = State(models, OpenHypotheses(numbers, limits, first, zero, prefix, words=words),
                       Finished(len(source), self.rules, zero), lowest)  # fmt: skip
         for step in range(longest + 1):
             state.step = step
@@ -141,6 +144,9 @@ class BeamSearch:
         """Set to −∞, in place, what may not come next."""
         limit, prefix, step = hypotheses.limit, hypotheses.prefix, state.step
         scores[:, :, self.pad] = -math.inf
+        if self.grammar is not None and hypotheses.words is not None:
+            symbols, words = hypotheses.tokens[:, :, 1:], hypotheses.words
+            scores.masked_fill_(~self.grammar.allowed(symbols, words, limit - step), -math.inf)
         if self.unk_penalty:
             scores[:, :, self.unk] -= self.unk_penalty
         if step >= state.lowest_limit:  # some sentences may be at their limit: only the end is left

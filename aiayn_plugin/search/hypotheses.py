@@ -21,6 +21,7 @@ class OpenHypotheses:
     score: Tensor  #: (sentences, b) log P; −∞ if there is no hypothesis at this place
     prefix: Tensor | None  #: (sentences, prefix length) forced tokens, or padding
     parents: Tensor | None = None  #: (sentences, b) the place at the step before
+    words: Tensor | None = None  #: (sentences,) that each tree is over, if they have to be trees
 
     def part(self, rows: slice) -> "OpenHypotheses":
         """Return some of the sentences."""

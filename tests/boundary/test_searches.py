@@ -7,12 +7,14 @@ from fairseq.dataclass.configs import GenerationConfig
 from fairseq.models.lstm import LSTMModel, base_architecture
 from models import build, dictionary, fairseq_model
 
+from aiayn_plugin.boundary.names import SEARCH, TREE_SEARCH
 from aiayn_plugin.boundary.searches import (
     alignment_of,
     complete,
     fairseqs,
     other_model,
     other_search,
+    replace_defaults,
     rules_of,
 )
 from aiayn_plugin.errors import InputError
@@ -23,7 +25,7 @@ WORDS = 30  #: entries of the target dictionary
 
 def options(paper=True, **typed):
     """Return the options of a search of which some were typed."""
-    return complete(Namespace(**typed), paper)
+    return complete(Namespace(**typed), SEARCH if paper else {})
 
 
 def test_what_is_not_typed_is_the_papers_or_fairseqs():
@@ -34,8 +36,16 @@ def test_what_is_not_typed_is_the_papers_or_fairseqs():
 
 
 def test_a_whole_configuration_keeps_its_values():
-    whole = complete(GenerationConfig(beam=7), paper=True)
+    whole = complete(GenerationConfig(beam=7), SEARCH)
     assert (whole.beam, whole.lenpen, whole.max_len_a, whole.max_len_b) == (7, 1, 0, 200)
+
+
+def test_trees_have_other_defaults_and_what_is_typed_wins():
+    whole = GenerationConfig(beam=4, lenpen=1.0, max_len_a=1.0, max_len_b=50)
+    replace_defaults(whole, "beam,max_len_a,max_len_b", TREE_SEARCH)
+    assert (whole.beam, whole.lenpen, whole.max_len_a, whole.max_len_b) == (21, 1.0, 1.0, 300)
+    python = complete(Namespace(beam=2), TREE_SEARCH)
+    assert (python.beam, python.lenpen, python.max_len_a, python.max_len_b) == (2, 0.3, 1.0, 300)
 
 
 @pytest.mark.parametrize("typed, flag", [
