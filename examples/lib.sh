@@ -67,6 +67,35 @@ translate_and_score() {
     --examples 4
 }
 
+# parse_and_score N: parses the test set with the mean of the last N checkpoints, by the
+# paper's search of trees (§6.3), which fairseq-generate takes by itself for data that is trees.
+parse_and_score() {
+  step "average the last $1 checkpoints"
+  run aiayn average --inputs "$RUN/checkpoints" --num-update-checkpoints "$1" \
+    --output "$RUN/model.pt"
+  step "parse the test set"
+  into "$RUN/generate.log" fairseq-generate "$RUN/data" --user-dir aiayn_plugin \
+    --path "$RUN/model.pt" --max-tokens 2000
+  step "score"
+  run aiayn score "$RUN/generate.log" --data "$RUN/data" --output "$RUN/trees.txt"
+}
+
+# wsj EXPERIMENT F1 OPTIONS ARGUMENTS: one of the paper's two runs of §6.3. OPTIONS: an array of
+# those for trees.py; the arguments are more for fairseq-train.
+wsj() {
+  local precision=${PRECISION---bf16} experiment=$1 f1=$2
+  local -n options=$3
+  [ -n "${PRECISION:-}" ] || has_gpu || precision=
+  step "prepare"
+  run python preprocess/trees.py "${options[@]}" --destdir "$RUN/data"
+  step "train (aiayn_parser, $experiment)"
+  # shellcheck disable=SC2086 # no precision is no argument
+  train --arch aiayn_parser --dropout 0.2 --attention-dropout 0.2 --warmup-updates 16000 \
+    --max-tokens "${MAX_TOKENS:-4096}" $precision --log-format simple --log-interval 100 "${@:4}"
+  parse_and_score 5
+  printf '\nThe paper (Table 4, %s): F1 %s, to compare with the F1 above.\n' "$experiment" "$f1"
+}
+
 MULTI30K_URL=https://raw.githubusercontent.com/multi30k/dataset/master/data/task1/raw
 
 # Of Multi30k's uncompressed text, with the names under which prepare.py gets it.
@@ -113,6 +142,48 @@ multi30k() {
   run python preprocess/prepare.py -s en -t de --trainpref "$RUN/raw/train" \
     --validpref "$RUN/raw/valid" --testpref "$RUN/raw/test" --destdir "$RUN/data" --merges 4000 \
     ${PREPARE:-}
+}
+
+PTB_SAMPLE_URL=https://raw.githubusercontent.com/nltk/nltk_data/gh-pages/packages/corpora/treebank.zip
+GUM_COMMIT=72ce5ac14978a324c2fd18d49484e65292cbe316
+
+# same_trees SHA256 FILES: whether these are the trees, whatever the space between their brackets.
+same_trees() {
+  local found
+  found=$(cat "${@:2}" | tr -s '[:space:]' ' ' | sed 's/^ //; s/ $//' | sha256sum)
+  [ "${found%% *}" = "$1" ] || {
+    echo "${0##*/}: error: the trees in $(dirname "$2") are others than this recipe knows: delete" \
+      "$RUN/raw, start again" >&2
+    exit 1
+  }
+}
+
+# treebanks DIRECTORY: puts the sample of the Penn Treebank and GUM into $RUN/raw, from the
+# directory or, if that is empty, from the network. GUM's texts of Reddit have no words.
+treebanks() {
+  local raw=$RUN/raw part=$RUN/raw.part
+  if [ ! -d "$raw" ]; then
+    rm -rf "$part"
+    mkdir -p "$part/gum"
+    if [ -n "$1" ]; then
+      cp "$1/ptb_sample/wsj_sample.mrg" "$part"
+      cp "$1"/gum/const/*.ptb "$part/gum"
+    else
+      curl --fail --location --retry 5 --progress-bar --output "$part/treebank.zip" "$PTB_SAMPLE_URL"
+      python -m zipfile -e "$part/treebank.zip" "$part"
+      cat "$part"/treebank/combined/wsj_*.mrg >"$part/wsj_sample.mrg"
+      curl --fail --location --retry 5 --progress-bar \
+        "https://codeload.github.com/amir-zeldes/gum/tar.gz/$GUM_COMMIT" |
+        tar -xz -C "$part/gum" --strip-components 2 --wildcards '*/const/*.ptb'
+      rm -rf "$part"/gum/*_reddit_*.ptb "$part/treebank" "$part/treebank.zip"
+    fi
+    mv "$part" "$raw"
+  fi
+  (
+    export LC_ALL=C # the order of the files
+    same_trees 74f1512a2740a6b82c3c1ec38a6472bdb5802278af8cb57ebed78ead3010e25b "$raw/wsj_sample.mrg"
+    same_trees 285dab02c165886dc38729bde726cf2d963edbafb972fc9c17245dfb081519b8 "$raw"/gum/*.ptb
+  )
 }
 
 # wmt14_data PAIR: gets the data of WMT 2014 and prepares it in $DATA/data.

@@ -1,0 +1,39 @@
+#!/usr/bin/env bash
+# A parser (§6.3) for everyone, on two CPU cores: gold trees are the sample of the Penn Treebank that
+# NLTK gives away (3,914 trees: the last 392 test, the 391 before them develop); further trees are
+# those of GUM, which a parser made. Two trainings: on the gold trees alone, and on both.
+#   bash examples/parsing_sample.sh              fetches the trees
+#   bash examples/parsing_sample.sh DIRECTORY    takes ptb_sample/wsj_sample.mrg, gum/const/*.ptb there
+#   DRY_RUN=1 bash examples/parsing_sample.sh    prints every command and runs none
+# Stopped and started again, it goes on. RUN (default: runs/parsing_sample) is the directory of all
+# results: RUN/wsj of the gold trees alone; RUN/semi of both, whose model is RUN's.
+set -euo pipefail
+source_dir=${1:+$(realpath "$1")}
+TOP=${RUN:-runs/parsing_sample}
+RUN=$TOP
+# shellcheck source=examples/lib.sh
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
+step "get the trees"
+[ -n "${DRY_RUN:-}" ] || treebanks "$source_dir"
+
+# one_run NAME EXPERIMENT UPDATES F1 OPTIONS: one of the two trainings.
+one_run() {
+  RUN=$TOP/$1
+  run mkdir -p "$RUN"
+  step "prepare ($2)"
+  run python preprocess/trees.py --train "$TOP/raw/wsj_sample.mrg" --hold-out 391 392 \
+    --destdir "$RUN/data" --vocabulary 4000 "${@:5}"
+  step "train ($2)"
+  train --arch aiayn_parser_tiny --dropout 0.2 --tokens-per-update 2500 --max-update "$3" \
+    --save-interval-updates 200 --validate-interval 10 --log-format simple --log-interval 100
+  parse_and_score 5
+  printf '\nThe paper, with all of the Wall Street Journal (Table 4, %s): F1 %s.\n' "$2" "$4"
+}
+
+one_run wsj "WSJ only" 4000 91.3
+one_run semi semi-supervised 6000 92.7 --weight 2 --extra 1 "$TOP"/raw/gum/*.ptb
+for name in data model.pt; do run ln -sfn "semi/$name" "$TOP/$name"; done
+
+step "parse"
+[ -n "${DRY_RUN:-}" ] || echo "The dog that I saw sleeps ." | aiayn parse "$TOP" --pretty

@@ -1,0 +1,182 @@
+"""§6.3: from a treebank to F1, with the recipes and a made-up grammar that is learnt in seconds."""
+
+import random
+import re
+
+import pytest
+from nltk import Tree
+
+from aiayn_plugin.errors import InputError
+from aiayn_plugin.parser import Parser
+
+GRAMMAR = {
+    "S": [["NP-SBJ", "VP", "."]],
+    "NP": [["DT", "NN"], ["DT", "JJ", "NN"], ["NP", "PP"]],
+    "PP": [["IN", "NP"]],
+    "VP": [["VBZ", "NP"], ["VBZ"], ["VBZ", "PP"]],
+}
+WORDS = {"DT": ["the", "a"], "NN": ["dog", "cat", "house", "bird"], "JJ": ["old", "small"],
+         "IN": ["in", "near"], "VBZ": ["sees", "likes", "finds"], ".": ["."]}  # fmt: skip
+TREES = 50  #: of a section
+#: A model that learns the grammar.
+SMALL = ("--arch", "aiayn_parser_tiny", "--N", "1", "--d-model", "64", "--d-ff", "128",
+         "--dropout", "0", "--attention-dropout", "0", "--warmup-updates", "300",
+         "--tokens-per-update", "800", "--max-update", "700", "--save-interval-updates", "20",
+         "--validate-interval", "30", "--cpu")  # fmt: skip
+
+
+def grow(rng, label, depth=0):
+    """Return the brackets of a random constituent."""
+    symbol = label.partition("-")[0]
+    if symbol in WORDS:
+        return f"({label} {rng.choice(WORDS[symbol])})"
+    rules = GRAMMAR[symbol]
+    parts = rng.choice(rules[:2] if depth > 1 else rules)
+    return f"({label} {' '.join(grow(rng, part, depth + 1) for part in parts)})"
+
+
+@pytest.fixture(scope="module")
+def treebank(tmp_path_factory):
+    """A directory as the LDC's, with sections 0 to 24 of the Wall Street Journal."""
+    folder, rng = tmp_path_factory.mktemp("treebank"), random.Random(1)
+    for section in range(25):
+        wsj = folder / "LDC" / "parsed" / "mrg" / "wsj" / f"{section:02}"
+        wsj.mkdir(parents=True)
+        trees = (f"( {grow(rng, 'S')} )\n" for _ in range(TREES))
+        (wsj / f"wsj_{section:02}00.mrg").write_text("".join(trees))
+    (folder / "more.mrg").write_text("".join(f"(TOP {grow(rng, 'S')})\n" for _ in range(40)))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def recipe(run, repo, treebank):
+    """What the recipe of the paper's run leaves behind, with a small model; and what it prints."""
+    if not (repo / ".venv").is_dir():
+        pytest.skip("needs .venv, which examples/setup.sh makes")
+    done = run("bash", "examples/parsing_wsj.sh", treebank / "LDC", *SMALL,
+               env={"RUN": str(treebank / "run"), "OMP_NUM_THREADS": "1"})  # fmt: skip
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr
+    return treebank / "run", done.stdout
+
+
+def f1(output):
+    return float(re.search(r"^F1 +([\d.]+)", output, re.MULTILINE)[1])
+
+
+def test_the_recipe_goes_from_the_treebank_to_f1(recipe):
+    folder, output = recipe
+    assert f1(output) > 60, output[-600:]
+    assert output.endswith("The paper (Table 4, WSJ only): F1 91.3, to compare with the F1 "
+                           "above.\n")  # fmt: skip
+    assert "with beam=21" in (folder / "generate.log").read_text()
+    trees = [Tree.fromstring(line) for line in (folder / "trees.txt").read_text().splitlines()]
+    gold = (folder / "data" / "test.raw.en").read_text().splitlines()
+    assert [" ".join(tree.leaves()) for tree in trees] == gold
+
+
+def test_files_of_trees_get_the_same_score_as_the_log(recipe, run):
+    folder, output = recipe
+    done = run("aiayn", "score", "--trees", folder / "data/test.raw.tree", folder / "trees.txt")
+    assert done.returncode == 0 and f1(done.stdout) == f1(output), done.stderr
+    done = run("aiayn", "score", "--trees", folder / "data/valid.raw.tree", folder / "trees.txt")
+    assert done.returncode == 1
+    assert re.fullmatch(r"aiayn: error: sentence 1: other words than .*\n", done.stderr)
+
+
+def test_raw_and_tokenised_sentences_are_parsed(recipe, run, tmp_path):
+    folder, _ = recipe
+    done = run("bash", "-c", f"printf 'the old dog sees a (cat).\\n\\na cat likes the house .\\n' |"
+               f" aiayn parse {folder}")  # fmt: skip
+    first, empty, last = done.stdout.split("\n")[:3]
+    assert (done.returncode, empty) == (0, "")
+    assert Tree.fromstring(first).leaves() == "the old dog sees a -LRB- cat -RRB- .".split()
+    assert last == ("(S (NP (DT a) (NN cat)) (VP (VBZ likes) (NP (DT the) (NN house))) (. .))")
+    done = run("bash", "-c", f"echo 'a cat likes the house .' | aiayn parse {folder} --tokenised "
+               "--pretty")  # fmt: skip
+    assert Tree.fromstring(done.stdout) == Tree.fromstring(last) and "\n  (NP" in done.stdout
+    done = run("bash", "-c", f"echo 'a cat likes .' | aiayn parse {folder} --nbest 3")
+    lines = [line.split(" ||| ") for line in done.stdout.splitlines()]
+    assert [line[0] for line in lines] == ["1"] * 3
+    scores = [float(line[2]) for line in lines]
+    assert scores == sorted(scores, reverse=True)
+
+
+def test_a_search_of_trees_only_finds_trees(recipe, run):
+    folder, _ = recipe
+    parser = Parser.load(folder, trees_only=True, beam=4, nbest=4)
+    lines = ["dog dog dog dog", "sees", "the the house in . a", " ".join(["near"] * 30)]
+    for line, parses in zip(lines, parser.parse_nbest(lines), strict=True):
+        assert parses and all(parse.mends == 0 for parse in parses)
+        assert all(parse.tree.leaves() == line.split() for parse in parses)
+    done = run("fairseq-generate", folder / "data", "--user-dir", "aiayn_plugin", "--path",
+               folder / "model.pt", "--trees-only", "--beam", "4", "--cpu")  # fmt: skip
+    assert done.returncode == 0 and "with beam=4" in done.stdout, done.stderr
+    log = folder / "only.log"
+    log.write_text(done.stdout)
+    done = run("aiayn", "score", log, "--data", folder / "data")
+    assert "mended       0 of 50 trees" in done.stdout, done.stdout
+
+
+def test_what_is_typed_wins_over_the_search_of_trees(recipe, run):
+    folder, _ = recipe
+    done = run("fairseq-generate", folder / "data", "--user-dir", "aiayn_plugin", "--path",
+               folder / "model.pt", "--beam", "2", "--max-len-b", "3", "--cpu")  # fmt: skip
+    assert done.returncode == 0 and "with beam=2" in done.stdout
+    longest = max(len(line.split("\t")[2].split()) for line in done.stdout.splitlines()
+                  if line.startswith("H-"))  # fmt: skip
+    pieces = max(len(line.split("\t")[1].split()) for line in done.stdout.splitlines()
+                 if line.startswith("S-"))  # fmt: skip
+    assert longest <= pieces + 3
+
+
+def test_a_sentence_that_is_too_long_gets_a_tree_without_constituents(recipe, caplog):
+    parser = Parser.load(recipe[0], beam=2)
+    long = "dog " * 2000
+    tree, none, short = parser.parse([long, "", "a cat likes the house ."])
+    assert none is None and tree.label() == "TOP" and len(tree) == 2000 and short.label() == "S"
+    assert "line 1 has 2000 tokens, more than 1023" in caplog.text
+
+
+def test_bundles_and_other_directories(recipe, run, tmp_path):
+    folder, _ = recipe
+    done = run("aiayn", "bundle", folder, "--output", tmp_path / "small")
+    assert done.returncode == 0, done.stderr
+    assert "`aiayn parse` (en to tree)" in (tmp_path / "small" / "README.txt").read_text()
+    line = "a cat likes the house ."
+    assert Parser.load(tmp_path / "small").parse([line]) == Parser.load(folder).parse([line])
+    done = run("aiayn", "translate", folder)
+    assert done.stderr.startswith("aiayn: error: ") and "aiayn parse" in done.stderr
+    (tmp_path / "other").mkdir()
+    with pytest.raises(InputError, match=r"model\.pt is missing"):
+        Parser.load(tmp_path / "other")
+
+
+def test_only_trees_can_be_searched_for_in_data_of_trees(run, model_dir):
+    done = run("fairseq-generate", model_dir / "data", "--user-dir", "aiayn_plugin", "--path",
+               model_dir / "model.pt", "--trees-only", "--cpu")  # fmt: skip
+    assert done.returncode == 1 and "holds no trees" in done.stderr.splitlines()[-1]
+
+
+@pytest.mark.parametrize("name, more, parts", [
+    ("wsj", ["--seed", "5"],
+     ["--wsj {}/LDC --destdir", "--seed 5", "(Table 4, WSJ only): F1 91.3"]),
+    ("semi", ["{}/more.mrg", "{}/more.mrg", "--", "--seed", "5"],
+     ["--wsj {}/LDC --extra 1 {}/more.mrg {}/more.mrg --destdir", "--log-interval 100 --seed 5",
+      "(Table 4, semi-supervised): F1 92.7"]),
+])  # fmt: skip
+def test_dry_runs_print_every_command_and_run_none(run, treebank, tmp_path, name, more, parts):
+    arguments = [word.format(treebank) for word in more]
+    done = run("bash", f"examples/parsing_{name}.sh", treebank / "LDC", *arguments,
+               env={"DRY_RUN": "1", "RUN": str(tmp_path), "PRECISION": "--bf16"})  # fmt: skip
+    assert done.returncode == 0 and not done.stderr
+    for part in ("python preprocess/trees.py ", "--arch aiayn_parser --dropout 0.2 ", " --bf16 ",
+                 "aiayn average ", "fairseq-generate ", "aiayn score ", *parts):  # fmt: skip
+        assert part.format(*[treebank] * 9) in done.stdout, done.stdout
+    assert not list(tmp_path.iterdir())
+
+
+def test_further_trees_are_part_of_the_training(run, treebank, tmp_path):
+    done = run("python", "preprocess/trees.py", "--wsj", treebank / "LDC", "--extra", "2",
+               treebank / "more.mrg", "--destdir", tmp_path / "data", "--workers", "1")  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "training pairs: 1,080 of 1,080 kept" in (tmp_path / "data" / "pairs.txt").read_text()
