@@ -129,7 +129,9 @@ def find_parts(args: argparse.Namespace) -> dict[str, list[Part]]:
         kept = {"train": slice(None, last), "valid": slice(last, -test), "test": slice(-test, None)}
     elif not (given["train"] and given["valid"]):
         raise InputError("give --wsj, or --train with --valid, or --train with --hold-out")
-    parts = {split: [Part(split, files, kept[split])] for split, files in given.items() if files}
+    known = ".wsj" if args.wsj else ""  # which sections these are, everyone knows
+    parts = {split: [Part(split + known, files, kept[split])]
+             for split, files in given.items() if files}  # fmt: skip
     parts["train"] = [parts["train"][0]._replace(weight=args.weight)]
     for number, (weight, *files) in enumerate(args.extra, start=1):
         if not files:

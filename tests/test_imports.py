@@ -26,7 +26,7 @@ MAY_IMPORT = {
     "searcher": {"errors", "checkpoints", "boundary"},
     "translator": {"text", "boundary", "searcher"},
     "parser": {"boundary", "parsing", "searcher"},
-    "view": {*BELOW, "translator"},
+    "view": {*BELOW, "parsing", "translator"},
     "benchmarks": {*BELOW, "view"},
     "cli": {*BELOW, "parsing", "searcher", "translator", "parser", "view", "benchmarks"},
     "__init__": {"boundary"},

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from nltk import Tree
 
@@ -24,6 +25,13 @@ class TreeScores:
     short: Count  #: of sentences of up to SHORT words
     #: For each tree how many mends made it well-formed; none for trees that were read as such.
     mends: list[int]
+
+    def numbers(self) -> dict[str, Any]:
+        """Return all counts and scores, as plain data."""
+        return {**{name: {**vars(count), "precision": count.precision, "recall": count.recall,
+                          "f1": count.f1} for name, count in (("all", self.all),
+                                                              ("short", self.short))},
+                "mends": self.mends}  # fmt: skip
 
     def lines(self) -> list[str]:
         """Return a line for each score, with its name and its use."""

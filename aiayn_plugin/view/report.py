@@ -12,6 +12,7 @@ from .cost import Cost, cost_of
 from .curves import curves
 from .document import Items, Section, Table, Text, to_html, to_markdown
 from .page import page
+from .parses import table_4
 from .run import GENERATED, Run
 from .sections import Chances, scores, sections
 from .tables import not_newstest, of_seeds, papers_row, published, table_3
@@ -104,6 +105,8 @@ def _several(runs: Sequence[Run], costs: Sequence[Cost], chances: Chances) -> It
                 f"{GENERATED['valid']}, the translated validation set. Δ is the difference to the "
                 f"first row, {runs[0].name}; an empty cell is that row's, and ? is not known. Runs "
                 "with other text or other pieces cannot be compared.")  # fmt: skip
+    if all(run.text and run.text.holds_trees for run in runs):
+        yield Section("Table 4", table_4(runs))
     seeds, papers = of_seeds(runs), published(runs)
     blocks: list[Any] = [table_3(runs, costs), note, *([Items(seeds)] if seeds else [])]
     yield Section("Table 3", blocks + ([papers, *not_newstest(runs)] if papers else []))
@@ -113,7 +116,7 @@ def _several(runs: Sequence[Run], costs: Sequence[Cost], chances: Chances) -> It
         yield Section("What could not be read or is not there", [Items(faults)])
     figures = list(curves({run.name: run.log for run in runs}, {}))
     yield Section("Training", figures or [Text("The logs have no numbers.")])
-    if any(run.evaluations for run in runs):
+    if any(run.evaluations or run.trees for run in runs):
         yield scores(runs, chances)
     rows = [[run.name, run.log.state, whole(run.log.update),
              duration(cost.seconds), whole(cost.parameters or cost.formula_parameters),
@@ -140,6 +143,7 @@ def _data(run: Run, cost: Cost, chances: Chances) -> dict[str, Any]:
         "row_of_table_3": papers_row(run), "missing": run.missing, "faults": run.faults,
         "settings": [row._asdict() for row in run.rows],
         "pairs": run.pairs, "text": asdict(run.text) if run.text else None,
-        "evaluations": evaluations, "cost": asdict(cost),
+        "evaluations": evaluations, "trees": {split: found.numbers() for split, found in
+                                              run.trees.items()}, "cost": asdict(cost),
         "log": {**log, "update": run.log.update, "hours": run.log.hours},
     }  # fmt: skip

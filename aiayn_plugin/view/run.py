@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
@@ -21,6 +21,9 @@ from ..text.settings import PAIRS_FILE, SETTINGS_FILE, TextSettings
 from .log import read_log
 from .records import Row, TrainingLog
 from .words import printable
+
+if TYPE_CHECKING:
+    from ..parsing.scores import TreeScores
 
 #: The logs of fairseq-generate in a run's directory, and the split that each one translates.
 GENERATED = {"test": "generate.log", "valid": "generate-valid.log"}
@@ -51,6 +54,8 @@ class Run:
     text: TextSettings | None = None
     pairs: str | None = None
     evaluations: dict[str, Evaluation] = field(default_factory=dict)
+    #: The same of a run that was trained on trees.
+    trees: dict[str, "TreeScores"] = field(default_factory=dict)
     missing: list[str] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
 
@@ -179,13 +184,20 @@ def _value(name: str, text: str, default: Any) -> Any:
 
 def _evaluations(run: Run, path: Path) -> None:
     there = {split: name for split, name in GENERATED.items() if (path / name).exists()}
+    trees = run.text is not None and run.text.holds_trees
     for split, name in (there or {"test": GENERATED["test"]}).items():  # one of them will do
-        if found := _try(run, partial(_evaluate, path / name, split), name):
-            run.evaluations[split] = found
+        if found := _try(run, partial(_evaluate, path / name, split, trees), name):
+            (run.trees if trees else run.evaluations)[split] = found
 
 
-def _evaluate(log: Path, split: str) -> Evaluation:
+def _evaluate(log: Path, split: str, trees: bool) -> "Evaluation | TreeScores":
     if _regular(log).stat().st_size > MOST_BYTES:
         raise InputError(f"more than {MOST_BYTES:,} bytes: score it with aiayn score")
+    if trees:
+        try:
+            from ..parsing.scores import of_log
+        except ImportError:
+            raise InputError("scores of trees need nltk: pip install nltk") from None
+        return of_log(log, log.parent / "data", split)
     text = translations(log, log.parent / "data", split)
     return Evaluation(text, score(text.system, text.references, text.target_lang))

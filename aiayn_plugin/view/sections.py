@@ -6,6 +6,7 @@ from typing import Any
 from ..paper import SMALL
 from ..paper import settings as settings_of
 from ..text.scores import Chance
+from . import parses
 from .cost import FORMULA, Cost
 from .curves import curves
 from .document import Code, Figure, Items, Section, Table, Text
@@ -40,6 +41,8 @@ def summary(run: Run, cost: Cost) -> Section:
     for split, found in run.evaluations.items():
         rows.append([f"{split} set", f"paper BLEU {found.scores.paper_bleu:.2f}, sacreBLEU "
                      f"{found.scores.bleu:.2f}, chrF {found.scores.chrf:.2f}"])  # fmt: skip
+    for split, trees in run.trees.items():
+        rows.append([f"{split} set", f"F1 {100 * trees.all.f1:.2f}"])
     blocks: list = [Table("What came out", ("", ""), rows)]
     if run.faults:
         blocks += [Text("What could not be read:"), Items(run.faults)]
@@ -123,6 +126,8 @@ def costs(run: Run, cost: Cost) -> Section:
 
 def scores(runs: Sequence[Run], chances: Chances) -> Section:
     """Return the scores of all sets, with the interval of each BLEU and, of several runs, p."""
+    if any(run.trees for run in runs):
+        return parses.scores(runs)
     several = len(runs) > 1
     rows: list[list[Any]] = []
     hows: dict[str, None] = {}
@@ -155,14 +160,18 @@ def scores(runs: Sequence[Run], chances: Chances) -> Section:
 
 
 def beside_the_paper(run: Run, cost: Cost) -> Section:
-    """Return Table 2 and the row of Table 3, as published, with the run's own."""
+    """Return Table 2 and the row of Table 3, as published, with the run's own; or Table 4."""
+    if run.text is not None and run.text.holds_trees:
+        return Section("Beside the paper", parses.table_4([run]))
     none = Text(f"{run.architecture or 'This model'} with these settings is no row of Table 3.")
     return Section("Beside the paper", [*table_2(run, cost), table_3([run], [cost]),
                                         published([run]) or none, *not_newstest([run])])
 
 
 def examples(run: Run) -> Section | None:
-    """Return some translations, from all over the set."""
+    """Return some translations or trees, from all over the set."""
+    if run.trees:
+        return parses.examples(run)
     found = run.evaluations.get("test") or run.evaluations.get("valid")
     if found is None:
         return None

@@ -64,8 +64,8 @@ def digest(part: Part, workers: Workers) -> str:
 
 
 def _option(name: str) -> str:
-    split, _, extra = name.partition(".")
-    return "--extra" if extra else f"--{split}"
+    split, _, kind = name.partition(".")
+    return f"--{kind.rstrip('0123456789') or split}"
 
 
 def read(job: Job, part: Part) -> Text:

@@ -1,5 +1,6 @@
 """§6.3: from a treebank to F1, with the recipes and a made-up grammar that is learnt in seconds."""
 
+import json
 import random
 import re
 
@@ -149,6 +150,22 @@ def test_bundles_and_other_directories(recipe, run, tmp_path):
     (tmp_path / "other").mkdir()
     with pytest.raises(InputError, match=r"model\.pt is missing"):
         Parser.load(tmp_path / "other")
+
+
+def test_the_report_shows_table_4_and_says_what_cannot_be_compared(recipe, run, treebank):
+    folder, output = recipe
+    done = run("aiayn", "report", folder, folder, "--output", treebank / "two")
+    assert done.returncode == 0, done.stderr
+    done = run("aiayn", "report", folder)
+    assert done.returncode == 0, done.stderr
+    report = (folder / "report.md").read_text()
+    assert f"| test set | F1 {f1(output):.2f} |" in report
+    assert "| Transformer (4 layers) | WSJ only, discriminative | 91.3 | published |" in report
+    assert "| **run** | gold trees only |  | this run |" in report
+    assert "is not known to be section 23" in report and "Table 2" not in report
+    found = json.loads((folder / "report.json").read_text())["runs"][0]["trees"]["test"]
+    assert 100 * found["all"]["f1"] == pytest.approx(f1(output), abs=0.01)
+    assert (treebank / "two.md").read_text().count("gold trees only") == 2
 
 
 def test_only_trees_can_be_searched_for_in_data_of_trees(run, model_dir):
