@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Multi30k (image captions, 29,000 pairs), English to German: from raw text to sacreBLEU on
-# test_2016_flickr; training takes about 50 minutes on two CPU cores. Stopped and started again, it
+# test_2016_flickr; training takes 25 to 50 minutes on two CPU cores. Stopped and started again, it
 # goes on.
 #   bash examples/multi30k.sh            fetches the text from github.com/multi30k/dataset
 #   bash examples/multi30k.sh DIRECTORY  takes train, val and test_2016_flickr .en and .de there
@@ -14,7 +14,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 multi30k "$source_dir"
 
-step "train (about 50 minutes on two cores)"
+step "train (25 to 50 minutes on two cores)"
 train --arch aiayn_tiny --N 4 --d-ff 256 --dropout 0.2 --tokens-per-update 2500 \
   --max-update 4400 --save-interval-updates 200 --validate-interval 10 \
   --log-format simple --log-interval 100

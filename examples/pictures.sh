@@ -1,0 +1,34 @@
+#!/usr/bin/env bash
+# Makes the pictures of README.md anew, in examples/pictures, of what multi30k.sh and table3.sh left
+# behind. Needs Chromium; Table 1 takes a few minutes on a machine that does nothing else.
+#   bash examples/pictures.sh                       all of them
+#   bash examples/pictures.sh attention report      some
+#   DRY_RUN=1 bash examples/pictures.sh             prints every command and runs none
+set -euo pipefail
+RUN=runs/pictures
+# shellcheck source=examples/lib.sh
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+pictures=examples/pictures
+
+# shot NAME SIZE PAGE: a picture of the upper part of a page.
+shot() {
+  run "${CHROMIUM:-chromium}" --headless --no-sandbox --disable-gpu --hide-scrollbars \
+    --window-size="$2" --screenshot="$PWD/$pictures/$1.png" "file://$PWD/$3"
+}
+
+attention() {
+  run aiayn attention runs/multi30k --output "$RUN/attention.html" \
+    <<<"Two young girls are playing with a dog in the snow, and an old woman watches them."
+  shot attention 900,820 "$RUN/attention.html#kind=encoder-decoder&layer=3&word=beobachtet"
+}
+
+report() { shot report 1300,900 runs/table3/report.html; }
+
+table1() { run aiayn benchmark attention --plot "$pictures/table1.png" --runs 21; }
+
+for picture in "${@:-attention report table1}"; do
+  for name in $picture; do
+    step "$name"
+    "$name"
+  done
+done
