@@ -77,7 +77,7 @@ class Parser(Searcher):
         first: int = 1,
         progress: Callable[[int], object] = lambda sentences: None,
     ) -> list[list[Parse]]:
-        """Return the trees of each sentence, best first; as many as the search keeps.
+        """Return the trees of each sentence, best first; at most as many as the search keeps.
 
         A line without a word has none. A sentence that is too long for the model gets a tree
         without constituents, and a warning says so; `first` is the number of the first line in it.
@@ -99,7 +99,10 @@ class Parser(Searcher):
         for numbers, hypotheses in self.search([self.numbers(pieces[n]) for n in short]):
             for place, of_line in zip(numbers, hypotheses, strict=True):
                 number = short[place]
-                found[number] = [self._read(hypothesis, words[number]) for hypothesis in of_line]
+                parses = [self._read(hypothesis, words[number]) for hypothesis in of_line]
+                # Several sequences may be mended to one tree: the best of them counts.
+                found[number] = [parse for i, parse in enumerate(parses) if parse.tree not in
+                                 [better.tree for better in parses[:i]]]  # fmt: skip
             progress(len(numbers))
         return found
 

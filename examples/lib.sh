@@ -175,8 +175,9 @@ treebanks() {
       curl --fail --location --retry 5 --progress-bar \
         "https://codeload.github.com/amir-zeldes/gum/tar.gz/$GUM_COMMIT" |
         tar -xz -C "$part/gum" --strip-components 2 --wildcards '*/const/*.ptb'
-      rm -rf "$part"/gum/*_reddit_*.ptb "$part/treebank" "$part/treebank.zip"
+      rm -rf "$part/treebank" "$part/treebank.zip"
     fi
+    rm -f "$part"/gum/*_reddit_*.ptb
     mv "$part" "$raw"
   fi
   (

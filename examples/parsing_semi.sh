@@ -5,7 +5,8 @@
 #   bash examples/parsing_semi.sh LDC_DIRECTORY TREES…
 #   bash examples/parsing_semi.sh LDC_DIRECTORY TREES… -- ARGUMENTS    more for fairseq-train
 #   DRY_RUN=1 bash examples/parsing_semi.sh LDC_DIRECTORY TREES…       prints every command
-# TREES are files of bracketed trees. For the rest see parsing_wsj.sh.
+# TREES are files of bracketed trees, or @FILE, whose lines are their paths. For the rest see
+# parsing_wsj.sh.
 #   RUN     results (default: runs/parsing_semi)
 #   WEIGHT  how often each of the further trees is taken (default: 1)
 set -euo pipefail
@@ -15,7 +16,10 @@ RUN=${RUN:-runs/parsing_semi}
 further=()
 for path in "${@:2}"; do
   [ "$path" != -- ] || break
-  further+=("$(realpath "$path")")
+  case $path in
+    @*) further+=("@$(realpath "${path#@}")") ;;
+    *) further+=("$(realpath "$path")") ;;
+  esac
 done
 # shellcheck source=examples/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"

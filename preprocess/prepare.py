@@ -6,8 +6,9 @@ r"""Make a fairseq data directory out of raw parallel text.
 
 reads raw/train.en, raw/train.de and so on. It cleans the training pairs by length and ratio. It
 splits all text by the Moses tokeniser and by byte-pair encoding, which it learns on both languages.
-fairseq-preprocess makes the binary files, with one dictionary. The BPE codes, the settings and the
-raw validation and test text are kept beside them. The data directory appears whole or not at all.
+The binary files are those of fairseq-preprocess, with one dictionary. The BPE codes, the settings
+and the raw validation and test text are kept beside them. The data directory appears whole or not
+at all.
 """
 
 import argparse

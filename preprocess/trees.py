@@ -19,23 +19,37 @@ from corpus.check import add_check
 from corpus.console import add_workers, run_command, say
 from corpus.destination import Destination
 from corpus.parallel import start_workers
-from corpus.tokens import Cleaning, Job
-from corpus.treebank import Part, digest, linearise, read, sections
+from corpus.tokens import Cleaning, Job, Text
 
 from aiayn_plugin.errors import InputError
 from aiayn_plugin.text.settings import PENN, TextSettings
 
+try:
+    from corpus.treebank import Part, digest, linearise, read, sections
+except InputError as error:  # nltk is missing
+    sys.exit(f"trees.py: error: {error}")
+
 #: The sections of the Wall Street Journal that everyone trains, develops and tests on.
 WSJ = {"train": range(2, 22), "valid": range(22, 23), "test": range(23, 24)}
+#: Trees in them.
+TREES = {"train": 39_832, "valid": 1_700, "test": 2_416}
 #: The paper's vocabularies: of the Wall Street Journal only, and with further trees (§6.3).
 VOCABULARY, VOCABULARY_WITH_EXTRA = 16_000, 32_000
 #: Longer sequences are no use: fairseq's limit is 1,024, with the end symbol.
 CLEANING = Cleaning(max_tokens=1_000, max_ratio=1_000)
 
 
+class ArgumentParser(argparse.ArgumentParser):
+    """A parser to which empty lines of @FILE say nothing."""
+
+    def convert_arg_line_to_args(self, arg_line: str) -> list[str]:
+        """Return the line, if it has an argument."""
+        return [arg_line] if arg_line.strip() else []
+
+
 def parse_args(argv: list[str] | None) -> argparse.Namespace:
     """Return the options."""
-    parser = argparse.ArgumentParser(
+    parser = ArgumentParser(
         prog="trees.py",
         description="Make a fairseq data directory of sentences and their trees, for parsing. "
         "@FILE in the place of arguments stands for the lines of FILE.",
@@ -74,7 +88,9 @@ def main(argv: list[str] | None = None) -> int:
 def prepare(args: argparse.Namespace) -> None:
     """Make the data directory, or confirm that it is up to date."""
     splits = find_parts(args)
-    vocabulary = args.vocabulary or (VOCABULARY_WITH_EXTRA if args.extra else VOCABULARY)
+    vocabulary = args.vocabulary
+    if vocabulary is None:
+        vocabulary = VOCABULARY_WITH_EXTRA if args.extra else VOCABULARY
     if min(args.workers, vocabulary) < 1:
         raise InputError("--workers and --vocabulary must be 1 or more")
     destination = Destination(Path(args.destdir).resolve(), "trees.py")
@@ -99,12 +115,20 @@ def prepare(args: argparse.Namespace) -> None:
                 job = Job(unfinished / "work", settings, workers)
                 raw = {split: [read(job, part) for part in parts]
                        for split, parts in splits.items()}  # fmt: skip
+                check_sections(args, raw)
                 tokens = {split: [linearise(job, text, split) for text in texts]
                           for split, texts in raw.items()}  # fmt: skip
                 files = {split: [text.files for text in texts] for split, texts in raw.items()}
                 say(build_from_tokens(job, unfinished, tokens, files))
     print(f"data is in {args.destdir}; next: fairseq-train {args.destdir} --user-dir aiayn_plugin "
           "--arch aiayn_parser")
+
+
+def check_sections(args: argparse.Namespace, raw: dict[str, list[Text]]) -> None:
+    """Warn if the sections of --wsj have other numbers of trees than the Penn Treebank has."""
+    for split, known in TREES.items() if args.wsj and args.weight == 1 else ():
+        if (found := raw[split][0].lines) != known:
+            say(f"warning: {found:,} trees to {split} with, where the Penn Treebank has {known:,}")
 
 
 def find_parts(args: argparse.Namespace) -> dict[str, list[Part]]:

@@ -5,9 +5,9 @@
     python preprocess/wmt14.py en-fr --dest runs/wmt14_en_fr
 
 fetches the corpora that wmt14.yaml lists and takes the text out of them. Then it tokenises, cleans,
-learns and applies subwords, and runs fairseq-preprocess. The data is in DEST/data. A run may be
-interrupted at any moment: the same command goes on and ends in the same bytes. After the last run,
-DEST/download and DEST/work may be deleted.
+learns and applies subwords, and makes fairseq's binary files. The data is in DEST/data. A run may
+be interrupted at any moment: the same command goes on and ends in the same bytes. After the last
+run, DEST/download and DEST/work may be deleted.
 """
 
 import argparse

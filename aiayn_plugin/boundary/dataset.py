@@ -17,7 +17,6 @@ from omegaconf import OmegaConf
 from ..errors import InputError
 from ..text.dictionary import read_dictionary, rising_line
 from ..text.manifest import read_manifest, verify
-from ..text.settings import SETTINGS_FILE, TextSettings
 from .binary import check_sentences
 
 logger = logging.getLogger(__name__)
@@ -25,7 +24,7 @@ logger = logging.getLogger(__name__)
 #: does not know the file either.
 TEXT = ("raw", "fasta")
 BINARY = (None, "mmap", "cached", "lazy")
-ADVICE = "give a directory that preprocess/prepare.py or fairseq-preprocess made"
+ADVICE = "give a directory that a program of preprocess/ or fairseq-preprocess made"
 
 
 def check_directories(cfg: Any) -> None:
@@ -39,15 +38,6 @@ def check_directories(cfg: Any) -> None:
     if None in given and None in data_utils.infer_language_pair(first):
         raise InputError(f"no file in {first} is named as a split of two languages, like "
                          f"train.en-de.en.bin: {ADVICE}, or --source-lang and --target-lang")
-
-
-def holds_trees(data: str) -> bool:
-    """Whether the targets are trees (§6.3), in the first of the task's directories.
-
-    Raises InputError if its settings are broken.
-    """
-    settings = Path(utils.split_paths(data)[0]) / SETTINGS_FILE
-    return settings.is_file() and TextSettings.load(settings).holds_trees
 
 
 def check_dictionary(path: Path) -> None:

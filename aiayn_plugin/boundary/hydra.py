@@ -13,7 +13,7 @@ from ..paper import ModelSettings, settings
 from .defaults import COMPONENTS
 
 DIRECTORY = Path(__file__).resolve().parent.parent / "config"
-SHIPPED = ("aiayn_base", "aiayn_big")
+SHIPPED = ("aiayn_base", "aiayn_big", "aiayn_parser")
 HEAD = """\
 # @package _group_
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from fairseq import utils
 from fairseq.dataclass import ChoiceEnum
 from fairseq.models import FairseqEncoderDecoderModel
 from fairseq.tasks import register_task
@@ -17,7 +18,7 @@ from ..errors import InputError
 from ..paper import ARCHITECTURES
 from ..search.trees import TreeGrammar
 from ..text.dictionary import words_sha256
-from ..text.settings import DEEPEST
+from ..text.settings import DEEPEST, holds_trees
 from ..training.batching import Plan
 from . import dataset, log, names
 from .batches import plan_epoch
@@ -214,15 +215,20 @@ class AiaynTranslation(TranslationTask):
         generate_in_bfloat16(self, models)
         complete_args = complete(args, names.SEARCH if paper else {})
         if seq_gen_cls is not None or complete_args.score_reference:
+            self._refuse_grammar("this search")
             return build(models, complete_args, seq_gen_cls, extra_gen_cls_kwargs,
                          prefix_allowed_tokens_fn)  # fmt: skip
         if other := other_search(complete_args, prefix_allowed_tokens_fn) or other_model(models):
+            self._refuse_grammar(other)
             theirs = fairseqs(args, self.cfg.search_defaults)
             search_with_beam(models, theirs.beam)
             logger.info("%s: searched by fairseq, with --beam %s, --lenpen %s (the exponent of "
                         "|Y|) and its other defaults", other, theirs.beam, theirs.lenpen)
             return build(models, theirs, None, extra_gen_cls_kwargs, prefix_allowed_tokens_fn)
-        trees = dataset.holds_trees(self.cfg.data)
+        trees = holds_trees(Path(utils.split_paths(self.cfg.data)[0]))
+        if trees and self.training_cfg is None:
+            logger.info("the targets are trees: aiayn score LOG --data %s gives their F1; a BLEU "
+                        "of them is one of brackets", self.cfg.data)
         if paper and trees:
             replace_defaults(args, self.cfg.search_defaults, names.TREE_SEARCH)
             complete_args = complete(args, names.TREE_SEARCH)
@@ -233,12 +239,18 @@ class AiaynTranslation(TranslationTask):
                  "alignment": alignment_of(args)}  # fmt: skip
         return build(models, args, Generator, extra)
 
+    def _refuse_grammar(self, other: str) -> None:
+        if self.cfg.trees_only:
+            raise InputError("--trees-only is a rule of the plugin's own search: leave it out, or "
+                             f"{other}")
+
     def _grammar(self, trees: bool) -> TreeGrammar:
         if not trees:
             raise InputError("--trees-only is for data that preprocess/trees.py made, and "
                              f"{self.cfg.data} holds no trees")
-        source, target = self.source_dictionary, self.target_dictionary
-        return TreeGrammar(source.symbols, target.symbols, target.nspecial, target.eos(), DEEPEST)
+        pieces, symbols = self.source_dictionary.symbols, self.target_dictionary.symbols
+        special, eos = self.target_dictionary.nspecial, self.target_dictionary.eos()
+        return TreeGrammar(pieces, symbols, special, eos, deepest=DEEPEST - 2)
 
     def inference_step(self, generator, models, sample, prefix_tokens=None, constraints=None):
         """As fairseq's; a batch that memory is too small for is searched in halves.

@@ -8,7 +8,7 @@ from ..checkpoints.directory import MODEL_FILE, bundle
 HELP = "make a model directory to copy to another machine"
 DESCRIPTION = (
     "Put the model without the optimiser's state, dictionaries, codes and text "
-    "settings into one directory, which aiayn translate takes."
+    "settings into one directory, which aiayn translate or aiayn parse takes."
 )
 
 

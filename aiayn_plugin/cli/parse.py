@@ -21,12 +21,12 @@ DESCRIPTION = (
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of `aiayn parse`."""
-    nbest = "N trees of each line: line number ||| tree ||| score"
+    nbest = "at most N trees of each line: line number ||| tree ||| score"
     stream.add_options(parser, PARSING_SEARCH, nbest)
     parser.add_argument("--tokenised", action="store_true",
                         help="the words have spaces between them already, as in the Penn Treebank")
     parser.add_argument("--pretty", action="store_true",
-                        help="a constituent a line, indented; an empty line after each tree")
+                        help="indented, over several lines, with an empty line after each tree")
     parser.add_argument("--trees-only", action="store_true",
                         help="let the search find nothing but trees over the words; without it, "
                         "what is no tree is mended")
@@ -37,11 +37,9 @@ def run(args: argparse.Namespace) -> None:
     stream.check(args)
     if args.pretty and args.nbest > 1:
         raise InputError("--pretty is for one tree of each line: leave out --nbest")
-    try:
-        from ..parser import Parser
-        from ..parsing.trees import as_line
-    except ImportError as error:
-        raise InputError(f"parsing needs nltk ({error}): pip install nltk") from None
+    from ..parser import Parser
+    from ..parsing.trees import as_line
+
     parser = Parser.load(
         args.model, args.device, args.precision, args.max_tokens, args.trees_only,
         beam=args.beam, lenpen=args.lenpen, nbest=args.nbest,

@@ -7,7 +7,7 @@ from ..checkpoints.aside import file_aside
 from ..errors import InputError
 from ..text.lines import read_lines
 from ..text.scores import Scores, Translations, score, translations
-from ..text.settings import SETTINGS_FILE, TextSettings
+from ..text.settings import holds_trees
 
 HELP = "score what fairseq-generate translated, or any translation"
 DESCRIPTION = (
@@ -24,7 +24,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("system", metavar="FILE", type=Path,
                         help="what fairseq-generate printed, or with --reference raw text")
     parser.add_argument("--data", metavar="DIR", type=Path, default=None,
-                        help="directory made by preprocess/prepare.py")
+                        help="directory made by prepare.py, wmt14.py or trees.py")
     parser.add_argument("--split", default="test", help="default: %(default)s")
     parser.add_argument("--reference", metavar="FILE", type=Path, default=None,
                         help="raw references, a sentence a line")
@@ -48,7 +48,7 @@ def run(args: argparse.Namespace) -> None:
     Raises InputError or OSError for a log or data that cannot be used, and InputError for scores
     below the least that was asked for.
     """
-    if args.trees is not None or holds_trees(args.data):
+    if args.trees is not None or (args.data is not None and holds_trees(args.data)):
         of_trees(args)
         return
     sources, system, references, target_lang = read(args)
@@ -56,12 +56,6 @@ def run(args: argparse.Namespace) -> None:
     show(args, sources, references, system, "translation")
     print("\n".join(scores.lines()))
     check(scores, args)
-
-
-def holds_trees(data: Path | None) -> bool:
-    """Whether the data says that it is of trees. Raises InputError if its settings are broken."""
-    settings = data / SETTINGS_FILE if data is not None else None
-    return settings is not None and settings.is_file() and TextSettings.load(settings).holds_trees
 
 
 def of_trees(args: argparse.Namespace) -> None:
@@ -72,11 +66,9 @@ def of_trees(args: argparse.Namespace) -> None:
     if args.trees is not None and args.data is not None:
         raise InputError("give --trees for a file of trees, or --data for a log of "
                          "fairseq-generate")
-    try:
-        from ..parsing import scores
-        from ..parsing.trees import as_line
-    except ImportError as error:
-        raise InputError(f"scores of trees need nltk ({error}): pip install nltk") from None
+    from ..parsing import scores
+    from ..parsing.trees import as_line
+
     found = (scores.of_files(args.trees, args.system) if args.trees is not None
              else scores.of_log(args.system, args.data, args.split))  # fmt: skip
     gold, system = (list(map(as_line, trees)) for trees in (found.gold, found.system))

@@ -1,1 +1,8 @@
 """§6.3 English constituency parsing: trees, their linearisation, F1. Neither torch nor fairseq."""
+
+from ..errors import InputError
+
+try:
+    import nltk  # noqa: F401
+except ImportError:
+    raise InputError("parsing needs nltk: pip install nltk") from None

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from nltk import Tree
 
 from ..errors import InputError
-from .trees import ROOTS, category, is_word
+from .trees import ROOTS, category, is_word, words
 
 #: Tags of words that do not count.
 PUNCTUATION = (",", ":", "``", "''", ".", "-NONE-")
@@ -57,15 +57,16 @@ class Count:
 
 def count(gold: Tree, system: Tree) -> Count:
     """Return the counts of one sentence. Raises InputError if the words differ."""
-    if gold.leaves() != system.leaves():
-        raise InputError(f"other words than the gold tree's: {' '.join(system.leaves())[:80]!r}, "
-                         f"not {' '.join(gold.leaves())[:80]!r}")
+    ours, theirs = words(system), words(gold)
+    if ours != theirs:
+        raise InputError(f"other words than the gold tree's: {' '.join(ours)[:80]!r}, not "
+                         f"{' '.join(theirs)[:80]!r}")
     gold_tags, tags = ([tag for _, tag in tree.pos()] for tree in (gold, system))
     counts = [tag not in PUNCTUATION for tag in gold_tags]
-    ours, theirs = (Counter(brackets(tree, counts)) for tree in (gold, system))
+    wanted, found = (Counter(brackets(tree, counts)) for tree in (gold, system))
     right = sum(tag == own for tag, own, does in zip(gold_tags, tags, counts, strict=True) if does)
-    return Count(sum((ours & theirs).values()), sum(ours.values()), sum(theirs.values()), right,
-                 sum(counts), int(ours == theirs), 1)  # fmt: skip
+    return Count(sum((wanted & found).values()), sum(wanted.values()), sum(found.values()), right,
+                 sum(counts), int(wanted == found), 1)  # fmt: skip
 
 
 def brackets(tree: Tree, counts: Sequence[bool]) -> list[tuple[str, int, int]]:

@@ -4,6 +4,7 @@
 labels, and for each word its tag.
 """
 
+import re
 from collections.abc import Sequence
 
 from nltk import Tree
@@ -40,7 +41,9 @@ def tree_of(symbols: Sequence[str], words: Sequence[str]) -> tuple[Tree, int]:
     left = iter(words)
     mends = read = 0
     for symbol in symbols:
-        if symbol.startswith("(") and len(open_) <= DEEPEST:
+        if re.search(r"[()\s]", symbol[1:]):
+            mends += 1
+        elif symbol.startswith("(") and len(open_) <= DEEPEST - 2:
             open_.append(Tree(symbol[1:], []))
         elif symbol.startswith(")") and any(part.label() == symbol[1:] for part in open_[1:]):
             while True:

@@ -13,10 +13,11 @@ from ..text.pipeline import load_subwords
 from ..text.settings import TextSettings
 from ..text.subwords import Subwords
 from .linear import tree_of
-from .trees import escaped
+from .trees import escaped, plain
 
-#: Quotes that the treebank does not have, and its own.
-QUOTES = {"“": "``", "”": "''"}
+#: Characters that the treebank does not have, and its own for them.
+TYPOGRAPHIC = str.maketrans({"“": "``", "”": "''", "‘": "`", "’": "'", "—": "--", "–": "--",
+                             "…": "..."})  # fmt: skip
 
 
 class ParsingPipeline:
@@ -41,13 +42,14 @@ class ParsingPipeline:
     def words(self, line: str, tokenised: bool = False) -> list[str]:
         """Return the words of a raw sentence, or of one whose words have spaces between them.
 
-        For example, `It isn't "new".` is It, is, n't, ``, new, '', and the full stop.
+        For example, `It isn't "new".` is It, is, n't, ``, new, '', and the full stop. -LRB- and the
+        like become brackets.
         """
         line = clean_line(line)
-        if tokenised:
-            return line.split()
-        # What the tokeniser calls a word may hold a space that is none to it, but one to fairseq.
-        return " ".join(QUOTES.get(word, word) for word in self._tokenize(line)).split()
+        if not tokenised:
+            # What the tokeniser calls a word may hold a space that is none to it, but to fairseq.
+            line = " ".join(self._tokenize(line.translate(TYPOGRAPHIC)))
+        return list(map(plain, line.split()))
 
     def encode(self, words: Sequence[str]) -> list[str]:
         """Return the subwords of a sentence."""

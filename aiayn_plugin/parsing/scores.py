@@ -1,5 +1,6 @@
 """§6.3, Table 4: what fairseq-generate printed, or files of trees, to labelled F1."""
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,8 +12,12 @@ from ..errors import InputError
 from ..text.manifest import read_manifest, verify
 from ..text.scores import hypotheses
 from .f1 import SHORT, Count, score
+from .linear import sequence
 from .pipeline import ParsingPipeline, read_tree
-from .trees import cleaned, read_trees
+from .trees import cleaned, read_trees, words
+
+#: A target in the output of fairseq-generate.
+TARGET = re.compile(r"T-(\d{1,18})\t(.*)\n?")
 
 
 @dataclass(frozen=True)
@@ -62,10 +67,15 @@ def of_log(log: Path, data: Path, split: str) -> TreeScores:
     verify(data, read_manifest(data), [raw], whole=False)
     with open(log, encoding="utf-8", newline="\n") as lines:
         symbols = hypotheses(lines)
+    with open(log, encoding="utf-8", newline="\n") as lines:
+        targets = {int(match[1]): match[2] for match in map(TARGET.fullmatch, lines) if match}
     gold = list(_trees(data / raw))
-    if len(symbols) != len(gold):
-        raise InputError(f"{log} has {len(symbols):,} hypotheses, but {data / raw} "
-                         f"{len(gold):,} trees: give the split that was parsed with --split")
+    other = next((n for n, tree in enumerate(gold)
+                  if not _same(targets.get(n, "<unk>"), sequence(tree))), None)  # fmt: skip
+    if len(symbols) != len(gold) or other is not None:
+        which = "" if other is None else f", and sentence {other + 1} is another"
+        raise InputError(f"{log} has {len(symbols):,} hypotheses, and {data / raw} {len(gold):,} "
+                         f"trees{which}: give the split that was parsed with --split")
     found = [read_tree(line, tree.leaves()) for line, tree in zip(symbols, gold, strict=True)]
     return _scores(gold, [tree for tree, _ in found], [mends for _, mends in found])
 
@@ -78,8 +88,18 @@ def of_files(gold: Path, system: Path) -> TreeScores:
     """
     ours, theirs = list(_trees(system)), list(_trees(gold))
     if len(ours) != len(theirs):
-        raise InputError(f"{system} has {len(ours):,} trees, but {gold} {len(theirs):,}")
+        pairs = zip(map(words, ours), map(words, theirs), strict=False)
+        first = next((n for n, (a, b) in enumerate(pairs, start=1) if a != b),
+                     min(len(ours), len(theirs)) + 1)  # fmt: skip
+        raise InputError(f"{system} has {len(ours):,} trees, but {gold} {len(theirs):,}: they "
+                         f"differ from sentence {first} on")
     return _scores(theirs, ours, [])
+
+
+def _same(symbols: str, wanted: list[str]) -> bool:
+    """Whether a target of a log is a tree's; what the dictionary does not know may be anything."""
+    found = symbols.split()
+    return "<unk>" in symbols or found == wanted
 
 
 def _trees(path: Path) -> Iterable[Tree]:

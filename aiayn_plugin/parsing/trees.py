@@ -7,7 +7,7 @@ from pathlib import Path
 from nltk import Tree
 
 from ..errors import InputError
-from ..text.lines import read_lines
+from ..text.lines import clean_line, read_lines
 from ..text.settings import DEEPEST
 
 #: Labels that some treebanks put above a sentence; the Penn Treebank has an empty one there.
@@ -16,8 +16,12 @@ ROOTS = ("", "TOP", "ROOT", "S1")
 TOP = "TOP"
 #: The tag of what was moved or left out (traces), which no one says.
 TRACE = "-NONE-"
-#: How words with brackets are written in a tree.
+#: Characters of the longest tree. A bracket that is not closed would take all of a file.
+LONGEST = 1_000_000
+#: How words with brackets are written in a tree. The other brackets may stand there as they are.
 ESCAPES = {"(": "-LRB-", ")": "-RRB-"}
+#: Words of the Penn Treebank, and the same outside of trees.
+SPELLINGS = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{", "-RCB-": "}"}
 
 
 def read_trees(path: str | Path) -> Iterator[Tree]:
@@ -26,8 +30,8 @@ def read_trees(path: str | Path) -> Iterator[Tree]:
     Raises InputError, with file and line, for anything that is no tree.
     """
     text: list[str] = []  # of the tree that is being read
-    depth = begins = 0
-    for number, line in enumerate(read_lines(path), start=1):
+    depth = begins = length = 0
+    for number, line in enumerate(map(clean_line, read_lines(path)), start=1):
         for part in re.findall(r"[()]|[^()]+", line):
             if depth == 0 and part not in "()" and part.strip():
                 raise InputError(f"{path}, line {number}: {part.strip()[:40]!r} is in no brackets")
@@ -40,6 +44,10 @@ def read_trees(path: str | Path) -> Iterator[Tree]:
                 raise InputError(f"{path}, line {number}: more than {DEEPEST} brackets are open; "
                                  f"the tree begins in line {begins}")
             text.append(part)
+            length = length + len(part) if depth else 0
+            if length > LONGEST:
+                raise InputError(f"{path}, line {begins}: the tree that begins here has more than "
+                                 f"{LONGEST:,} characters: is a bracket missing?")
             if depth == 0 and part == ")":
                 yield _tree("".join(text), path, begins)
                 text.clear()
@@ -67,8 +75,8 @@ def _tree(text: str, path: str | Path, line: int) -> Tree:
 
 
 def category(label: str) -> str:
-    """Return a label without its functions and indices: NP of NP-SBJ-1 and NP=2; -LRB- stays."""
-    return label if label.startswith("-") else re.split("[-=]", label)[0]
+    """Return a label without functions and indices: NP of NP-SBJ-1 and NP=2; -LRB-, = stay."""
+    return label if label[:1] in ("-", "=") else re.split("[-=]", label)[0]
 
 
 def cleaned(tree: Tree) -> Tree | None:
@@ -101,9 +109,13 @@ def is_word(tree: Tree) -> bool:
 
 
 def words(tree: Tree) -> list[str]:
-    """Return the words of a tree, with brackets as they are outside of trees."""
-    plain = {escape: bracket for bracket, escape in ESCAPES.items()}
-    return [plain.get(word, word) for word in tree.leaves()]
+    """Return the words of a tree as they are outside of trees."""
+    return list(map(plain, tree.leaves()))
+
+
+def plain(word: str) -> str:
+    r"""Return a word of the Penn Treebank as others write it: ( for -LRB-, 1/2 for 1\/2."""
+    return SPELLINGS.get(word, re.sub(r"\\([/*])", r"\1", word))
 
 
 def escaped(word: str) -> str:

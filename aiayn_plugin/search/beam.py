@@ -71,6 +71,8 @@ class BeamSearch:
         numbers = torch.arange(len(source), device=source.device)
         first = torch.full_like(source[:, :1, None], first_token)
         words = self.grammar.words(source, self.unk) if self.grammar else None
+        if words is not None:
+            self._check_room(words, limits)
         state = State(models, OpenHypotheses(numbers, limits, first, zero, prefix, words=words),
                       Finished(len(source), self.rules, zero), lowest)  # fmt: skip
         for step in range(longest + 1):
@@ -79,6 +81,13 @@ class BeamSearch:
             if not self._drop_done(state):
                 break
         return state.finished.read(state.history, self.eos)
+
+    def _check_room(self, words: Tensor, limits: Tensor) -> None:
+        """Raise InputError if a sentence's limit has no room for the smallest tree over it."""
+        for number, limit in zip(words.tolist(), limits.tolist(), strict=True):
+            if 0 < number and limit < number + 2:
+                raise InputError(f"a tree over {number} words needs {number + 2} symbols, and the "
+                                 f"limit is {limit}: raise --max-len-b")
 
     def score_dtype(self) -> torch.dtype:
         """Return the precision of the scores."""

@@ -57,7 +57,7 @@ class TreeGrammar:
         left = words[:, None] - kinds.eq(TAG).sum(dim=2)
         begun = symbols.size(2) > 0
         fresh = kinds[:, :, -1].eq(OPEN) if begun else torch.zeros_like(now, dtype=torch.bool)
-        whole = now.eq(0) & begun
+        whole = now.eq(0) & (begun | words.eq(0)[:, None])  # no word has no tree
 
         tag = now.gt(0) & left.gt(0)
         open_ = left.gt(0) & ~whole & now.lt(self.deepest) & (room[:, None] >= left + now + 2)

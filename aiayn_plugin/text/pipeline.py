@@ -4,9 +4,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ..errors import InputError
+from .dictionary import read_dictionary
 from .manifest import sha256
 from .settings import PENN, SETTINGS_FILE, TextSettings
-from .subwords import SUBWORDS, Subwords
+from .subwords import SUBWORDS, Bpe, Subwords
 from .tokenizer import TOKENIZERS, Tokenizer
 
 ADVICE = "give a directory that preprocess/ or aiayn bundle made, and copy all of its files"
@@ -30,6 +31,9 @@ def load_subwords(data_dir: str | Path) -> tuple[TextSettings, Subwords]:
         raise InputError(f"{codes} is missing: {ADVICE}")
     if sha256(codes) != settings.codes_sha256:
         raise InputError(f"{codes}: not the codes that the data was prepared with")
+    if settings.holds_trees:
+        known = read_dictionary(Path(data_dir) / f"dict.{settings.source_lang}.txt")
+        return settings, Bpe(codes, {word for word, _ in known})
     return settings, SUBWORDS[settings.subword][0](codes)
 
 

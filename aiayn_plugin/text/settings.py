@@ -82,3 +82,12 @@ class TextSettings:
             if item.name in _FILE_NAMES and not re.fullmatch(r"\w[\w.-]*", content[item.name]):
                 raise InputError(f"{path}: {item.name} is no plain name: {content[item.name]!r}")
         return cls(**content)
+
+
+def holds_trees(data: Path) -> bool:
+    """Whether a directory of data says that its targets are trees.
+
+    Raises InputError if its settings are broken.
+    """
+    settings = data / SETTINGS_FILE
+    return settings.is_file() and TextSettings.load(settings).holds_trees

@@ -2,7 +2,7 @@
 
 import functools
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from pathlib import Path
 from typing import Protocol
 
@@ -45,8 +45,11 @@ def _remembering(split: Callable[[str], str]) -> Callable[[Iterable[str]], Itera
 class Bpe:
     """Byte-pair encoding by subword-nmt: a subword inside a word ends in `@@` (`he@@ llo`)."""
 
-    def __init__(self, codes: str | Path) -> None:
+    def __init__(self, codes: str | Path, vocabulary: Container[str] | None = None) -> None:
         """Read the file of merges.
+
+        vocabulary: pieces that may come out; others are split further, as subword-nmt does, and an
+        unknown character inside a word is left out. Without it all may.
 
         Raises InputError if it holds anything else, and OSError if it cannot be read.
         """
@@ -58,7 +61,8 @@ class Bpe:
             if len(merge.split(" ")) != 2:
                 raise InputError(f"{codes}, line {number}: not a pair of subwords: {merge!r}")
         with open(codes, encoding="utf-8", newline="\n") as file:
-            self._bpe = BPE(file)
+            self._bpe = BPE(file, vocab=vocabulary)
+        self._vocabulary = vocabulary
         self._pieces = _remembering(self._split)
 
     def _split(self, token: str) -> str:
@@ -66,7 +70,12 @@ class Bpe:
         # subword-nmt goes through the whole word for each of its merges. So it gets a word that no
         # one wrote in parts.
         parts = (token[i : i + LONG_WORD] for i in range(0, len(token), LONG_WORD))
-        return "@@ ".join(" ".join(self._bpe.segment_tokens([part])) for part in parts)
+        pieces = "@@ ".join(" ".join(self._bpe.segment_tokens([part])) for part in parts)
+        if self._vocabulary is None:
+            return pieces
+        # The end of each word stays, so that words can be counted.
+        return " ".join(piece for piece in pieces.split(" ")
+                        if piece in self._vocabulary or not piece.endswith("@@"))  # fmt: skip
 
     def encode(self, tokens: Iterable[str]) -> str:
         """Return the subwords of the tokens, separated by single spaces."""

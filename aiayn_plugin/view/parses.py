@@ -40,8 +40,8 @@ def table_4(runs: Sequence[Run]) -> list[Table | Text]:
     return [Table("Table 4: English constituency parsing, as published", head, rows, own), *note]
 
 
-def scores(runs: Sequence[Run]) -> Section:
-    """Return the scores of the trees of all sets."""
+def scores(runs: Sequence[Run]) -> list[Table | Text]:
+    """Return the scores of the trees of all sets; nothing if there are no trees."""
     rows: list[list[Any]] = []
     for run in runs:
         for split, found in run.trees.items():
@@ -57,7 +57,7 @@ def scores(runs: Sequence[Run]) -> Section:
             "right tags", "trees mended", "sentences")  # fmt: skip
     note = ("Labelled brackets are counted as EVALB does with COLLINS.prm: neither the label above "
             "the whole nor punctuation counts, and ADVP is PRT.")  # fmt: skip
-    return Section("Scores", [Table("Scores of the trees", head, rows), Text(note)])
+    return [Table("Scores of the trees", head, rows), Text(note)] if rows else []
 
 
 def examples(run: Run) -> Section | None:

@@ -194,10 +194,8 @@ def _evaluate(log: Path, split: str, trees: bool) -> "Evaluation | TreeScores":
     if _regular(log).stat().st_size > MOST_BYTES:
         raise InputError(f"more than {MOST_BYTES:,} bytes: score it with aiayn score")
     if trees:
-        try:
-            from ..parsing.scores import of_log
-        except ImportError:
-            raise InputError("scores of trees need nltk: pip install nltk") from None
+        from ..parsing.scores import of_log
+
         return of_log(log, log.parent / "data", split)
     text = translations(log, log.parent / "data", split)
     return Evaluation(text, score(text.system, text.references, text.target_lang))

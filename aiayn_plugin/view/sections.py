@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from ..paper import SMALL
+from ..paper import ARCHITECTURES, SMALL
 from ..paper import settings as settings_of
 from ..text.scores import Chance
 from . import parses
@@ -57,7 +57,9 @@ def training(run: Run) -> Section:
     ours = any(row.name == "lr_scheduler" and row.run == "aiayn_inverse_sqrt" for row in run.rows)
     if ours and (s := run.settings) and s.warmup_updates > 0:
         schedules["equation (3) with this run's d_model and warm-up"] = s.d_model, s.warmup_updates
-        paper = settings_of(papers_row(run) or "aiayn_base")
+        arch = run.architecture or "aiayn_base"
+        arch = papers_row(run) or SMALL.get(arch, arch)
+        paper = settings_of(arch if arch in ARCHITECTURES else "aiayn_base")
         schedules["equation (3) of the paper's model"] = paper.d_model, paper.warmup_updates
     if len(set(schedules.values())) == 1:
         schedules.popitem()
@@ -126,8 +128,7 @@ def costs(run: Run, cost: Cost) -> Section:
 
 def scores(runs: Sequence[Run], chances: Chances) -> Section:
     """Return the scores of all sets, with the interval of each BLEU and, of several runs, p."""
-    if any(run.trees for run in runs):
-        return parses.scores(runs)
+    trees = parses.scores(runs)
     several = len(runs) > 1
     rows: list[list[Any]] = []
     hows: dict[str, None] = {}
@@ -143,6 +144,8 @@ def scores(runs: Sequence[Run], chances: Chances) -> Section:
             rows.append([*row, fixed(values.chrf), f"{values.exact:.1%}", whole(values.sentences)])
             hows |= dict.fromkeys((f"paper BLEU: {values.words}", f"sacreBLEU: {values.signature}",
                                    f"chrF: {values.chrf_signature}"))  # fmt: skip
+    if not rows and trees:
+        return Section("Scores", trees)
     if not rows:
         return Section("Scores", [Text(f"There are no translations: {GENERATED['test']} is what "
                                        "fairseq-generate prints of the test set.")])
@@ -156,7 +159,7 @@ def scores(runs: Sequence[Run], chances: Chances) -> Section:
                  "how likely so large a difference is by chance of the sentences alone. Chance of "
                  "the training (another seed) is not in it.")  # fmt: skip
     return Section("Scores", [Table("Scores of the translations", head, rows), Text(note),
-                              Items(list(hows))])  # fmt: skip
+                              Items(list(hows)), *trees])  # fmt: skip
 
 
 def beside_the_paper(run: Run, cost: Cost) -> Section:

@@ -6,12 +6,11 @@ dropped whole, and only a newline ends a line, so both languages stay in step.
 
 import importlib.metadata
 import importlib.util
-import subprocess
 import sys
-import tempfile
 from collections.abc import Iterable
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 from aiayn_plugin.errors import InputError
 from aiayn_plugin.text.lines import clean_line, read_lines
@@ -19,6 +18,7 @@ from aiayn_plugin.text.manifest import sha256, write_manifest
 from aiayn_plugin.text.settings import PAIRS_FILE, SETTINGS_FILE, TextSettings
 from aiayn_plugin.text.tokenizer import SACREMOSES
 
+from .binary import PIECES_FILE, binarise, dictionaries
 from .console import say
 from .parallel import Counts, Files, Langs
 from .stages import LOCK_SUFFIX, Stage
@@ -48,16 +48,23 @@ def build_from_tokens(
     tokenised: stages as `tokenise` makes them. raw: the raw text, of which that of the validation
     and the test set is kept. The checksums of all files are written last.
 
-    Raises InputError if the text gives no training pair or no subword, or if fairseq-preprocess
-    fails.
+    Raises InputError if the text gives no training pair or no subword.
     """
     settings = job.settings
     count_pairs(tokenised["train"])  # raises here, before learning, if no pair is left
     learnt = learn(job, tokenised["train"])
-    encoded = {split: encode(job, split, stages, learnt) for split, stages in tokenised.items()}
+    train = encode(job, "train", tokenised["train"], learnt)
+    # A parser's search counts words, and a piece that no training text has may hide the end of one.
+    known = train if settings.holds_trees else None
+    encoded = {"train": train, **{split: encode(job, split, stages, learnt, known)
+                                  for split, stages in tokenised.items() if split != "train"}}
     summary = count_pairs([*tokenised["train"], encoded["train"]])
-    dictionary = learnt.folder / "dict.txt" if settings.subword == "wordpiece" else None
-    _binarise(job, encoded, destdir, dictionary)
+    say("making the dictionary and the binary files")
+    words = _dictionaries(job, learnt, encoded["train"])
+    for lang, of_side in zip(job.langs, words, strict=True):
+        of_side.save(str(destdir / f"dict.{lang}.txt"))
+    for split, stage in encoded.items():
+        binarise(job, split, stage, words, destdir)
     for split in tokenised.keys() - {"train"}:
         _keep_raw(split, raw[split], destdir, job.langs)
     codes = destdir / settings.codes
@@ -129,33 +136,13 @@ def missing_binaries(data: Path, splits: Iterable[str], langs: Langs) -> list[st
     return [name for name in names if not (data / name).is_file()]
 
 
-def _binarise(job: Job, encoded: dict[str, Stage], destdir: Path, dictionary: Path | None) -> None:
-    """Run fairseq-preprocess, which makes the binary files and, unless given, the dictionary.
+def _dictionaries(job: Job, learnt: Stage, train: Stage) -> list[Any]:
+    """Return fairseq's dictionary of each side."""
+    if job.settings.subword == "wordpiece":
+        from fairseq.data import Dictionary
 
-    Raises InputError if it fails.
-    """
-    say("fairseq-preprocess: making the dictionary and the binary files")
-    source, target = job.langs
-    command = [sys.executable, str(Path(__file__).with_name("end_with_parent.py")), "preprocess"]
-    command += ["--source-lang", source, "--target-lang", target]
-    command += [] if job.settings.holds_trees else ["--joined-dictionary"]
-    # fairseq makes the first part alone, after all others. So many small parts are faster: on 16
-    # cores, 16 parts take 2/16 of the time of one core, but 64 parts take 5/64.
-    parts = 4 * job.workers.processes if job.workers.processes > 1 else 1
-    command += ["--workers", str(parts), "--destdir", str(destdir)]
-    command += ["--srcdict", str(dictionary)] if dictionary else []
-    command += [f"--{split}pref={stage.folder / 'text'}" for split, stage in encoded.items()]
-    with tempfile.TemporaryFile("w+", errors="replace") as log:
-        # close_fds=False: the child shares the lock on the unfinished directory.
-        with subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=log, stderr=log, close_fds=False
-        ) as process:
-            status = process.wait()
-        log.seek(0)
-        last = log.read().strip().rpartition("\n")[2]
-    if status:
-        raise InputError(f"fairseq-preprocess failed with status {status}: {last}")
-    (destdir / "preprocess.log").unlink(missing_ok=True)  # it names paths that go away
+        return [Dictionary.load(str(learnt.folder / "dict.txt"))] * 2
+    return dictionaries(train.folder / PIECES_FILE, joined=not job.settings.holds_trees)
 
 
 def _keep_raw(split: str, texts: list[Files], destdir: Path, langs: Langs) -> None:

@@ -74,6 +74,8 @@ class Destination:
         if any(unfinished.iterdir()) and not (unfinished / self.lock).exists():
             raise InputError(f"{unfinished} exists, but was not made by {self.program}; remove it")
         with locked(unfinished / self.lock, f"another {self.program} is making {self.path}"):
+            if not unfinished.exists():  # it was renamed while this run waited for the lock
+                raise InputError(f"another {self.program} has just made {self.path}")
             try:
                 self._clear(unfinished)
                 yield unfinished

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from itertools import islice, zip_longest
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from aiayn_plugin.errors import InputError
 from aiayn_plugin.text.lines import without_ends
@@ -93,6 +93,27 @@ def transform_files(
     Raises InputError if the two files of a source have different numbers of lines.
     """
     dropped, words = Counts(), Counts()
+    with contextlib.ExitStack() as stack:
+        outputs = [stack.enter_context(open(dest, "wb")) for dest in dests]
+        for batch in map_pairs(workers, step, sources, total, activity):
+            for output, side in zip(outputs, batch.sides, strict=True):
+                output.write(side)
+            dropped.update(batch.dropped)
+            words.update(batch.words)
+    return dropped, words
+
+
+def map_pairs(
+    workers: Workers, step: Callable[[LinePairs], Any], sources: Sequence[Files], total: int,
+    activity: str,
+) -> Iterator[Any]:  # fmt: skip
+    """Yield what `step` makes of some pairs of lines at a time, one source after the other.
+
+    It has to have `read`, the number of pairs. The progress shows `activity` and how many of
+    `total` lines are read.
+
+    Raises InputError if the two files of a source have different numbers of lines.
+    """
 
     def describe(done: int) -> str:
         return f"{activity}: {done:,} of {total:,} lines"
@@ -101,15 +122,10 @@ def transform_files(
         opened = [[stack.enter_context(open(file, "rb")) for file in files] for files in sources]
         pairs = (pair for files in opened for pair in _in_step(files))
         batches = iter(lambda: list(islice(pairs, BATCH_LINES)), [])
-        outputs = [stack.enter_context(open(dest, "wb")) for dest in dests]
         add = stack.enter_context(progress(describe, total, desc=activity, unit=" lines"))
-        for batch in _in_order(workers, step, batches):
-            for output, side in zip(outputs, batch.sides, strict=True):
-                output.write(side)
-            dropped.update(batch.dropped)
-            words.update(batch.words)
-            add(batch.read)
-    return dropped, words
+        for result in _in_order(workers, step, batches):
+            yield result
+            add(result.read)
 
 
 def _in_step(files: Sequence[Iterable[bytes]]) -> Iterator[tuple[bytes, bytes]]:
@@ -122,12 +138,14 @@ def _in_step(files: Sequence[Iterable[bytes]]) -> Iterator[tuple[bytes, bytes]]:
         yield source, target
 
 
-def _in_order(workers: Workers, step: Step, batches: Iterator[LinePairs]) -> Iterator[Batch]:
+def _in_order(
+    workers: Workers, step: Callable[[LinePairs], Any], batches: Iterator[LinePairs]
+) -> Iterator[Any]:
     """Yield the results in the order of the batches.
 
     pool.map would read all batches at once; this function reads a few ahead.
     """
-    pending: deque[Future[Batch]] = deque()
+    pending: deque[Future[Any]] = deque()
     for batch in batches:
         pending.append(workers.pool.submit(step, batch))
         if len(pending) > BATCHES_AHEAD * workers.processes:

@@ -12,8 +12,9 @@ from subword_nmt.learn_bpe import learn_bpe
 
 from aiayn_plugin.errors import InputError
 from aiayn_plugin.text.lines import read_lines
-from aiayn_plugin.text.subwords import SUBWORDS, Subwords
+from aiayn_plugin.text.subwords import SUBWORDS, Bpe, Subwords
 
+from .binary import PIECES_FILE, count_pieces, read_pieces, write_pieces
 from .console import say
 from .parallel import Batch, Counts, LinePairs, transform_files
 from .stages import Stage, make_stage
@@ -104,38 +105,51 @@ def learn_wordpieces(words: Counts, size: int, folder: Path) -> None:
 
 
 @functools.cache  # one for each process
-def _subwords(kind: str, model: Path) -> Subwords:
-    return SUBWORDS[kind][0](model)
+def _subwords(kind: str, model: Path, pieces: Path | None) -> Subwords:
+    return SUBWORDS[kind][0](model) if pieces is None else Bpe(model, read_pieces(pieces)[0].keys())
 
 
-def encode(job: Job, split: str, tokenised: list[Stage], learnt: Stage) -> Stage:
-    """Write the subwords of a split. For training, drop unfit pairs if limits count subwords."""
+def encode(
+    job: Job, split: str, tokenised: list[Stage], learnt: Stage, train: Stage | None = None
+) -> Stage:
+    """Write the subwords of a split. For training, drop unfit pairs if limits count subwords.
+
+    train: the subwords of the training text; only they may come out.
+    """
     cleaning = job.cleaning(split)
     if cleaning and not cleaning.subwords:  # then the words were cleaned
         cleaning = None
     model = learnt.folder / job.settings.codes
+    known = train.folder / PIECES_FILE if train else None
     split_sides = (0,) if job.settings.holds_trees else (0, 1)
-    step = functools.partial(encode_batch, job.settings.subword, model, cleaning, split_sides)
+    step = functools.partial(encode_batch, (job.settings.subword, model, known), cleaning,
+                             split_sides, split == "train")  # fmt: skip
 
     def make(folder: Path) -> dict[str, Any]:
         sources = [job.files(stage.folder) for stage in tokenised]
         lines = sum(stage.result["lines"] - sum(stage.result["dropped"].values())
                     for stage in tokenised)  # fmt: skip
-        dropped, _ = transform_files(
+        dropped, pieces = transform_files(
             job.workers, step, sources, job.files(folder), lines, f"splitting {split}"
         )
-        return {"dropped": dropped}
+        write_pieces(folder / PIECES_FILE, pieces)
+        return {"dropped": dropped, "pairs": lines - dropped.total()}
 
-    made_of = [[stage.key for stage in tokenised], learnt.key, cleaning]
+    made_of = [[stage.key for stage in tokenised], learnt.key, cleaning, PIECES_FILE,
+               train.key if train else ""]  # fmt: skip
     return make_stage(job.work, f"split.{split}", made_of, make)
 
 
 def encode_batch(
-    kind: str, model: Path, cleaning: Cleaning | None, sides: tuple[int, ...], pairs: LinePairs
-) -> Batch:
-    """Return the tokenised pairs, with their sides 0 or 1 as subwords. With `cleaning`, drop unfit
-    pairs."""
-    subwords = _subwords(kind, model)
+    splitter: tuple[str, Path, Path | None], cleaning: Cleaning | None, sides: tuple[int, ...],
+    counted: bool, pairs: LinePairs,
+) -> Batch:  # fmt: skip
+    """Return the tokenised pairs, with their sides 0 or 1 as subwords.
+
+    splitter: kind of subwords, their model, and the pieces that may come out (None: all). With
+    `cleaning`, drop unfit pairs. If `counted`, count the pieces of each side.
+    """
+    subwords = _subwords(*splitter)
     kept, dropped = list[tuple[str, str]](), Counts()
     for pair in pairs:
         source, target = (subwords.encode(line.decode().split()) if side in sides else line.decode()
@@ -144,7 +158,8 @@ def encode_batch(
             dropped[flaw] += 1
         else:
             kept.append((source, target))
-    return Batch.of(kept, len(pairs), dropped, Counts())
+    counts = count_pieces(list(zip(*kept, strict=True))) if counted else Counts()
+    return Batch.of(kept, len(pairs), dropped, counts)
 
 
 def _count(pieces: str) -> int:

@@ -3,8 +3,9 @@
 import contextlib
 import functools
 import hashlib
+import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from math import floor
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,6 +15,7 @@ from nltk import Tree
 from aiayn_plugin.errors import InputError
 from aiayn_plugin.parsing.linear import sequence
 from aiayn_plugin.parsing.trees import as_line, cleaned, read_trees, words
+from aiayn_plugin.text.lines import LONG_WORD
 from aiayn_plugin.text.manifest import sha256
 
 from .console import progress
@@ -38,7 +40,7 @@ def sections(treebank: Path, numbers: Iterable[int]) -> list[Path]:
     InputError if a section is missing, or if a file is there twice.
     """
     named = re.compile(r"wsj_(\d\d)\d\d\.mrg", re.IGNORECASE)
-    files = sorted((path for path in treebank.rglob("*") if named.fullmatch(path.name)),
+    files = sorted((path for path in _below(treebank) if named.fullmatch(path.name)),
                    key=lambda path: path.name.lower())  # fmt: skip
     for one, next_ in zip(files, files[1:], strict=False):
         if one.name.lower() == next_.name.lower():
@@ -52,6 +54,17 @@ def sections(treebank: Path, numbers: Iterable[int]) -> list[Path]:
                          f"wsj_{missing[0]}00.mrg: give the directory of the Penn Treebank, with "
                          "parsed/mrg/wsj in it")
     return [path for number in numbers for path in of_section[number]]
+
+
+def _below(directory: Path) -> Iterator[Path]:
+    """Yield the files below a directory, links to directories followed, each directory once."""
+    seen: set[str] = set()
+    for folder, folders, names in os.walk(directory, followlinks=True):
+        if (real := os.path.realpath(folder)) in seen:
+            folders.clear()
+            continue
+        seen.add(real)
+        yield from (Path(folder, name) for name in names)
 
 
 def digest(part: Part, workers: Workers) -> str:
@@ -87,7 +100,9 @@ def read(job: Job, part: Part) -> Text:
         kept = range(sum(trees))[part.kept]
         lines = _write_kept(places, job.files(folder), kept, part.weight)
         if not lines:
-            raise InputError(f"{part.name}: no tree is left of {sum(trees):,} in {count:,} files")
+            why = "" if part.kept == slice(None) else ", for --hold-out takes so many"
+            raise InputError(f"{part.name}: no tree is left of {sum(trees):,} in {count:,} "
+                             f"files{why}")
         return {"lines": lines}
 
     stage = make_stage(job.work, f"trees.{part.name}", digest(part, job.workers), make)
@@ -142,7 +157,10 @@ def linearise_batch(cleaning: Cleaning | None, pairs: LinePairs) -> Batch:
     for sentence, tree in ((source.decode(), target.decode()) for source, target in pairs):
         symbols = sequence(Tree.fromstring(tree))
         of_sentence = sentence.split()
-        if cleaning and (flaw := cleaning.flaw(len(of_sentence), len(symbols))):
+        flaw = cleaning.flaw(len(of_sentence), len(symbols)) if cleaning else None
+        if cleaning and max(map(len, of_sentence)) > LONG_WORD:
+            flaw = "word too long"
+        if flaw:
             dropped[flaw] += 1
             continue
         counts.update(of_sentence)

@@ -31,6 +31,12 @@ GOLD = "(S (NP (DT the) (NN dog)) (VP (VBZ sleeps) (ADVP (RB now))) (. .))"
     ("(NP (NP (NN a)))", "(NP (NN a))", (1, 2, 1, 1, 1, 0)),  # the same bracket twice
     ("(S (NP-SBJ (NN a)))", "(S (NP (NN a)))", (2, 2, 2, 1, 1, 1)),
     ("(TOP (NN a))", "(TOP (NN a))", (0, 0, 0, 1, 1, 1)),
+    ("(S1 (S (NN a)))", "(ROOT (S (NN a)))", (1, 1, 1, 1, 1, 1)),
+    ("(S (NP=2 (NN a)))", "(S (NP (NN a)))", (2, 2, 2, 1, 1, 1)),
+    # one word beside a sign that does not count, which the system's tree has elsewhere
+    *((f"(S (NP (NN a)) ({sign} x))", f"(S (NP (NN a) ({sign} x)))", (2, 2, 2, 1, 1, 1))
+      for sign in (",", ":", "``", "''", ".")),
+    ("(S (NP (NN a)) ($ x))", "(S (NP (NN a) ($ x)))", (1, 2, 2, 2, 2, 0)),
 ])  # fmt: skip
 def test_counts_are_those_of_the_conventions(gold, system, expected):
     assert count(tree(gold), tree(system)) == Count(*expected, 1)
@@ -43,6 +49,8 @@ def test_places_leave_punctuation_out():
 
 
 def test_sums_and_short_sentences():
+    forty = f"(S {' '.join('(NN a)' for _ in range(39))} (. .))"
+    assert score([(tree(forty), tree(forty))])["short"].sentences == 1
     long = f"(S {' '.join('(NN a)' for _ in range(40))} (. .))"
     found = score([(tree(GOLD), tree(GOLD)), (tree(long), tree(long))])
     assert (found["all"].sentences, found["short"].sentences) == (2, 1)
@@ -54,6 +62,10 @@ def test_sums_and_short_sentences():
 def test_other_words_are_refused_with_the_number_of_the_sentence():
     with pytest.raises(InputError, match="sentence 2: other words than the gold tree's: 'the cat"):
         score([(tree(GOLD), tree(GOLD)), (tree(GOLD), tree(GOLD.replace("dog", "cat")))])
+
+
+def test_words_may_be_spelled_as_the_treebank_does_or_as_others_do():
+    assert count(tree(r"(S (CD 1\/2) (-LCB- -LCB-))"), tree("(S (CD 1/2) (-LCB- {))")).exact == 1
 
 
 def random_tree(rng, words, depth=0):

@@ -51,6 +51,7 @@ def test_every_sequence_becomes_a_tree_over_the_words():
         words = [f"w{i}" for i in range(rng.randint(1, 12))]
         found, mends = tree_of(rng.choices(symbols, k=rng.randint(0, 40)), words)
         well_formed(found, words)
+        assert Tree.fromstring(as_line(found)) == found
         again, more = tree_of(sequence(found), words)
         assert (again, more) == (found, 0), "what was mended needs no mend"
         assert mends >= 0
@@ -58,10 +59,13 @@ def test_every_sequence_becomes_a_tree_over_the_words():
 
 @pytest.mark.parametrize("symbols", [["(S"] * 10_000, [")S"] * 10_000, ["NN"] * 10_000,
                                      ["(S", ")S"] * 5_000, ["(S", "NN"] * 5_000])  # fmt: skip
-def test_ten_thousand_symbols_become_a_tree(symbols):
+def test_ten_thousand_symbols_become_a_tree(symbols, tmp_path):
     found, mends = tree_of(symbols, ["a", "b"])
     well_formed(found, ["a", "b"])
     assert mends > 0
+    (tmp_path / "tree").write_text(as_line(found))
+    assert list(read_trees(tmp_path / "tree")) == [found], "what was mended can be read"
+    assert tree_of(sequence(found), ["a", "b"]) == (found, 0)
 
 
 @pytest.mark.parametrize("corpus, least", [("ptb_sample", 3_914), ("gum/const", 13_263)])

@@ -79,3 +79,33 @@ def test_what_is_no_tree_is_named_by_its_line(tmp_path, text, message):
 
 def test_brackets_in_words_are_escaped():
     assert as_line(Tree("S", [Tree("NN", [":-)"])])) == "(S (NN :--RRB-))"
+
+
+def test_a_bracket_that_is_missing_does_not_take_all_of_a_file(tmp_path):
+    path = tmp_path / "long.mrg"
+    path.write_text("(S (NN a))\n(S (NN a)\n" + "(S (NN a)) " * 200_000)
+    with pytest.raises(InputError, match="line 2: the tree that begins here has more than 1,000,0"):
+        list(read_trees(path))
+    path.write_text("(S (NN a)) " * 200_000)
+    assert sum(1 for _ in read_trees(path)) == 200_000
+
+
+@pytest.mark.parametrize("label, expected", [
+    ("NP-SBJ-1", "NP"), ("NP=2", "NP"), ("-LRB-", "-LRB-"), ("=", "="), ("-", "-"), ("S", "S"),
+])  # fmt: skip
+def test_a_category_is_never_empty(label, expected):
+    assert category(label) == expected
+
+
+def test_control_characters_are_no_words(tmp_path):
+    path = tmp_path / "odd.mrg"
+    path.write_text("(S (NN d\x02og) (NN b))")
+    assert next(iter(read_trees(path))).leaves() == ["dog", "b"]
+    path.write_text("(S (NN \x01))")
+    with pytest.raises(InputError, match=r"\(NN …\) is empty"):
+        list(read_trees(path))
+
+
+def test_words_outside_of_trees():
+    tree = Tree.fromstring(r"(S (-LRB- -LRB-) (CD 1\/2) (NN S\*) (-RCB- -RCB-) (NN a))")
+    assert words(tree) == ["(", "1/2", "S*", "}", "a"]

@@ -49,6 +49,10 @@ def test_what_may_follow(symbols, words, room, expected):
     assert allowed(symbols.split(), words, room) == set(expected.split())
 
 
+def test_a_sentence_without_a_word_ends_at_once():
+    assert allowed([], 0, 9) == {"</s>"}
+
+
 def test_exactly_the_trees_within_the_limit_can_be_reached():
     """All sequences up to a length, by trying each one, against those that the grammar allows."""
     symbols, limit = ["(A", ")A", "(B", ")B", "N"], 7

@@ -118,6 +118,31 @@ def test_a_search_of_trees_only_finds_trees(recipe, run):
     assert "mended       0 of 50 trees" in done.stdout, done.stdout
 
 
+def test_words_that_no_training_text_has_are_counted_too(recipe):
+    parser = Parser.load(recipe[0], trees_only=True, beam=4)
+    lines = ["Zürich likes a dog .", "cat日本 sees 日本", "dogcat catdogs"]
+    for line, [parse] in zip(lines, parser.parse_nbest(lines), strict=True):
+        assert parse.mends == 0 and parse.tree.leaves() == line.split()
+
+
+@pytest.mark.parametrize("options, message", [
+    (("--diverse-beam-groups", "2"), "leave it out, or --diverse-beam-groups"),
+    (("--length-penalty", "fairseq", "--max-len-b", "4"), "raise --max-len-b"),
+])  # fmt: skip
+def test_trees_only_is_never_silently_ignored(recipe, run, options, message):
+    folder, _ = recipe
+    done = run("fairseq-generate", folder / "data", "--user-dir", "aiayn_plugin", "--path",
+               folder / "model.pt", "--trees-only", "--beam", "4", "--cpu", *options)  # fmt: skip
+    assert done.returncode == 1 and message in done.stderr.splitlines()[-1]
+
+
+def test_the_log_of_another_split_is_refused(recipe, run):
+    folder, _ = recipe
+    done = run("aiayn", "score", folder / "generate.log", "--data", folder / "data",
+               "--split", "valid")  # fmt: skip
+    assert done.returncode == 1 and "sentence 1 is another: give the split" in done.stderr
+
+
 def test_what_is_typed_wins_over_the_search_of_trees(recipe, run):
     folder, _ = recipe
     done = run("fairseq-generate", folder / "data", "--user-dir", "aiayn_plugin", "--path",
@@ -190,6 +215,28 @@ def test_dry_runs_print_every_command_and_run_none(run, treebank, tmp_path, name
                  "aiayn average ", "fairseq-generate ", "aiayn score ", *parts):  # fmt: skip
         assert part.format(*[treebank] * 9) in done.stdout, done.stdout
     assert not list(tmp_path.iterdir())
+
+
+def test_the_recipe_for_everyone_prints_every_command(run, tmp_path):
+    done = run("bash", "examples/parsing_sample.sh",
+               env={"DRY_RUN": "1", "RUN": str(tmp_path)})  # fmt: skip
+    assert done.returncode == 0 and not done.stderr and not list(tmp_path.iterdir())
+    for part in ("--hold-out 391 392 --destdir", "wsj/data ", "semi/data ", "--extra 1 ",
+                 "--arch aiayn_parser_tiny"):  # fmt: skip
+        assert part in done.stdout, done.stdout
+
+
+def test_the_trees_for_everyone_are_checked(run, repo, tmp_path):
+    shared = repo.parent / "shared" / "data"
+    if not (shared / "gum").is_dir():
+        pytest.skip(f"needs the treebanks in {shared}")
+    get = f"RUN={tmp_path}; DRY_RUN=1; . examples/lib.sh; treebanks {shared}"
+    done = run("bash", "-c", get)
+    assert done.returncode == 0, done.stderr
+    assert len(list((tmp_path / "raw" / "gum").iterdir())) == 237
+    (tmp_path / "raw" / "gum" / "GUM_bio_byron.ptb").write_text("(S (NN other))")
+    done = run("bash", "-c", get)
+    assert done.returncode == 1 and "are others than this recipe knows" in done.stderr
 
 
 def test_further_trees_are_part_of_the_training(run, treebank, tmp_path):

@@ -1,0 +1,63 @@
+"""The binary files are those of fairseq-preprocess, byte for byte."""
+
+import random
+
+import pytest
+from corpus import binary
+from corpus.parallel import start_workers
+from corpus.stages import Stage
+from corpus.tokens import Job
+
+from aiayn_plugin.text.settings import PENN, TextSettings
+
+ODD = ["<s> </s> <unk> <pad>", "", "a a a", "\u00fc \u4e2d\u6587 \U0001f600", "madeupword0000 x",
+       "@@ b@@ c"]  # fmt: skip
+
+
+def lines(seed, number, words):
+    """Return odd lines and lines of words, of which a few are frequent and many rare."""
+    rng = random.Random(seed)
+    made = (" ".join(f"w{int(rng.paretovariate(0.5)) % words}" for _ in range(rng.randint(1, 30)))
+            for _ in range(number))  # fmt: skip
+    return [*ODD, *made]
+
+
+@pytest.fixture(params=["joined", "separate", "wide"])
+def encoded(request, tmp_path):
+    """The settings of a text, and its subwords by split; "wide" has more pieces than 16 bits."""
+    tokenizer = "moses" if request.param == "joined" else PENN
+    settings = TextSettings("en", "de", 100, tokenizer)
+    splits = {}
+    for split, number in (("train", 4500), ("valid", 20)):
+        folder = tmp_path / split
+        folder.mkdir()
+        source, target = lines(1, number, 300), lines(2, number, 70)[::-1]
+        if split == "train" and request.param == "wide":
+            source[100] = " ".join(f"x{i}" for i in range(70_000))
+        for lang, side in (("en", source), ("de", target)):
+            text = "".join(f"{line}\n" for line in side)
+            (folder / f"text.{lang}").write_text(text, encoding="utf-8", newline="\n")
+        if split == "train":
+            binary.write_pieces(folder / binary.PIECES_FILE, binary.count_pieces([source, target]))
+        splits[split] = Stage(folder, "", {"pairs": number + len(ODD)})
+    return settings, splits
+
+
+def test_files_are_those_of_fairseq_preprocess(encoded, run, tmp_path):
+    settings, splits = encoded
+    theirs, ours = tmp_path / "theirs", tmp_path / "ours"
+    options = [f"--{split}pref={stage.folder / 'text'}" for split, stage in splits.items()]
+    joined = [] if settings.holds_trees else ["--joined-dictionary"]
+    done = run("fairseq-preprocess", "-s", "en", "-t", "de", "--destdir", theirs, *options, *joined)
+    assert done.returncode == 0, done.stderr
+    ours.mkdir()
+    words = binary.dictionaries(splits["train"].folder / binary.PIECES_FILE, bool(joined))
+    for lang, dictionary in zip(("en", "de"), words, strict=True):
+        dictionary.save(str(ours / f"dict.{lang}.txt"))
+    with start_workers(2) as workers:
+        for split, stage in splits.items():
+            binary.binarise(Job(tmp_path, settings, workers), split, stage, words, ours)
+    (theirs / "preprocess.log").unlink()
+    expected = {path.name: path.read_bytes() for path in theirs.iterdir()}
+    assert {path.name: path.read_bytes() for path in ours.iterdir()} == expected
+    assert len(expected) == 10
