@@ -21,8 +21,8 @@ if [ "$SCALE" = paper ] && [ -n "${UPDATES-}${WARMUP-}${TOKENS-}" ]; then
   echo "table3.sh: error: UPDATES, WARMUP and TOKENS are for the small scale: unset them" >&2
   exit 1
 fi
-UPDATES=${UPDATES:-600}
-WARMUP=${WARMUP:-300} # updates until the rate's peak
+UPDATES=${UPDATES:-1000}
+WARMUP=${WARMUP:-500} # updates until the rate's peak
 TOKENS=${TOKENS:-2500} # target tokens of an update
 
 # The rows: name (with aiayn_ before it, the architecture of the paper's size), what the small model
