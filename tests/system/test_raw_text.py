@@ -98,7 +98,7 @@ def test_a_closed_stream_is_one_line(run, model_dir, closed):
     log = run("bash", "-c", f"aiayn translate {model_dir} --device cpu {closed}")
     assert log.returncode == 1
     assert log.stderr == "aiayn: error: standard input or output is closed: the text comes from " \
-                         "one, and the translation goes to the other\n"
+                         "one, and the answer goes to the other\n"
 
 
 def test_ctranslate2_finds_the_same(run, model_dir, tmp_path):

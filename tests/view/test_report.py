@@ -104,7 +104,11 @@ def test_a_run_is_followed_until_it_ends(tmp_path, interrupted):
     path, log = tmp_path / "train.log", training_log(restarted=False)
     path.write_bytes(log.bytes())
     command = [sys.executable, "-m", "aiayn_plugin.cli", "report", path, "--follow", "1"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    # Tests that run in the background have interrupts ignored, and so would the command.
+    heard = lambda: signal.signal(signal.SIGINT, signal.default_int_handler)  # noqa: E731
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, text=True, preexec_fn=heard
+    ) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "train.log: 10 updates\n"
         assert '<meta http-equiv="refresh" content="1">' in (tmp_path / "report.html").read_text()
