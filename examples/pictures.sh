@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Makes the pictures of README.md anew, in examples/pictures, of what multi30k.sh and table3.sh left
-# behind. Needs Chromium; Table 1 takes a few minutes on a machine that does nothing else.
+# behind. Needs Chromium; Table 1 takes a minute on a machine that does nothing else.
 #   bash examples/pictures.sh                       all of them
 #   bash examples/pictures.sh attention report      some
 #   DRY_RUN=1 bash examples/pictures.sh             prints every command and runs none
@@ -24,7 +24,7 @@ attention() {
 
 report() { shot report 1300,900 runs/table3/report.html; }
 
-table1() { run aiayn benchmark attention --plot "$pictures/table1.png" --runs 21; }
+table1() { run aiayn benchmark attention --plot "$pictures/table1.png" --runs 9; }
 
 for picture in "${@:-attention report table1}"; do
   for name in $picture; do
