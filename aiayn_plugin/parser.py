@@ -8,7 +8,6 @@ from typing import Any
 
 from nltk import Tree
 
-from .boundary.model import Transformer
 from .parsing.pipeline import ParsingPipeline, read_tree
 from .searcher import Searcher, load
 
@@ -35,13 +34,7 @@ class Parser(Searcher):
     [Tree('S', [Tree('NP', [Tree('DT', ['The']), …
     """
 
-    def __init__(
-        self, task: Any, model: Transformer, pipeline: ParsingPipeline, max_tokens: int,
-        search: dict
-    ) -> None:  # fmt: skip
-        """As Searcher's."""
-        super().__init__(task, model, max_tokens, search)
-        self.pipeline = pipeline
+    pipeline: ParsingPipeline
 
     @classmethod
     def load(

@@ -16,9 +16,11 @@ PRECISIONS = {"float32": torch.float32, "float16": torch.float16, "bfloat16": to
 
 
 class Searcher:
-    """A model and a search."""
+    """A model, what prepares its text, and a search."""
 
-    def __init__(self, task: Any, model: Transformer, max_tokens: int, search: dict) -> None:
+    def __init__(
+        self, task: Any, model: Transformer, pipeline: Any, max_tokens: int, search: dict
+    ) -> None:
         """search: settings of fairseq-generate's search, as keywords (beam, lenpen, nbest, …).
 
         What is missing is the paper's. Raises InputError for a search that cannot be.
@@ -27,7 +29,7 @@ class Searcher:
             raise InputError(f"--max-tokens {max_tokens} must be at least 1")
         if odd := sorted(search.keys() - SEARCH_SETTINGS):
             raise InputError(f"{odd[0]} is no setting of the search")
-        self.task, self.model = task, model
+        self.task, self.model, self.pipeline = task, model, pipeline
         self.max_tokens = max_tokens
         self._generator = task.build_generator([model], Namespace(**search))
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import torch
 
-from .boundary.model import Transformer
 from .searcher import Searcher, load
 from .text.pipeline import TextPipeline
 
@@ -32,12 +31,7 @@ class Translator(Searcher):
     ['Ein Mann fährt Fahrrad.']
     """
 
-    def __init__(
-        self, task: Any, model: Transformer, pipeline: TextPipeline, max_tokens: int, search: dict
-    ) -> None:
-        """As Searcher's."""
-        super().__init__(task, model, max_tokens, search)
-        self.pipeline = pipeline
+    pipeline: TextPipeline
 
     @classmethod
     def load(
