@@ -1,6 +1,7 @@
 """§6.3: sentences in, trees out, with a model directory and the paper's search of trees."""
 
 import logging
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -86,7 +87,7 @@ class Parser(Searcher):
             if len(of_line) > self.longest:
                 logger.warning("line %d has %d tokens, more than %d: its tree has no constituents",
                                first + number, len(of_line), self.longest)
-                found[number] = [Parse(*_flat(words[number]))]
+                found[number] = [_flat(words[number])]
             elif of_line:
                 short.append(number)
         for numbers, hypotheses in self.search([self.numbers(pieces[n]) for n in short]):
@@ -105,6 +106,6 @@ class Parser(Searcher):
         return Parse(tree, float(hypothesis["score"]), mends)
 
 
-def _flat(words: list[str]) -> tuple[Tree, float, int]:
+def _flat(words: list[str]) -> Parse:
     tree, mends = read_tree("", words)
-    return tree, -float("inf"), mends
+    return Parse(tree, -math.inf, mends)

@@ -35,7 +35,7 @@ SAMPLE = 20_000  # pairs on which the numbers of workers of the commands are tri
 VOCABULARY = 37_000
 #: The steps that are timed, with their stage of wmt14.py. The last stage includes all others.
 STAGES = {"tokenise": "tokenised.train", "learn": "subwords", "split": "split.train",
-          "fairseq-preprocess": "data"}  # fmt: skip
+          "binary files": "data"}  # fmt: skip
 ENDS = ["."] * 80 + ["?", "!", ":", '."', " –"] * 4
 
 
@@ -228,7 +228,7 @@ def report(figures: dict, pairs: int) -> None:
     """Print the figures as a table."""
     seconds = figures["runs"][pairs]["seconds"]
     ours = {name: seconds[stage] for name, stage in STAGES.items()}
-    rest = ours.pop("fairseq-preprocess") - sum(ours.values())
+    rest = ours.pop("binary files") - sum(ours.values())
     (tokenise, jobs), (split, more_jobs) = (figures["commands"][x] for x in ("tokenise", "split"))
     rows = [(f"normalise, tokenise (-j {jobs})", ours["tokenise"], tokenise),
             (f"apply BPE (-j {more_jobs})", ours["split"], split),
@@ -238,7 +238,7 @@ def report(figures: dict, pairs: int) -> None:
     for name, own, other in rows:
         print(f"{name:28} {pairs / own:9,.0f} {pairs / other:9,.0f} {other / own:6.2f}")
     print(f"learning {VOCABULARY:,} pieces, by subword-nmt on both sides: {ours['learn']:,.0f} s")
-    print(f"fairseq-preprocess and the rest: {rest:,.0f} s")
+    print(f"binary files and the rest: {rest:,.0f} s")
     for number, run in figures["runs"].items():
         memory = ", ".join(f"{x} {run['gigabytes'][stage]:.2f}" for x, stage in STAGES.items())
         print(f"{number:,} pairs: GB of the largest process: {memory}; "
