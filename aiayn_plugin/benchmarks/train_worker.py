@@ -45,7 +45,8 @@ class Training:
     def batches(self, max_tokens: int, count: int) -> list[dict]:
         """Return the first batches of an epoch.
 
-        One more is trained on first if there is one: an update prepares what later ones use.
+        First one more is trained on if there is one, and on a GPU all of them: an update prepares
+        what later ones use, there for each shape.
         """
         if len(self._batches.get(max_tokens, ())) < count:
             self.trainer.cfg.dataset.max_tokens = max_tokens
@@ -53,14 +54,25 @@ class Training:
                 1, load_dataset=False, disable_iterator_cache=True
             )
             batches = list(islice(epoch.next_epoch_itr(shuffle=True), count + 1))
-            self.trainer.train_step(batches[-1:])
+            on_gpu = self.trainer.device.type == "cuda"
+            if on_gpu:
+                torch.cuda.empty_cache()  # of larger batches: the other side needs memory too
+            for batch in batches if on_gpu else batches[-1:]:
+                self.trainer.train_step([batch], raise_oom=True)
             self._batches[max_tokens] = batches
         return self._batches[max_tokens][:count]
 
     def update(self, batches: list[dict]) -> None:
-        """Take an update with each batch."""
+        """Take an update with each batch.
+
+        Raises an error if one is not taken, which fairseq reports as if it had been very fast.
+        """
+        before = self.trainer.get_num_updates()
         for batch in batches:
-            self.trainer.train_step([batch])
+            self.trainer.train_step([batch], raise_oom=True)
+        taken = self.trainer.get_num_updates() - before
+        if taken < len(batches):
+            raise RuntimeError(f"{taken} of {len(batches)} updates taken: float16 overflowed")
 
 
 _training: Training  # of this process

@@ -35,8 +35,9 @@ class AiaynLabelSmoothedCrossEntropy(LabelSmoothedCrossEntropyCriterion):
         features, _ = model(**sample["net_input"], features_only=True)
         with model.in_product_precision():
             loss, nll = projected_loss(
-                features, model.projection, sample["target"], self.eps, self.padding_idx
-            )
+                features, model.projection, sample["target"], self.eps, self.padding_idx,
+                positions=sample["ntokens"],
+            )  # fmt: skip
         sample_size = sample["target"].size(0) if self.sentence_avg else sample["ntokens"]
         log = {
             "loss": loss.data,

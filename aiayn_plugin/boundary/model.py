@@ -94,12 +94,13 @@ class AiaynDecoder(Decoder, FairseqIncrementalDecoder):
         With an incremental_state only the last position is computed, (batch, 1, V), from the
         state of the earlier ones. features_only gives (batch, n, d_model) instead.
         "attn" in the dictionary holds the last layer's encoder-decoder attention (batch, n, m),
-        the mean over the heads, unless the model is training without alignments.
+        the mean over the heads. It is None for features alone, which is what a validation takes,
+        and in a training without alignments.
         """
         memory = encoder_out["encoder_out"][0]
         masks = encoder_out["encoder_padding_mask"]
         padding = masks[0] if masks else None
-        need_weights = self.aligned or not self.training
+        need_weights = self.aligned or not (self.training or features_only)
         if incremental_state is None:
             x, weights = self.decode(prev_output_tokens, memory, padding, self.left_padded,
                                      need_weights=need_weights)  # fmt: skip

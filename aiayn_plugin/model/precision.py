@@ -10,4 +10,7 @@ def autocast_once(x: Tensor) -> Tensor:
     autocast would convert x for each product; an x that several products read is converted once.
     """
     device = x.device.type
-    return x.to(torch.get_autocast_dtype(device)) if torch.is_autocast_enabled(device) else x
+    # The device "meta", which has shapes and no numbers, has no autocast to ask for.
+    if not torch.amp.is_autocast_available(device) or not torch.is_autocast_enabled(device):
+        return x
+    return x.to(torch.get_autocast_dtype(device))

@@ -76,10 +76,11 @@ class Encoder(EmbeddedStack):
     def encode(self, tokens: Tensor) -> tuple[Tensor, Tensor | None]:
         """Map (batch, m) tokens to (batch, m, d_model) and the padding.
 
-        The padding is boolean (batch, m), True at padding, or None if there is none.
+        The padding is boolean (batch, m), True at padding. It is None if there is none, which
+        would keep a GPU waiting to find out.
         """
         is_padding = tokens.eq(self.embedding.padding)
-        padding = is_padding if is_padding.any() else None
+        padding = None if tokens.device.type == "cpu" and not is_padding.any() else is_padding
         x = self.embed(tokens)
         for layer in self.layers:
             x = layer(x, padding)

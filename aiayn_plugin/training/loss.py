@@ -1,5 +1,7 @@
 """§5.4 Label smoothing: ε/(V−1) on every wrong class, 1−ε on the right one."""
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -15,55 +17,71 @@ FLOAT16_SCALE = 2.0**10
 FLOAT16_ROWS = 2**11
 
 
-def label_smoothed_nll(log_p: Tensor, target: Tensor, epsilon: float) -> tuple[Tensor, Tensor]:
-    """Return the smoothed loss −Σ_k q_k log p_k and the plain −log p_target of each position.
+def label_smoothed_nll(
+    log_p_right: Tensor, mean_log_p: Tensor, epsilon: float, vocabulary: int
+) -> Tensor:
+    """Return the smoothed loss −Σ_k q_k log p_k of each position, in nats.
 
-    log_p: (n, V), target: (n,); both results are (n,), in nats.
-    With ε' = ε·V/(V−1), q_k = ε'/V + (1−ε')·[k = target]. For V = 5 and ε = 0.1, ε' is 0.125: each
-    wrong class has 0.125/5 = 0.025 = ε/4, the right one 0.025 + 0.875 = 0.9.
+    log_p_right, mean_log_p: log p of the right class, and its mean over all V classes.
+    q_k = ε'/V + (1−ε')·[k is right]. For V = 5 and ε = 0.1, ε' is 0.125: each wrong class has
+    0.125/5 = 0.025 = ε/4, the right one 0.025 + 0.875 = 0.9.
     """
-    nll = -log_p.gather(-1, target[:, None]).squeeze(-1)
-    rescaled = epsilon * log_p.size(-1) / (log_p.size(-1) - 1)
-    return (1 - rescaled) * nll - rescaled * log_p.mean(dim=-1), nll
+    shared = shared_probability(epsilon, vocabulary)
+    return -(1 - shared) * log_p_right - shared * mean_log_p
+
+
+def shared_probability(epsilon: float, vocabulary: int) -> float:
+    """Return ε' = ε·V/(V−1), the part of q that all classes have in equal shares."""
+    return epsilon * vocabulary / (vocabulary - 1)
 
 
 class _ProjectedLoss(torch.autograd.Function):
     """Σ label_smoothed_nll(x Wᵀ), in pieces of rows, so that x Wᵀ is never held whole.
 
     The gradients are computed together with the loss, while the probabilities of a piece are there.
+    What all classes share needs no look at them: the scores of a position add up to x · ΣW, and the
+    gradient p − q has −ε'/V everywhere, which takes ε'/V · ΣW from that of each x, and ε'/V · Σx
+    from that of each row of W.
     """
 
     @staticmethod
     def forward(
         ctx, x: Tensor, weight: Tensor, target: Tensor, epsilon: float, with_gradient: bool
     ):
-        vocabulary = weight.size(0)
-        scale = FLOAT16_SCALE if x.dtype == torch.float16 else 1.0
-        rescaled = epsilon * vocabulary / (vocabulary - 1)
-        exact = torch.float64 if x.dtype == torch.float64 else torch.float32
+        vocabulary, exact = weight.size(0), torch.promote_types(x.dtype, torch.float32)
+        shared = shared_probability(epsilon, vocabulary)
+        # The products are in autocast's precision, sums and gradients in float32 or better.
+        inputs, W = autocast_once(x), autocast_once(weight)
+        scale = FLOAT16_SCALE if inputs.dtype == torch.float16 else 1.0
+        sum_of_W = W.sum(dim=0, dtype=exact)
         totals = torch.zeros(2, dtype=exact, device=x.device)
-        grad_x = torch.empty_like(x if with_gradient else x[:0])
+        grad_x = torch.empty_like(x if with_gradient else x[:0], dtype=exact)
         grad_weight = torch.zeros_like(weight if with_gradient else weight[:0], dtype=exact)
         rows = score_rows(vocabulary, x.device.type)
         if scale != 1:
             rows = min(rows, FLOAT16_ROWS)
         for start in range(0, x.size(0), rows):
-            piece, right = x[start : start + rows], target[start : start + rows]
-            log_p = (piece @ weight.t()).log_softmax(dim=-1, dtype=exact)
-            totals += torch.stack(label_smoothed_nll(log_p, right, epsilon)).sum(dim=1)
+            piece, right = inputs[start : start + rows], target[start : start + rows, None]
+            scores = piece @ W.t()
+            score_right = scores.gather(1, right)
+            log_p = _log_softmax(scores, exact)
+            log_p_right = log_p.gather(1, right)
+            # log p_k is the score of k less one number for all, which the right class tells.
+            mean = (piece * sum_of_W).sum(dim=1, keepdim=True) / vocabulary
+            mean_log_p = mean + (log_p_right - score_right)
+            loss = label_smoothed_nll(log_p_right, mean_log_p, epsilon, vocabulary)
+            totals += torch.stack((loss.sum(), -log_p_right.sum()))
             if with_gradient:
-                # The gradient of the loss by the scores is p − q.
-                slope = log_p.exp_().sub_(rescaled / vocabulary)
-                slope.scatter_add_(1, right[:, None], slope.new_full((len(right), 1), rescaled - 1))
                 if scale != 1:
-                    slope.mul_(scale)
-                slope = slope.to(x.dtype)
-                torch.mm(slope, weight, out=grad_x[start : start + rows])
-                if exact == x.dtype:
-                    grad_weight.addmm_(slope.t(), piece)
-                else:
-                    grad_weight += slope.t() @ (piece / scale)
-        ctx.scale = scale
+                    log_p += math.log(scale)
+                slope = _exp(log_p, scores)
+                slope_right = (log_p_right.exp() - (1 - shared)) * scale
+                slope.scatter_(1, right, slope_right.to(slope.dtype))
+                grad_x[start : start + rows] = slope @ W
+                _add_product(grad_weight, slope.t(), piece / scale if scale != 1 else piece)
+        if with_gradient:
+            grad_x.div_(scale).sub_(sum_of_W, alpha=shared / vocabulary)
+            grad_weight.sub_(inputs.sum(dim=0, dtype=exact), alpha=shared / vocabulary)
         ctx.save_for_backward(grad_x, grad_weight)
         ctx.mark_non_differentiable(nll := totals[1].clone())
         return totals[0].clone(), nll
@@ -72,21 +90,57 @@ class _ProjectedLoss(torch.autograd.Function):
     def backward(ctx, grad_loss: Tensor, _):
         grad_x, grad_weight = ctx.saved_tensors
         # On a CPU a look at the number saves a copy as large as W. On a GPU it would wait for it.
-        if grad_loss.device.type != "cpu" or grad_loss != 1 or ctx.scale != 1:
-            grad_x, grad_weight = grad_x * (grad_loss / ctx.scale), grad_weight * grad_loss
-        return grad_x, grad_weight.to(grad_x.dtype), None, None, None
+        if grad_loss.device.type != "cpu" or grad_loss != 1:
+            grad_x, grad_weight = grad_x * grad_loss, grad_weight * grad_loss
+        return grad_x, grad_weight, None, None, None
+
+
+# On a GPU, torch's kernels read and write different precisions at once. On a CPU they do so without
+# vector instructions: a conversion of its own is faster there.
+
+
+def _log_softmax(scores: Tensor, dtype: torch.dtype) -> Tensor:
+    """Return log p of scores (n, V)."""
+    return (scores.to(dtype) if scores.device.type == "cpu" else scores).log_softmax(-1, dtype)
+
+
+def _exp(log_p: Tensor, out: Tensor) -> Tensor:
+    """Put e^log_p into out, which may have a lower precision, and may change log_p."""
+    if out.device.type == "cpu" and out.dtype != log_p.dtype:
+        return out.copy_(log_p.exp_())
+    return torch.exp(log_p, out=out)
+
+
+def _add_product(total: Tensor, a: Tensor, b: Tensor) -> None:
+    """Add a b (V, d_model) to total, which may have a higher precision."""
+    if a.dtype == total.dtype:
+        total.addmm_(a, b)
+    else:
+        product = a @ b
+        total += product.to(total.dtype) if total.device.type == "cpu" else product
 
 
 def projected_loss(
-    x: Tensor, weight: Tensor, target: Tensor, epsilon: float, padding_idx: int
+    x: Tensor,
+    weight: Tensor,
+    target: Tensor,
+    epsilon: float,
+    padding_idx: int,
+    positions: int | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Project, smooth and sum, without ever holding the positions × vocabulary matrix.
 
     x: (…, d_model), weight: (V, d_model), both of one dtype, target: (…); positions whose target
-    is padding_idx count nothing. Returns the sums of the smoothed loss (with gradients to x and
-    weight) and of the plain negative log-likelihood (without), in nats.
+    is padding_idx count nothing. `positions` says how many others there are: if it is None, a GPU
+    has to count them before anything else can begin. Returns the sums of the smoothed loss (with
+    gradients to x and weight) and of the plain negative log-likelihood (without), in nats.
     """
+    x, target = x.flatten(0, -2), target.flatten()
     keep = target.ne(padding_idx)
-    x, weight, target = autocast_once(x[keep]), autocast_once(weight), target[keep]
+    if positions is None:
+        positions = int(keep.sum())
+    if positions < len(target):
+        kept = keep.nonzero_static(size=positions).squeeze(1)
+        x, target = x.index_select(0, kept), target[kept]
     with_gradient = torch.is_grad_enabled() and (x.requires_grad or weight.requires_grad)
     return _ProjectedLoss.apply(x, weight, target, epsilon, with_gradient)

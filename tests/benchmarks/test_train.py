@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from aiayn_plugin.benchmarks import train_worker
 from aiayn_plugin.cli import main
 
 
@@ -29,3 +30,19 @@ def test_a_training_that_cannot_run_is_one_error(tmp_path):
         main(["benchmark", "train", str(tmp_path), "--cpu"])
     said = str(error.value)
     assert "\n" not in said and said.count("error: ") == 1 and not said.endswith("failed: ")
+
+
+@pytest.mark.usefixtures("quiet")
+def test_an_update_that_is_not_taken_is_no_fast_one(corpus, monkeypatch):
+    """fairseq logs too little memory, and goes on with the next batch as if nothing were."""
+    argv = ["--arch", "aiayn_tiny", "--cpu", "--disable-validation", "--no-save"]
+    training = train_worker.Training([str(corpus), *argv, "--num-workers", "0"])
+    [batch] = training.batches(1000, 1)
+    training.update([batch])
+
+    def out_of_memory(*args, **kwargs):
+        raise RuntimeError("CUDA out of memory. Tried to allocate 1.00 TiB")
+
+    monkeypatch.setattr(training.task, "train_step", out_of_memory)
+    with pytest.raises(RuntimeError, match="^CUDA out of memory"):
+        training.update([batch])

@@ -1,5 +1,6 @@
 """§5.4 The loss under fairseq's trainer, in each precision."""
 
+import fairseq.utils
 import pytest
 import torch
 from models import trainer
@@ -50,3 +51,17 @@ def test_bfloat16_rounds_neither_weights_nor_residual_sums(corpus, tmp_path):
     features, _ = training.model(**sample["net_input"], features_only=True)
     weights = training.get_model().parameters()
     assert {tensor.dtype for tensor in (features, *weights)} == {torch.float32}
+
+
+@pytest.mark.parametrize("flags", [
+    [], ["--neighbourhood", "3"], ["--positions", "learned", "--attention-dropout", "0.1"],
+], ids=["base", "restricted", "learned"])  # fmt: skip
+def test_no_step_of_an_update_waits_for_a_gpu(corpus, tmp_path, flags):
+    """Tensors of the device "meta" have no numbers: whoever looks at one fails."""
+    training, epoch = trainer(corpus, tmp_path, *flags)
+    sample, _ = training._prepare_sample(next(epoch.next_epoch_itr(shuffle=True)))
+    model = training.get_model().to("meta")
+    on_meta = fairseq.utils.apply_to_sample(lambda tensor: tensor.to("meta"), sample)
+    loss, _, _ = training.criterion(model, on_meta)
+    loss.backward()
+    assert model.projection.grad.shape == model.projection.shape

@@ -3,6 +3,7 @@
 import pytest
 import torch
 from fairseq import checkpoint_utils
+from fairseq.optim import FairseqOptimizer
 from models import rates_taken, trainer
 
 from aiayn_plugin.boundary.optimizer import (
@@ -16,10 +17,10 @@ from aiayn_plugin.errors import InputError
 from aiayn_plugin.training.optimizer import adam, lrate
 
 
-def parameter(values):
+def parameter(values, dtype=torch.float32):
     """Return a weight with a gradient of the same values."""
-    weight = torch.nn.Parameter(torch.tensor(values))
-    weight.grad = torch.tensor(values)
+    weight = torch.nn.Parameter(torch.tensor(values, dtype=dtype))
+    weight.grad = torch.tensor(values, dtype=dtype)
     return weight
 
 
@@ -75,3 +76,16 @@ def test_a_restart_keeps_the_moments_and_takes_the_new_settings():
 def test_betas_come_from_a_command_line_or_from_a_list():
     assert betas_of("(0.9, 0.98)") == (0.9, 0.98)
     assert betas_of([0.9, 0.98]) == [0.9, 0.98]
+
+
+@pytest.mark.parametrize("max_norm", [0.0, 0.5, 100.0])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+def test_gradients_are_clipped_as_by_fairseq(max_norm, dtype):
+    found = []
+    for clip in (AiaynAdam.clip_grad_norm, FairseqOptimizer.clip_grad_norm):
+        weights = [parameter(values, dtype) for values in ([3.0, -4.0], [[12.0]], [0.0])]
+        without = torch.nn.Parameter(torch.zeros(2, dtype=dtype))
+        norm = clip(AiaynAdam(AdamConfig(lr=[0.1]), [*weights, without]), max_norm)
+        found.append([norm, *(weight.grad for weight in weights)])
+    assert found[0][0].item() == 13
+    torch.testing.assert_close(found[0], found[1])

@@ -15,6 +15,7 @@ from fairseq import checkpoint_utils, options  # noqa: E402
 from fairseq.distributed import utils as distributed_utils  # noqa: E402
 from fairseq.file_io import PathManager  # noqa: E402
 from fairseq.models.ema.ema import EMA  # noqa: E402
+from fairseq.optim.amp_optimizer import AMPOptimizer  # noqa: E402
 from fairseq.trainer import Trainer  # noqa: E402
 
 from . import (  # noqa: E402
@@ -24,6 +25,7 @@ from . import (  # noqa: E402
     errors,
     layers,
     loading,
+    precision,
     processes,
     saving,
     training,
@@ -36,6 +38,7 @@ def mend() -> None:
     trust.trust_no_file()
     errors.end_with_one_line()
     layers.without_fast_path()
+    layers.without_cudnn_attention()
     options.parse_args_and_arch = command_line.with_paper_defaults(options.parse_args_and_arch)
     distributed_utils._broadcast_object_slow = processes.with_plain_data(
         distributed_utils._broadcast_object_slow
@@ -48,6 +51,7 @@ def mend() -> None:
     Trainer.save_checkpoint = saving.finite(Trainer.save_checkpoint)
     checkpoint_utils.load_checkpoint = training.continued(checkpoint_utils.load_checkpoint)
     Trainer.clip_grad_norm = training.finite_gradients(Trainer.clip_grad_norm)
+    AMPOptimizer.step = precision.step_once_unscaled
     Trainer.train_step = training.finite_loss(Trainer.train_step)
     distributed_utils.infer_init_method = processes.with_torchrun(
         distributed_utils.infer_init_method

@@ -59,3 +59,14 @@ def overflow_on_cpu(error: BaseException) -> bool:
     about_gpus = re.search("CUDA|NVIDIA", str(error)) is not None
     return (about_gpus and not torch.cuda.is_available()
             and isinstance(error.__context__, OverflowError))  # fmt: skip
+
+
+def step_once_unscaled(optimizer: Any) -> None:
+    """Take an update of --amp: this is AMPOptimizer.step.
+
+    fairseq hands torch's optimizer to the scaler where it unscales the gradients, and its own
+    around it here. The scaler takes them for two, and divides the gradients by the scale again. Can
+    go when fairseq hands over the same.
+    """
+    optimizer.scaler.step(optimizer.optimizer)
+    optimizer.scaler.update()

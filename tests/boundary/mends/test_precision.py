@@ -66,3 +66,17 @@ def test_an_overflow_without_a_gpu_is_one_line(corpus, tmp_path):
     with pytest.raises(Exception) as error:
         training.train_step([batch])
     assert "give a smaller --fp16-init-scale" in str(input_error(error.value))
+
+
+@pytest.mark.usefixtures("quiet")
+def test_amp_takes_the_loss_scale_out_of_the_gradients_once(corpus, tmp_path):
+    """With the scaler of a CPU in place of a GPU's. Adam's ε makes the number of times visible."""
+    weights = []
+    for flags in ([], ["--amp", "--fp16-init-scale", "1024"]):
+        training, epoch = trainer(corpus, tmp_path, *FIXED, *flags, "--adam-eps", "0.1")
+        if flags:
+            training.optimizer._grad_scaler = torch.amp.GradScaler("cpu", init_scale=1024.0)
+        for batch in list(epoch.next_epoch_itr(shuffle=False))[:3]:
+            training.train_step([batch])
+        weights.append(training.get_model().projection.detach().clone())
+    torch.testing.assert_close(weights[0], weights[1], rtol=1e-4, atol=1e-6)

@@ -1,0 +1,118 @@
+"""What only a GPU can show: its kernels, its precisions, and moving to it and away."""
+
+import copy
+import re
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from commands import LINES
+from fairseq import checkpoint_utils
+from models import build, sentences, trainer
+
+from aiayn_plugin.training.loss import projected_loss
+from aiayn_plugin.translator import Translator
+
+pytestmark = [
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU here"),
+    pytest.mark.usefixtures("quiet"),
+]
+#: What is fixed, so that trainings can be compared.
+FIXED = ["--dropout", "0", "--tokens-per-update", "0", "--max-tokens", "1000",
+         "--warmup-updates", "50", "--seed", "3"]  # fmt: skip
+PRECISIONS = {"float32": [], "bf16": ["--bf16"], "fp16": ["--fp16"], "amp": ["--amp"]}
+
+
+def losses(corpus, folder, updates, *flags):
+    """Return the loss of each of some updates, and what goes on with the run."""
+    training, epoch = trainer(corpus, folder, *FIXED, *flags)
+    batches = list(epoch.next_epoch_itr(shuffle=False))
+    start = training.get_num_updates()
+    found = []
+    while training.get_num_updates() < start + updates:  # an overflow of fp16 is no update
+        step = training.train_step([batches[training.get_num_updates() % len(batches)]])
+        found += [] if step is None else [float(step["loss"])]
+    return found, training, epoch
+
+
+@pytest.mark.parametrize("precision, tolerance", [
+    (None, 1e-5), (torch.bfloat16, 0.05), (torch.float16, 2e-3),
+])  # fmt: skip
+def test_loss_and_gradients_are_those_of_float64_on_a_cpu(precision, tolerance):
+    model = build(words=500, dropout=0.0)
+    source, target = sentences(batch=8)
+    found = []
+    for device, kind in (("cpu", torch.float64), ("cuda", torch.float32)):
+        one = copy.deepcopy(model).to(device, kind)
+        one.product_dtype = precision if device == "cuda" else None
+        features, _ = one(source.to(device), None, target.to(device), features_only=True)
+        with one.in_product_precision():
+            loss, _ = projected_loss(features, one.projection, target.to(device), 0.1, 1)
+        loss.backward()
+        gradients = torch.cat([weight.grad.flatten() for weight in one.parameters()])
+        found.append([loss.detach().cpu().double(), gradients.cpu().double()])
+    for ours, exact in zip(found[1], found[0], strict=True):
+        assert (ours - exact).norm() < tolerance * exact.norm()
+
+
+@pytest.mark.parametrize("kind", PRECISIONS)
+def test_every_precision_learns_as_a_cpu_does(corpus, tmp_path, kind):
+    expected, *_ = losses(corpus, tmp_path / "cpu", 20, "--cpu")
+    found, *_ = losses(corpus, tmp_path / "gpu", 20, *PRECISIONS[kind])
+    assert found == pytest.approx(expected, rel=1e-3 if kind == "float32" else 0.03)
+
+
+@pytest.mark.parametrize("flags", [[], ["--bf16"], ["--neighbourhood", "3"]],
+                         ids=["float32", "bf16", "restricted"])  # fmt: skip
+def test_no_step_of_an_update_waits(corpus, tmp_path, flags):
+    _, training, epoch = losses(corpus, tmp_path, 1, *flags)  # what is prepared once may wait
+    sample, _ = training._prepare_sample(next(epoch.next_epoch_itr(shuffle=False)))
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        loss, _, _ = training.criterion(training.model, sample)
+        loss.backward()
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+
+
+@pytest.mark.parametrize("first, then", [(["--cpu"], []), ([], ["--cpu"])],
+                         ids=["to", "away"])  # fmt: skip
+@pytest.mark.parametrize("kind", [[], ["--bf16"]], ids=["float32", "bf16"])
+def test_a_training_goes_on_on_another_device(corpus, tmp_path, first, then, kind):
+    _, training, epoch = losses(corpus, tmp_path / "moved", 5, *first, *kind)
+    checkpoint_utils.save_checkpoint(training.cfg.checkpoint, training, epoch, 1.0)
+    found, training, _ = losses(corpus, tmp_path / "moved", 5, *then, *kind)
+    assert training.get_num_updates() == 10
+    expected, *_ = losses(corpus, tmp_path / "stayed", 10, *first, *kind)
+    assert found == pytest.approx(expected[5:], rel=0.01)
+
+
+def test_a_gpu_finds_what_a_cpu_finds(model_dir):
+    on_cpu, on_gpu = (Translator.load(model_dir, device=device) for device in ("cpu", "cuda"))
+    for lines in (LINES, LINES[:1]):
+        assert on_gpu.translate(lines) == on_cpu.translate(lines)
+
+
+@pytest.mark.parametrize("precision", ["bfloat16", "float16"])
+def test_half_precision_translates(model_dir, precision):
+    found = Translator.load(model_dir, device="cuda", precision=precision).translate(LINES)
+    assert len(found) == len(LINES)
+
+
+@pytest.mark.skipif(torch.cuda.device_count() < 2, reason="there are no two GPUs here")
+@pytest.mark.parametrize("kind", ["float32", "bf16", "fp16"])
+def test_two_gpus_are_one_with_twice_the_accumulation(run, corpus, tmp_path, kind):
+    found = []
+    for processes, batches in ((1, 2), (2, 1)):
+        log = run(
+            "torchrun", "--nproc_per_node", str(processes),
+            Path(sys.executable).with_name("fairseq-train"), corpus, "--user-dir", "aiayn_plugin",
+            "--arch", "aiayn_tiny", "--dropout", "0", "--max-update", "10", "--batch-size", "20",
+            "--update-freq", str(batches), "--tokens-per-update", "0", "--log-format", "simple",
+            "--log-interval", "1", "--save-dir", tmp_path / str(processes), *PRECISIONS[kind],
+        )  # fmt: skip
+        assert log.returncode == 0, log.stderr[-2000:]
+        text = log.stdout + log.stderr
+        found.append([float(loss) for loss in re.findall(r"train_inner .* loss=([\d.]+)", text)])
+    assert len(found[0]) > 5 and found[0] == pytest.approx(found[1], rel=0.01)
