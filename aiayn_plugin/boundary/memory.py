@@ -9,7 +9,8 @@ from torch import Tensor
 
 from ..errors import InputError
 
-OUT_OF_MEMORY = re.compile("out of memory|can't allocate memory")
+#: As torch says it of a GPU, of the matrix products on it, and of a CPU.
+OUT_OF_MEMORY = re.compile("out of memory|CUBLAS_STATUS_ALLOC_FAILED|can't allocate memory")
 
 
 def in_halves(

@@ -101,7 +101,17 @@ class AiaynAdam(FairseqOptimizer):
         return norm
 
     def load_state_dict(self, state_dict: dict, optimizer_overrides: dict | None = None) -> None:
-        """Take the moments from the checkpoint, and the settings from this run's command line."""
+        """Take the moments from the checkpoint, and the settings from this run's command line.
+
+        Raises InputError if the checkpoint's weights are in one row and this run's are not, or the
+        other way round.
+        """
+        theirs = sum(len(group["params"]) for group in state_dict["param_groups"])
+        if theirs != len(list(self.params)):
+            raise InputError(
+                f"the checkpoint's optimizer has {theirs} tensors, and this run's "
+                f"{len(list(self.params))}: --fp16 puts all weights in one on a GPU. Go on in the "
+                "precision of the checkpoint, or begin Adam's moments anew with --reset-optimizer")
         ours = {key: self.param_groups[0][key] for key in ("betas", "eps", "fused")}
         groups = [{**group, **ours} for group in state_dict["param_groups"]]
         super().load_state_dict({**state_dict, "param_groups": groups}, optimizer_overrides)

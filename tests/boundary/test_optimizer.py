@@ -89,3 +89,13 @@ def test_gradients_are_clipped_as_by_fairseq(max_norm, dtype):
         found.append([norm, *(weight.grad for weight in weights)])
     assert found[0][0].item() == 13
     torch.testing.assert_close(found[0], found[1])
+
+
+def test_weights_in_one_row_and_each_by_itself_are_two_optimizers():
+    """As of a run with --fp16 on a GPU, and of one in float32 that goes on with it."""
+    flat, apart = (AiaynAdam(AdamConfig(lr=[0.1]), [parameter(values) for values in weights])
+                   for weights in ([[3.0, 4.0, 12.0]], [[3.0, 4.0], [12.0]]))  # fmt: skip
+    for saved, continued, numbers in ((flat, apart, "1 .* 2"), (apart, flat, "2 .* 1")):
+        saved.step()
+        with pytest.raises(InputError, match=f"optimizer has {numbers}: --fp16 .*reset-optimizer"):
+            continued.load_state_dict(saved.state_dict())

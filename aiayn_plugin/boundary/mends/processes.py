@@ -13,6 +13,7 @@ from omegaconf.base import ContainerMetadata, Metadata
 from omegaconf.nodes import AnyNode
 
 from ...checkpoints.numbers import CODES
+from ...errors import InputError
 
 
 def with_torchrun(infer: Callable) -> Callable:
@@ -33,7 +34,7 @@ def with_torchrun(infer: Callable) -> Callable:
         cfg.distributed_no_spawn = True  # torchrun has started the processes
         cfg.distributed_world_size, cfg.distributed_rank = size, int(os.environ["RANK"])
         if torch.cuda.is_available() and not cfg._get_root().common.cpu:
-            cfg.device_id = int(os.environ["LOCAL_RANK"]) % torch.cuda.device_count()
+            cfg.device_id = own_gpu(int(os.environ["LOCAL_RANK"]), torch.cuda.device_count())
             torch.cuda.set_device(cfg.device_id)
             return None
         if cfg.distributed_backend == "nccl":
@@ -43,6 +44,17 @@ def with_torchrun(infer: Callable) -> Callable:
         return None
 
     return infer_init_method
+
+
+def own_gpu(process: int, gpus: int) -> int:
+    """Return the GPU of a node's process, which no other process has.
+
+    process counts from 0. Raises InputError if there are more processes than GPUs.
+    """
+    if process >= gpus:
+        raise InputError(f"torchrun started a process {process + 1} on a machine with {gpus} "
+                         f"GPU{'s' * (gpus != 1)}: give --nproc_per_node {gpus}, or --cpu")
+    return process
 
 
 def with_plain_data(broadcast: Callable) -> Callable:

@@ -9,7 +9,8 @@ from fairseq import checkpoint_utils
 from fairseq.distributed import utils as distributed_utils
 from models import rates_taken, trainer
 
-from aiayn_plugin.boundary.mends.processes import with_plain_data
+from aiayn_plugin.boundary.mends.processes import own_gpu, with_plain_data
+from aiayn_plugin.errors import InputError
 
 
 @pytest.mark.usefixtures("quiet")
@@ -29,3 +30,9 @@ def test_what_processes_of_a_resumed_run_send_each_other(corpus, tmp_path):
     assert received["model"]["decoder.embedding.weight"].index >= 0
     assert received["extra_state"]["bleu"]["counts"].tolist() == [3, 4]
     assert set(torch.serialization.get_safe_globals()) == set(before)
+
+
+def test_no_two_processes_share_a_gpu():
+    assert [own_gpu(process, 2) for process in (0, 1)] == [0, 1]
+    with pytest.raises(InputError, match="a process 3 on a machine with 2 GPUs: .* 2, or --cpu$"):
+        own_gpu(2, 2)
