@@ -32,6 +32,9 @@ export OMP_WAIT_POLICY=${OMP_WAIT_POLICY:-PASSIVE}
 # again.
 tunables=hugetlb=1:mmap_threshold=33554432:trim_threshold=8589934592:top_pad=268435456
 export GLIBC_TUNABLES=${GLIBC_TUNABLES:-glibc.malloc.${tunables//:/:glibc.malloc.}}
+# On a GPU, blocks of memory that grow: each batch has lengths of its own, and the blocks of one
+# rarely fit the next.
+export PYTORCH_ALLOC_CONF=${PYTORCH_ALLOC_CONF:-expandable_segments:True}
 # fairseq is no longer kept up: Python and its libraries warn of much that is not ours to change.
 export PYTHONWARNINGS=${PYTHONWARNINGS:-ignore}
 
