@@ -1,5 +1,8 @@
 """The attention page in a real browser, from the disk and without a network."""
 
+import math
+import re
+
 import pytest
 import torch
 
@@ -132,6 +135,45 @@ def test_pointing_at_a_word_shows_it_alone(browser, show):
     assert browser.js("document.querySelectorAll('.words button.pointed').length") == 1
     browser.press("\ue00c")  # Escape
     assert lines(browser) > few
+
+
+def test_each_line_joins_its_words_in_its_heads_colour_as_dark_as_its_weight(browser, show):
+    found = made_up(SOURCE, TARGET, h=2)
+    show(found)
+    drawn = browser.js("""[...document.querySelectorAll("svg.lines path")].flatMap((path) =>
+        path.getAttribute("d").split("M").slice(1).map((line) => [
+            ...line.match(/[\\d.]+/g).map(Number), path.getAttribute("stroke-opacity"),
+            getComputedStyle(path).stroke]))""")
+    colours = browser.js("""[...document.querySelectorAll("[data-head] path")]
+        .map((path) => getComputedStyle(path).stroke)""")
+    assert len(set(colours)) == 2
+    expected = []
+    for head, table in enumerate((255 * found.encoder[0]).round() / 255):
+        apart = (-2.75, 2.75)[head]  # pixels: the lines of two heads lie beside each other
+        expected += [
+            [0, 22 * i + 11 + apart, 200, 22 * j + 11 + apart,
+             math.ceil(32 * float(table[i, j]) - 1e-6) / 32, colours[head]]
+            for i in range(len(SOURCE)) for j in range(len(SOURCE)) if table[i, j] >= 0.02
+        ]  # fmt: skip
+    assert sorted([*map(float, line[:5]), line[5]] for line in drawn) == sorted(expected)
+
+
+@pytest.mark.parametrize("side, index", [("from", 3), ("to", 1)])
+def test_the_other_words_are_tinted_and_named_by_their_weights(browser, show, side, index):
+    found = made_up(SOURCE, TARGET)
+    show(found)
+    browser.point_at(word(browser, side, index))
+    table = found.encoder[0].mean(dim=0)
+    weights = (table[index] if side == "from" else table[:, index]).tolist()
+    other = "to" if side == "from" else "from"
+    tints = browser.js(f"""[...document.querySelectorAll(".words.{other} button")]
+        .map((button) => Number(button.style.getPropertyValue("--weight")))""")
+    assert tints == pytest.approx(weights, abs=0.021)  # below 0.02 there is none
+    named = re.findall(r"“([^”]*)” ([\d.]+)", browser.find("#readout").text)
+    best = sorted(zip(weights, SOURCE, strict=True), reverse=True)[:5]
+    assert [name for name, _ in named] == [name for _, name in best]
+    assert [float(number) for _, number in named] == pytest.approx(
+        [weight for weight, _ in best], abs=0.007)
 
 
 def test_the_square_says_the_number_under_the_pointer(browser, show):
