@@ -279,6 +279,9 @@ def test_nothing_moves_under_the_pointer_in_a_narrow_window(browser, show):
         assert browser.find("#readout").text.startswith("“</s>” → ")
         assert 0 <= browser.js("$('readout').getBoundingClientRect().top") < top
         assert top < browser.js("innerHeight")
+        browser.js("panels[0].element.scrollLeft = 30")
+        browser.find('#heads button[data-head="2"]').click()
+        assert browser.js("panels[0].element.scrollLeft") == 30, "the same part of a wide sentence"
     finally:
         browser.driver.set_window_size(1400, 1000)
 
