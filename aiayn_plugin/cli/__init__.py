@@ -35,7 +35,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
     add_commands(commands, COMMANDS)
     args = parser.parse_args(argv)
-    for library in ("fairseq", "sacrebleu"):
+    # What they tell a user of fairseq's commands is not what our commands are asked.
+    for library in ("fairseq", "sacrebleu", "aiayn_plugin.boundary"):
         logging.getLogger(library).setLevel(logging.WARNING)
     try:
         args.run(args)

@@ -89,7 +89,7 @@ def test_raw_and_tokenised_sentences_are_parsed(recipe, run, tmp_path):
     done = run("bash", "-c", f"printf 'the old dog sees a (cat).\\n\\na cat likes the house .\\n' |"
                f" aiayn parse {folder}")  # fmt: skip
     first, empty, last = done.stdout.split("\n")[:3]
-    assert (done.returncode, empty) == (0, "")
+    assert (done.returncode, empty) == (0, "") and "INFO" not in done.stderr
     assert Tree.fromstring(first).leaves() == "the old dog sees a -LRB- cat -RRB- .".split()
     assert last == ("(S (NP (DT a) (NN cat)) (VP (VBZ likes) (NP (DT the) (NN house))) (. .))")
     done = run("bash", "-c", f"echo 'a cat likes the house .' | aiayn parse {folder} --tokenised "
