@@ -4,10 +4,11 @@ import math
 
 from torch import Tensor, nn
 
-#: Elements of the positions × vocabulary matrix that are computed at once: little memory (2^22
-#: numbers are 17 MB, 2^26 are 268 MB), and on a CPU enough rows to be worth reading the projection
-#: for. With a vocabulary of 37,000, 28 rows at once take 2.4 times as long as 113.
-SCORES_AT_ONCE = {"cpu": 2**22, "cuda": 2**26}
+#: Elements of the positions × vocabulary matrix that are computed at once: little memory (2^23
+#: numbers are 34 MB, 2^26 are 268 MB), and on a CPU enough rows to be worth reading the projection
+#: for. With a vocabulary of 37,000 these are 226; with 113 the loss takes 1.3 times as long in
+#: bfloat16 and 1.1 times in float32, with 28 more than twice.
+SCORES_AT_ONCE = {"cpu": 2**23, "cuda": 2**26}
 
 
 class ScaledEmbedding(nn.Embedding):
@@ -28,6 +29,6 @@ class ScaledEmbedding(nn.Embedding):
 def score_rows(row_size: int, device: str) -> int:
     """Return how many rows of row_size scores to compute at once, at least 1.
 
-    With a vocabulary of 37,000 on a CPU that is 4,194,304 // 37,000 = 113 positions.
+    With a vocabulary of 37,000 on a CPU that is 8,388,608 // 37,000 = 226 positions.
     """
     return max(1, SCORES_AT_ONCE.get(device, SCORES_AT_ONCE["cpu"]) // row_size)

@@ -16,11 +16,11 @@ def test_embeddings_are_scaled_and_padding_is_zero():
 
 
 @pytest.mark.parametrize("row_size, device, rows", [
-    (37_000, "cpu", 113),  # 2^22 / 37,000 = 113.4
+    (37_000, "cpu", 226),  # 2^23 / 37,000 = 226.7
     (37_000, "cuda", 1813),  # 2^26 / 37,000 = 1,813.8
-    (37_000, "mps", 113),  # a device without a number of its own
-    (2**22, "cpu", 1),
-    (2**22 + 1, "cpu", 1),
+    (37_000, "mps", 226),  # a device without a number of its own
+    (2**23, "cpu", 1),
+    (2**23 + 1, "cpu", 1),
 ])  # fmt: skip
 def test_as_many_rows_of_scores_as_a_device_computes_at_once(row_size, device, rows):
     assert score_rows(row_size, device) == rows
