@@ -66,6 +66,7 @@ def test_every_precision_learns_as_a_cpu_does(corpus, tmp_path, kind):
 @pytest.mark.parametrize("flags", [[], ["--bf16"], ["--neighbourhood", "3"]],
                          ids=["float32", "bf16", "restricted"])  # fmt: skip
 def test_no_step_of_an_update_waits(corpus, tmp_path, flags):
+    """torch raises an error where a step waits for the GPU."""
     _, training, epoch = losses(corpus, tmp_path, 1, *flags)  # what is prepared once may wait
     sample, _ = training._prepare_sample(next(epoch.next_epoch_itr(shuffle=False)))
     torch.cuda.set_sync_debug_mode("error")
