@@ -75,6 +75,7 @@ def test_no_step_of_an_update_waits(corpus, tmp_path, flags):
         loss.backward()
     finally:
         torch.cuda.set_sync_debug_mode("default")
+    assert torch.isfinite(loss) and torch.isfinite(training.get_model().projection.grad).all()
 
 
 @pytest.mark.parametrize("first, then", [(["--cpu"], []), ([], ["--cpu"])],
