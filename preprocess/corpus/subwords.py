@@ -8,14 +8,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from subword_nmt.learn_bpe import learn_bpe
-
 from aiayn_plugin.errors import InputError
 from aiayn_plugin.text.lines import read_lines
 from aiayn_plugin.text.subwords import SUBWORDS, Bpe, Subwords
 
 from .binary import PIECES_FILE, count_pieces, read_pieces, write_pieces
 from .console import say
+from .merges import learn_codes
 from .parallel import Batch, Counts, LinePairs, transform_files
 from .stages import Stage, make_stage
 from .tokens import WORDS_FILE, Cleaning, Job
@@ -63,7 +62,7 @@ def learn_merges(words: Counts, size: int, total: bool, codes: Path) -> None:
         bar = contextlib.redirect_stderr(io.StringIO()) if plain else contextlib.nullcontext()
         with open(codes, "w", encoding="utf-8", newline="\n") as file, bar:
             counted = (f"{word} {count}" for word, count in words.items())
-            learn_bpe(counted, file, size, is_dict=True, total_symbols=total)
+            learn_codes(counted, file, size, total)
         learnt = sum(1 for _ in read_lines(codes)) - 1  # the first line is the version
     if not learnt:
         full = ", or the characters alone fill the vocabulary" if total else ""
