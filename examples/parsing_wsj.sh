@@ -6,7 +6,7 @@
 # LDC_DIRECTORY is the Penn Treebank (LDC99T42 or LDC95T7, for which you need a licence). Training
 # is on sections 2 to 21, validation on 22, the test on 23. Stopped and started again, it goes on.
 #   RUN         results (default: runs/parsing_wsj)
-#   MAX_TOKENS  what one device holds (default 4096); more is faster where there is room
+#   MAX_TOKENS  what one device holds (default: by a GPU's memory, 12,288 for 24 GiB; else 4,096)
 #   PRECISION   --bf16, --fp16 or nothing (default: --bf16 on GPUs)
 # The paper chose dropout on section 22 and does not say what came out. Here both kinds are 0.2 and
 # the warm-up is 16,000, as tensor2tensor, by the paper's authors, had it later.

@@ -6,7 +6,7 @@
 # Stopped and started again, it goes on. All GPUs that fairseq-train sees are used.
 #   RUN         results (default: runs/wmt14_en_fr_big)
 #   DATA        downloads, stages and data, which base and big share (default: runs/wmt14_en_fr)
-#   MAX_TOKENS  what one device holds (default 4096); more is faster where there is room
+#   MAX_TOKENS  what one device holds (default: by a GPU's memory, 12,288 for 24 GiB; else 4,096)
 #   TABLE       other corpora or addresses than preprocess/wmt14.yaml
 #   PRECISION   --bf16, --fp16 or nothing (default: --bf16 on GPUs)
 # Expect (estimates; README.md says from what): 15 hours for the data on two cores, 2 on 16; the

@@ -1,5 +1,6 @@
 """The recipes of Table 2, with the miniature of WMT 2014's files and a model of two minutes."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -32,6 +33,20 @@ def test_dry_run_prints_every_command_and_runs_none(run, tmp_path, name):
     ):
         assert part in done.stdout, done.stdout
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("gpus, given, tokens", [
+    ("24576", "", 12288), ("81920\n16384", "", 8192), ("143771", "", 30000), ("[N/A]", "", 4096),
+    ("24576", "500", 500),
+])  # fmt: skip
+def test_a_batch_is_as_large_as_the_smallest_gpu_has_room_for(run, tmp_path, gpus, given, tokens):
+    smi = tmp_path / "nvidia-smi"
+    smi.write_text(f"#!/bin/sh\necho '{gpus}'\n")
+    smi.chmod(0o755)
+    done = run("bash", "examples/wmt14_en_de_base.sh", env={
+        "DRY_RUN": "1", "MAX_TOKENS": given, "PATH": f"{tmp_path}:{os.environ['PATH']}"})
+    assert done.returncode == 0 and not done.stderr
+    assert f"--max-tokens {tokens} --bf16" in done.stdout
 
 
 @pytest.fixture(scope="module")
