@@ -32,10 +32,10 @@ class AiaynLabelSmoothedCrossEntropy(LabelSmoothedCrossEntropyCriterion):
         needs_scores = not reduce or self.report_accuracy or self.ignore_prefix_size > 0
         if needs_scores or not hasattr(model, "projection"):
             return super().forward(model, sample, reduce)
-        features, _ = model(**sample["net_input"], features_only=True)
+        features, extra = model(**sample["net_input"], features_only=True)
         with model.in_product_precision():
             loss, nll = projected_loss(
-                features, model.projection, sample["target"], self.eps, self.padding_idx,
+                features, extra["projection"], sample["target"], self.eps, self.padding_idx,
                 positions=sample["ntokens"],
             )  # fmt: skip
         sample_size = sample["target"].size(0) if self.sentence_avg else sample["ntokens"]

@@ -194,10 +194,18 @@ class Transformer(FairseqEncoderDecoderModel):
         features_only: bool = False,
         **unused,
     ) -> tuple[Tensor, dict]:
-        """As AiaynDecoder.forward, for a batch of source and shifted target tokens."""
+        """As AiaynDecoder.forward, for a batch of source and shifted target tokens.
+
+        With features_only, "projection" in the dictionary is the matrix that makes scores of them.
+        It is an output because torch, on several GPUs with --find-unused-parameters, takes each
+        weight that no output depends on for one that gets no gradient.
+        """
         with self.in_product_precision():
             memory = self.encoder(src_tokens, src_lengths)
-            return self.decoder(prev_output_tokens, memory, features_only=features_only)
+            out, extra = self.decoder(prev_output_tokens, memory, features_only=features_only)
+        if features_only:
+            extra["projection"] = self.projection.view_as(self.projection)
+        return out, extra
 
     def in_product_precision(self) -> AbstractContextManager:
         """Return the context of matrix products: torch's autocast to product_dtype."""

@@ -3,7 +3,10 @@
 import fairseq.utils
 import pytest
 import torch
+import torch.distributed
+from fairseq.distributed import ModuleProxyWrapper
 from models import trainer
+from torch.nn.parallel import DistributedDataParallel
 
 pytestmark = pytest.mark.usefixtures("quiet")
 #: Without what fairseq does with CUDA alone: flattened gradients, and skipping what overflows.
@@ -65,3 +68,22 @@ def test_no_step_of_an_update_waits_for_a_gpu(corpus, tmp_path, flags):
     loss, _, _ = training.criterion(model, on_meta)
     loss.backward()
     assert model.projection.grad.shape == model.projection.shape
+
+
+@pytest.mark.parametrize("tied", ["all", "none"])
+def test_each_weight_has_its_gradient_where_torch_looks_for_unused_ones(corpus, tmp_path, tied):
+    """What fairseq wraps the model in on GPUs; here one process is enough to see what it misses."""
+    training, epoch = trainer(corpus, tmp_path, "--tie-embeddings", tied, "--dropout", "0")
+    sample, _ = training._prepare_sample(next(epoch.next_epoch_itr(shuffle=True)))
+    model = training.get_model()
+    training.criterion(model, sample)[0].backward()
+    alone = {name: weight.grad.clone() for name, weight in model.named_parameters()}
+    model.zero_grad()
+    torch.distributed.init_process_group("gloo", f"file://{tmp_path}/store", world_size=1, rank=0)
+    try:
+        wrapped = ModuleProxyWrapper(DistributedDataParallel(model, find_unused_parameters=True))
+        training.criterion(wrapped, sample)[0].backward()
+    finally:
+        torch.distributed.destroy_process_group()
+    for name, weight in model.named_parameters():
+        torch.testing.assert_close(weight.grad, alone[name])
