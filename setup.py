@@ -36,6 +36,7 @@ setup(
         "view": ["matplotlib"],
         "export": ["ctranslate2"],
         "parsing": ["nltk"],
+        "serve": ["starlette", "uvicorn"],
         "wordpiece": ["sentencepiece"],
     },
 )

@@ -107,6 +107,11 @@ class SearchSettings:
     limit_a: float = 1.0
     limit_b: int = 50
 
+    def options(self) -> dict[str, Any]:
+        """Return the settings under the names of fairseq-generate's options."""
+        return {"beam": self.beam, "lenpen": self.alpha,
+                "max_len_a": self.limit_a, "max_len_b": self.limit_b}  # fmt: skip
+
 
 #: Brackets and tags of the Penn Treebank, about.
 TREE_SYMBOLS = 100

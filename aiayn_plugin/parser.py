@@ -53,8 +53,8 @@ class Parser(Searcher):
         padding. trees_only: let the search find nothing but trees over the words. Raises InputError
         or OSError for a directory that holds no such model.
         """
-        found = load(path, ParsingPipeline.load, device, precision, trees_only=trees_only)
-        return cls(*found, max_tokens, search)
+        found = load(path, ParsingPipeline.load, device, precision)
+        return cls(found, max_tokens, search, trees_only)
 
     def parse(self, lines: Sequence[str], tokenised: bool = False) -> list[Tree | None]:
         """Return the best tree of each sentence, in their order; None for a line without a word.
@@ -101,8 +101,8 @@ class Parser(Searcher):
         return found
 
     def _read(self, hypothesis: dict, words: list[str]) -> Parse:
-        symbols = self.task.target_dictionary.string(hypothesis["tokens"])
-        tree, mends = read_tree(symbols, words)
+        symbols = self.target.pieces(hypothesis["tokens"].tolist())
+        tree, mends = read_tree(" ".join(symbols), words)
         return Parse(tree, float(hypothesis["score"]), mends)
 
 

@@ -1,79 +1,126 @@
 """§6.1: a model directory and a search: what translating and parsing share."""
 
-from argparse import Namespace
+import logging
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
-from .boundary.loading import SEARCH_SETTINGS, check_device, load_for_translation, to_device
-from .boundary.model import Transformer
-from .checkpoints.directory import locate, task_settings
+from .checkpoints.directory import locate
+from .checkpoints.model import Loaded, load_model
 from .errors import InputError
+from .model.device import check_device
+from .paper import PARSING_SEARCH, SearchSettings
+from .search.memory import in_halves
+from .search.parts import batches, padded
+from .search.search import Search
+from .search.trees import TreeGrammar
+from .text.dictionary import SPECIAL
+from .text.settings import DEEPEST
+
+logger = logging.getLogger(__name__)
 
 PRECISIONS = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
+
+
+@dataclass(frozen=True)
+class Found:
+    """What was found in a model directory, and where and how it computes."""
+
+    checkpoint: Path
+    data: Path
+    loaded: Loaded
+    pipeline: Any
+    device: str
+    precision: str
 
 
 class Searcher:
     """A model, what prepares its text, and a search."""
 
     def __init__(
-        self, task: Any, model: Transformer, pipeline: Any, max_tokens: int, search: dict
+        self, found: Found, max_tokens: int, search: dict[str, Any], trees_only: bool = False
     ) -> None:
         """search: settings of fairseq-generate's search, as keywords (beam, lenpen, nbest, …).
 
-        What is missing is the paper's. Raises InputError for a search that cannot be.
+        What is missing is the paper's. trees_only: find nothing but trees. Raises InputError for a
+        search that cannot be.
         """
         if max_tokens < 1:
             raise InputError(f"--max-tokens {max_tokens} must be at least 1")
-        if odd := sorted(search.keys() - SEARCH_SETTINGS):
-            raise InputError(f"{odd[0]} is no setting of the search")
-        self.task, self.model, self.pipeline = task, model, pipeline
-        self.max_tokens = max_tokens
-        self._generator = task.build_generator([model], Namespace(**search))
+        self.found, self.pipeline, self.max_tokens = found, found.pipeline, max_tokens
+        self.model, self.source, self.target = (
+            found.loaded.model, found.loaded.source, found.loaded.target)  # fmt: skip
+        self._warned = False
+        trees = found.pipeline.settings.holds_trees
+        paper = {**(PARSING_SEARCH if trees else SearchSettings()).options(), "nbest": 1}
+        self.hypotheses: Callable[[Tensor], list[list[dict]]]
+        if search.keys() <= paper.keys():
+            special = self.target.pad, self.target.eos, self.target.unk
+            grammar = self._grammar() if trees_only else None
+            self.hypotheses = Search(self.model, {**paper, **search}, special, grammar).hypotheses
+        else:
+            # fairseq's other settings and searches are fairseq's, which takes seconds to import.
+            from .boundary.loading import fairseqs_search
+
+            self.hypotheses = fairseqs_search(found, search)
+
+    def _grammar(self) -> TreeGrammar:
+        return TreeGrammar(self.source.symbols, self.target.symbols, len(SPECIAL), self.target.eos,
+                           deepest=DEEPEST - 2)  # fmt: skip
 
     @property
     def longest(self) -> int:
         """The source tokens, without the end symbol, of the longest sentence."""
-        limit = self.task.cfg.max_source_positions
-        return min(limit, self.model.max_positions()[0]) - 1
+        return self.found.loaded.longest - 1
 
-    def numbers(self, pieces: Sequence[str]) -> torch.Tensor:
+    @cached_property
+    def task(self) -> Any:
+        """fairseq's task of the model's data, which knows its splits."""
+        from .boundary.loading import task_of
+
+        return task_of(self.found)
+
+    def numbers(self, pieces: Sequence[str]) -> Tensor:
         """Return the tokens of a sentence of subwords, with the end symbol."""
-        line = " ".join(pieces)
-        return self.task.source_dictionary.encode_line(line, add_if_not_exist=False).long()
+        return torch.tensor(self.source.numbers(pieces))
 
-    def search(self, sentences: list[torch.Tensor]) -> Iterator[tuple[list[int], list]]:
+    def search(self, sentences: list[Tensor]) -> Iterator[tuple[list[int], list]]:
         """Yield numbers and hypotheses of batches with similar lengths, longest first.
 
         sentences: the tokens of each, the end symbol the last. A hypothesis is fairseq's
-        dictionary.
+        dictionary. What memory is too small for is searched in halves. Raises InputError if it is
+        too small for one sentence.
         """
-        if not sentences:
-            return
-        lengths = [len(sentence) for sentence in sentences]
-        batches = self.task.get_batch_iterator(
-            self.task.build_dataset_for_inference(sentences, lengths),
-            max_tokens=max(self.max_tokens, *lengths),
-            disable_iterator_cache=True,
-        ).next_epoch_itr(shuffle=False)
         device = next(self.model.parameters()).device
-        for sample in batches:
-            numbers = sample["id"].tolist()
-            sample = to_device(sample, device)
-            yield numbers, self.task.inference_step(self._generator, [self.model], sample)
+        for numbers in batches(list(map(len, sentences)), self.max_tokens):
+            source = padded([sentences[number] for number in numbers], self.source.pad)
+            batch = {"net_input": {"src_tokens": source.to(device)}}
+            yield numbers, in_halves(self._find, batch, None, self._warn_of_memory)
+
+    def _find(self, batch: dict[str, Any], _: Tensor | None) -> list[list[dict]]:
+        return self.hypotheses(batch["net_input"]["src_tokens"])
+
+    def _warn_of_memory(self, sentences: int) -> None:
+        if not self._warned:
+            logger.warning("out of memory: a batch of %d sentences is translated in halves, and "
+                           "so is each later one that is too large; a smaller --max-tokens avoids "
+                           "this", sentences)
+        self._warned = True
 
 
 def load(
-    path: str | Path, settings: Callable[[Path], Any], device: str | None, precision: str,
-    **of_task: Any,
-) -> tuple[Any, Transformer, Any]:  # fmt: skip
-    """Return the task, the model and the text's pipeline of a model directory.
+    path: str | Path, settings: Callable[[Path], Any], device: str | None, precision: str
+) -> Found:
+    """Return what a model directory holds, with the model on its device.
 
     settings: gives a pipeline for a directory of data; it has `settings`. device: default: the
-    first GPU, if there is one. of_task: settings of the task. Raises InputError or OSError for a
-    directory that holds no such model.
+    first GPU, if there is one. Raises InputError or OSError for a directory that holds no such
+    model.
     """
     if precision not in PRECISIONS:
         raise InputError(f"precision {precision!r} is none of {', '.join(PRECISIONS)}")
@@ -82,8 +129,6 @@ def load(
     device = device or ("cuda" if torch.cuda.is_available() else "cpu")
     check_device(device)
     languages = pipeline.settings.source_lang, pipeline.settings.target_lang
-    task, model = load_for_translation(
-        checkpoint, {**task_settings(checkpoint), **of_task}, data, *languages
-    )
-    model.to(device=device, dtype=PRECISIONS[precision]).eval()
-    return task, model, pipeline
+    loaded = load_model(checkpoint, data, *languages)
+    loaded.model.to(device=device, dtype=PRECISIONS[precision])
+    return Found(checkpoint, data, loaded, pipeline, device, precision)

@@ -47,7 +47,7 @@ class Translator(Searcher):
         device: default: the first GPU, if there is one. max_tokens: source tokens of a batch, with
         padding. Raises InputError or OSError for a directory that holds no such model.
         """
-        return cls(*load(path, TextPipeline.load, device, precision), max_tokens, search)
+        return cls(load(path, TextPipeline.load, device, precision), max_tokens, search)
 
     def translate(self, lines: Sequence[str]) -> list[str]:
         """Return the best translation of each raw line, in their order."""
@@ -89,11 +89,9 @@ class Translator(Searcher):
         return [self.numbers(words[i * size : (i + 1) * size]) for i in range(count)]
 
     def _read(self, hypotheses: list[dict]) -> list[Translation]:
-        string = self.task.target_dictionary.string
-        return [
-            Translation(self.pipeline.decode(string(h["tokens"])), float(h["score"]))
-            for h in hypotheses
-        ]
+        pieces = (self.target.pieces(h["tokens"].tolist()) for h in hypotheses)
+        return [Translation(self.pipeline.decode(" ".join(of_one)), float(h["score"]))
+                for of_one, h in zip(pieces, hypotheses, strict=True)]  # fmt: skip
 
 
 def _joined(pieces: list[list[Translation]]) -> list[Translation]:

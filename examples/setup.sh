@@ -119,7 +119,7 @@ for path in sys.path:
 # Installs the plugin with what it needs, from a copy: a build would leave files in the checkout.
 # It is not editable: fairseq looks for --user-dir beside itself, so .venv needs the files.
 install_plugin() {
-  pip install "$@" --no-build-isolation "$temporary/plugin[test,corpus,export,parsing,view,wordpiece]"
+  pip install "$@" --no-build-isolation "$temporary/plugin[test,corpus,export,parsing,serve,view,wordpiece]"
 }
 
 # Asks pip for a small package, as only pip knows the index, proxy and certificates in use.

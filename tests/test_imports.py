@@ -23,12 +23,13 @@ MAY_IMPORT = {
     "search": {"errors", "model"},
     "checkpoints": {"errors", "paper", "text", "model"},
     "boundary": BELOW - {"boundary"},
-    "searcher": {"errors", "checkpoints", "boundary"},
-    "translator": {"text", "boundary", "searcher"},
-    "parser": {"boundary", "parsing", "searcher"},
+    "searcher": BELOW - {"training"},
+    "translator": {"text", "searcher"},
+    "parser": {"parsing", "searcher"},
     "view": {*BELOW, "parsing", "translator"},
+    "service": {"errors", "translator", "view"},
     "benchmarks": {*BELOW, "view"},
-    "cli": {*BELOW, "parsing", "searcher", "translator", "parser", "view", "benchmarks"},
+    "cli": {*BELOW, "parsing", "searcher", "translator", "parser", "view", "service", "benchmarks"},
     "__init__": {"boundary"},
 }
 #: Libraries that only these packages may import.
@@ -75,6 +76,18 @@ def test_the_text_side_loads_neither_torch_nor_fairseq():
                for path in sorted((PACKAGE / "text").glob("*.py"))]  # fmt: skip
     program = f"import sys, {', '.join(modules)}; print({{'torch', 'fairseq'}} & {{*sys.modules}})"
     assert run_python(program).strip() == "set()"
+
+
+@pytest.mark.parametrize("command, loaded", [
+    ("architectures", set()), ("score", set()), ("average", {"torch"}), ("bundle", {"torch"}),
+    ("translate", {"torch"}), ("parse", {"torch"}), ("serve", {"torch"}), ("attention", {"torch"}),
+    ("export", {"torch"}),
+])  # fmt: skip
+def test_a_command_loads_only_what_it_needs(command, loaded):
+    """To import torch takes seconds, and fairseq twice as many."""
+    program = (f"import sys, aiayn_plugin.cli as c\ntry: c.main(['{command}', '--help'])\n"
+               "except SystemExit: print({'torch', 'fairseq'} & {*sys.modules})")  # fmt: skip
+    assert run_python(program).splitlines()[-1] == str(loaded)
 
 
 def test_the_plugin_registers_with_fairseq_in_either_order():

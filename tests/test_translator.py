@@ -2,14 +2,16 @@
 
 import shutil
 from argparse import Namespace
+from dataclasses import fields
 
 import pytest
 import torch
 from commands import LINES
-from fairseq.tasks.translation import TranslationTask
 from models import Hostile
 
 from aiayn_plugin.boundary.model import Transformer
+from aiayn_plugin.errors import InputError
+from aiayn_plugin.paper import ModelSettings
 from aiayn_plugin.translator import Translator
 
 
@@ -54,6 +56,20 @@ def test_a_spoilt_model_directory_is_refused(model_dir, tmp_path, capsys, spoil,
         Translator.load(tmp_path / "spoilt", device="cpu")
     assert "\n" not in str(error.value)
     assert "this must not run" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", [field.name for field in fields(ModelSettings)])
+def test_a_model_of_strange_settings_is_refused_in_one_line(model_dir, tmp_path, name):
+    """Or it is loaded, where the setting does not matter to a translation."""
+    shutil.copytree(model_dir, tmp_path / "strange")
+    for value in (None, "x", 0, -1, 2.5, 10**6, float("nan"), [1]):
+        shutil.copy(model_dir / "model.pt", tmp_path / "strange")
+        within(tmp_path / "strange", lambda state, value=value:
+               state["cfg"]["model"].update({name: value}))  # fmt: skip
+        try:
+            Translator.load(tmp_path / "strange", device="cpu").translate(["March 3"])
+        except InputError as error:
+            assert "\n" not in str(error)
 
 
 @pytest.mark.parametrize("settings, message", [
@@ -104,18 +120,18 @@ def test_fairseqs_from_pretrained_searches_the_same(model_dir):
     assert set(other.task.cfg.search_defaults.split(",")) == {"max_len_a", "max_len_b"}
 
 
-def test_what_memory_cannot_hold_is_translated_in_halves(model_dir, monkeypatch, caplog):
+def test_what_memory_cannot_hold_is_translated_in_halves(model_dir, caplog):
     ours = Translator.load(model_dir, device="cpu")
     lines = ["March 3", "May 1, 2023", "5 hours", "Monday", "3 minutes"]
     expected = ours.translate_nbest(lines)
-    whole = TranslationTask.inference_step
+    whole = ours.hypotheses
 
-    def small(task, generator, models, sample, *args, **kwargs):
-        if len(sample["id"]) > 2:
+    def small(source):
+        if len(source) > 2:
             raise torch.cuda.OutOfMemoryError("CUDA out of memory.")
-        return whole(task, generator, models, sample, *args, **kwargs)
+        return whole(source)
 
-    monkeypatch.setattr(TranslationTask, "inference_step", small)
+    ours.hypotheses = small
     found = ours.translate_nbest(lines)
     assert [best.text for best, in found] == [best.text for best, in expected]
     said = [record for record in caplog.records if "out of memory" in record.message]

@@ -9,9 +9,9 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from ..boundary.loading import check_device, device_name
 from ..errors import InputError
 from ..model.attention import MultiHeadAttention
+from ..model.device import check_device, device_name
 from ..paper import settings
 from ..view import plots, table1
 from .measure import peak_memory, timed, write_json

@@ -14,8 +14,8 @@ import numpy as np
 import torch
 from fairseq.data import Dictionary, indexed_dataset
 
-from ..boundary.loading import device_name
 from ..errors import InputError
+from ..model.device import device_name
 from ..paper import settings
 from . import train_worker as worker
 from .measure import reason, write_json

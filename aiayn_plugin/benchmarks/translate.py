@@ -127,7 +127,8 @@ def _engines(args: argparse.Namespace, directory: str) -> dict[str, Way]:
     words = task.source_dictionary.symbols
     sources = [[words[token] for token in sentence[:-1]]
                for sentence in task.dataset(args.gen_subset).src]
-    transformer = specification(model)
+    transformer = specification(model, model.encoder.dictionary.symbols,
+                                model.decoder.dictionary.symbols)
     transformer.validate()
     transformer.save(directory)
     threads = int(os.environ.get("OMP_NUM_THREADS", os.cpu_count() or 1))

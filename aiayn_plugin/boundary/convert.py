@@ -15,9 +15,10 @@ from torch import Tensor
 
 from ..checkpoints.compare import dictionaries_of
 from ..checkpoints.files import configuration
+from ..checkpoints.model import model_settings
 from ..errors import InputError
 from ..paper import ModelSettings
-from .model import Transformer, model_settings
+from .model import Transformer
 from .names import LEARNED, PAIRS, STACKS, TIES
 
 #: Parts of the names of weights, fairseq's and ours; final_layer_norm is the last one of a layer.

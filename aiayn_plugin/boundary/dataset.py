@@ -15,8 +15,7 @@ from fairseq.file_io import PathManager
 from omegaconf import OmegaConf
 
 from ..errors import InputError
-from ..text.dictionary import read_dictionary, rising_line
-from ..text.manifest import read_manifest, verify
+from ..text.manifest import checked_dictionary, read_manifest, verify
 from .binary import check_sentences
 
 logger = logging.getLogger(__name__)
@@ -41,24 +40,14 @@ def check_directories(cfg: Any) -> None:
 
 
 def check_dictionary(path: Path) -> None:
-    """Raise InputError if a dictionary is missing, changed or broken.
-
-    Warn if nothing tells whether its lines are in their order, and they do not look like it.
-    """
+    """As checked_dictionary, with what helps if the file is missing."""
     if PathManager.path_requires_pathmanager(str(path)):
         return
-    manifest = read_manifest(path.parent)
-    if not path.is_file() and path.name not in manifest:
+    if not path.is_file() and path.name not in read_manifest(path.parent):
         others = ", ".join(sorted(other.name for other in path.parent.glob("dict.*.txt")))
         there = f"; there: {others}; see --source-lang and --target-lang" if others else ""
         raise InputError(f"{path} is missing: {ADVICE}{there}")
-    verify(path.parent, manifest, [path.name], whole=True)
-    line = rising_line(read_dictionary(path))
-    if line and path.name not in manifest:
-        logger.warning(
-            "%s, line %d: more frequent than the word before; if the lines had another order when "
-            "the data was made, all words are others now", path, line,
-        )  # fmt: skip
+    checked_dictionary(path)
 
 
 def check_split(task: Any, split: str, epoch: int, combine: bool) -> None:

@@ -1,7 +1,5 @@
 """§6.1 Beam search behind the interface of fairseq's SequenceGenerator."""
 
-from concurrent.futures import ThreadPoolExecutor
-
 import torch
 from fairseq import utils
 from fairseq.sequence_generator import SequenceGenerator
@@ -11,15 +9,11 @@ from ..errors import InputError
 from ..search.beam import BeamSearch
 from ..search.hypotheses import OpenHypotheses
 from ..search.models import OurModel, StepwiseModel
+from ..search.parts import in_parts
 from ..search.rules import Rules
 from ..search.trees import TreeGrammar
 from .fairseq_model import FairseqModel
 from .model import Transformer
-
-#: On a CPU a batch is searched in parts, each in a thread of its own: a second thread inside the
-#: many small operations of a step gains little. A part has at least so many sentences, because each
-#: part reads all weights at each step.
-PART = 32
 
 
 class Generator(BeamSearch, SequenceGenerator):
@@ -51,42 +45,15 @@ class Generator(BeamSearch, SequenceGenerator):
         batch = {name: sample["net_input"][name] for name in ("src_tokens", "src_lengths")}
         if prefix_tokens is not None:
             batch["prefix"] = prefix_tokens
-        source = batch["src_tokens"]
-        parts = len(source) // PART if self._separable(source.device) else 1
-        hypotheses = self._in_threads(batch, min(torch.get_num_threads(), parts), bos_token)
-        if [] in hypotheses:
-            number = hypotheses.index([])
-            raise InputError(f"no hypothesis for sentence {number} of a batch: the scores of the "
-                             "model are not numbers (try float32), or all tokens are forbidden")
+        hypotheses = in_parts(lambda part: self._find(part, bos_token), batch, self._separable())
         if self.alignment:
-            self._align(hypotheses, source)
+            self._align(hypotheses, batch["src_tokens"])
         return hypotheses
 
-    def _separable(self, device: torch.device) -> bool:
+    def _separable(self) -> bool:
         """Whether threads may share the models: fairseq's own do not promise it."""
         ours = all(isinstance(model, Transformer) for model in self.model.models)
-        return device.type == "cpu" and ours and self.lm_model is None
-
-    def _in_threads(
-        self, batch: dict[str, Tensor], parts: int, bos_token: int | None
-    ) -> list[list[dict]]:
-        """Search in n threads.
-
-        A batch is sorted by length, so each thread takes every n-th sentence: with two threads one
-        has 0, 2, 4 and the other 1, 3.
-        """
-        if parts < 2:
-            return self._find(batch, bos_token)
-        threads = torch.get_num_threads()
-        batches = [{name: x[i::parts] for name, x in batch.items()} for i in range(parts)]
-        try:
-            with ThreadPoolExecutor(
-                parts, initializer=torch.set_num_threads, initargs=(threads // parts,)
-            ) as pool:
-                results = list(pool.map(lambda part: self._find(part, bos_token), batches))
-        finally:
-            torch.set_num_threads(threads)  # for threads that start later
-        return [results[i % parts][i // parts] for i in range(len(batch["src_tokens"]))]
+        return ours and self.lm_model is None
 
     @torch.no_grad()
     def _find(self, batch: dict[str, Tensor], bos_token: int | None) -> list[list[dict]]:

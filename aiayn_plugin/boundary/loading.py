@@ -1,69 +1,58 @@
-"""§6.1: a model and its task out of a checkpoint, to translate with."""
+"""§6.1: what translating from Python needs of fairseq: its other searches, and splits of data."""
 
-import platform
+from argparse import Namespace
+from collections.abc import Callable
 from dataclasses import fields
-from pathlib import Path
 from typing import Any
 
 import torch
-from fairseq import checkpoint_utils, tasks, utils
+from fairseq import checkpoint_utils, tasks
 from fairseq.dataclass.configs import GenerationConfig
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
+from torch import Tensor
 
+from ..checkpoints.directory import task_settings
 from ..errors import InputError
-from .model import Transformer
 
 #: The settings of fairseq-generate's search.
 SEARCH_SETTINGS = {option.name for option in fields(GenerationConfig)}
 
 
-def load_for_translation(
-    checkpoint: Path, task_settings: dict[str, Any], data: Path, source_lang: str, target_lang: str
-) -> tuple[Any, Transformer]:
-    """Return the task, with the paper's search and the dictionaries in `data`, and the model.
+def task_of(found: Any) -> Any:
+    """Return the task of a model directory (searcher.Found), with the paper's search.
 
-    task_settings: those in the checkpoint. Raises InputError if another version of the plugin made
-    the checkpoint, if it is of another model than it says or of other dictionaries, or if those in
-    `data` are missing, changed or broken.
+    Raises InputError if another version of the plugin made the checkpoint.
     """
-    ours = {"_name": "aiayn_translation", "data": str(data), "length_penalty": "gnmt",
-            "source_lang": source_lang, "target_lang": target_lang}
+    settings = found.pipeline.settings
+    ours = {"_name": "aiayn_translation", "data": str(found.data), "length_penalty": "gnmt",
+            "source_lang": settings.source_lang, "target_lang": settings.target_lang}
     try:
-        task = tasks.setup_task(OmegaConf.create({**task_settings, **ours}))
-        try:
-            (model,), _ = checkpoint_utils.load_model_ensemble(
-                [str(checkpoint)], arg_overrides={"data": str(data)}, task=task
-            )
-        except InputError as error:
-            raise InputError(f"{checkpoint}: {error}") from None
+        return tasks.setup_task(OmegaConf.create({**task_settings(found.checkpoint), **ours}))
     except OmegaConfBaseException as error:
-        raise InputError(f"{checkpoint}: made by another version of the plugin: {error}") from None
-    return task, model
+        raise InputError(f"{found.checkpoint}: made by another version of the plugin: {error}"
+                         ) from None  # fmt: skip
 
 
-def check_device(device: str) -> None:
-    """Raise InputError if torch cannot compute on a device: "cuda" without a GPU, "meta", "x"."""
-    try:
-        torch.ones(1, device=device).sum().item()
-    except Exception as error:  # torch has many for a device that it lacks
-        reason = str(error).splitlines()[0].rstrip(".")
-        raise InputError(f"--device {device} cannot be used ({reason}): give cpu, or cuda on a "
-                         "machine with a GPU") from None
+def fairseqs_search(found: Any, search: dict[str, Any]) -> Callable[[Tensor], list[list[dict]]]:
+    """Return what finds the hypotheses of source tokens (sentences, m), by fairseq's settings.
 
+    search: settings of fairseq-generate. Raises InputError for a search that cannot be.
+    """
+    if odd := sorted(search.keys() - SEARCH_SETTINGS):
+        raise InputError(f"{odd[0]} is no setting of the search")
+    task = task_of(found)
+    (model,), _ = checkpoint_utils.load_model_ensemble(
+        [str(found.checkpoint)], arg_overrides={"data": str(found.data)}, task=task
+    )
+    weights = next(found.loaded.model.parameters())
+    model.to(device=weights.device, dtype=weights.dtype).eval()
+    generator = task.build_generator([model], Namespace(**search))
 
-def device_name(name: str) -> str:
-    """Return the name of the GPU, or the number and the name of the processors."""
-    if name.startswith("cuda"):
-        return torch.cuda.get_device_name(name)
-    try:
-        info = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:  # not Linux
-        return platform.processor()
-    models = [line.split(":", 1)[1].strip() for line in info if line.startswith("model name")]
-    return f"{len(models)} × {models[0]}" if models else platform.processor()
+    def find(source: Tensor) -> list[list[dict]]:
+        lengths = source.ne(task.source_dictionary.pad()).sum(dim=1)
+        sample = {"id": torch.arange(len(source)),
+                  "net_input": {"src_tokens": source, "src_lengths": lengths}}  # fmt: skip
+        return task.inference_step(generator, [model], sample)
 
-
-def to_device(sample: dict[str, Any], device: Any) -> dict[str, Any]:
-    """Return a batch on a device."""
-    return utils.apply_to_sample(lambda x: x.to(device), sample)
+    return find

@@ -13,11 +13,11 @@ import fairseq
 import torch
 from omegaconf import DictConfig
 
+from ..checkpoints.model import model_settings
+from ..model.device import device_name
 from ..paper import SMALL, ModelSettings, settings
 from ..training.optimizer import lrate
 from .defaults import COMPONENTS
-from .loading import device_name
-from .model import model_settings
 from .optimizer import betas_of
 
 #: The rows of the table.

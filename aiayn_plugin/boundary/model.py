@@ -1,7 +1,7 @@
 """§3 The model in fairseq's registry: its options, and its stacks behind fairseq's interfaces."""
 
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -18,10 +18,10 @@ from torch import Tensor
 
 from ..checkpoints.compare import matching, settings_without_shape
 from ..checkpoints.files import BUFFER
+from ..checkpoints.model import model_settings
 from ..errors import InputError
 from ..model.cache import DecoderCache
-from ..model.embedding import ScaledEmbedding
-from ..model.stacks import Decoder, Encoder
+from ..model.stacks import Decoder, Encoder, embeddings
 from ..paper import ARCHITECTURES, POSITIONS, TIED, ModelSettings, option
 from . import names
 
@@ -36,17 +36,6 @@ class TransformerConfig(ModelSettings, FairseqDataclass):
     # Without a help, fairseq takes these from the task. Learned positions are so many.
     max_source_positions: int = II("task.max_source_positions")
     max_target_positions: int = II("task.max_target_positions")
-
-
-def model_settings(cfg: Any) -> ModelSettings:
-    """Return the settings of the model that fairseq's configuration holds.
-
-    What an older checkpoint lacks has its default.
-    """
-    known: dict[str, Any] = {f.name: getattr(cfg, f.name, f.default) for f in fields(ModelSettings)}
-    for name in ("positions", "tie_embeddings"):
-        known[name] = str(known[name])  # fairseq's choices are enums
-    return ModelSettings(**known)
 
 
 class AiaynEncoder(Encoder, FairseqEncoder):
@@ -69,8 +58,8 @@ class AiaynEncoder(Encoder, FairseqEncoder):
         }
 
     def max_positions(self) -> int:
-        """Return how many tokens a sentence may have: a million for fairseq if all may be."""
-        return self.positions.max_positions or 1_000_000
+        """Return how many tokens a sentence may have."""
+        return self.longest
 
 
 class AiaynDecoder(Decoder, FairseqIncrementalDecoder):
@@ -124,7 +113,7 @@ class AiaynDecoder(Decoder, FairseqIncrementalDecoder):
 
     def max_positions(self) -> int:
         """As AiaynEncoder.max_positions."""
-        return self.positions.max_positions or 1_000_000
+        return self.longest
 
 
 @register_model("aiayn_transformer", dataclass=TransformerConfig)
@@ -158,18 +147,14 @@ class Transformer(FairseqEncoderDecoderModel):
         """Return the model. Raises InputError for settings or dictionaries that it cannot have."""
         source, target = task.source_dictionary, task.target_dictionary
         settings = model_settings(cfg)
-        shared = settings.tie_embeddings == "all"
-        if shared and source != target:
+        if settings.tie_embeddings == "all" and source != target:
             raise InputError(
                 "source and target dictionaries differ, and one matrix embeds both (§3.4): "
                 "prepare the data with a joined dictionary, or give --tie-embeddings target"
             )
-        target_embedding = ScaledEmbedding(len(target), settings.d_model, target.pad())
-        source_embedding = target_embedding
-        if not shared:
-            source_embedding = ScaledEmbedding(len(source), settings.d_model, source.pad())
-        model = cls(AiaynEncoder(settings, source_embedding, cfg.max_source_positions, source),
-                    AiaynDecoder(settings, target_embedding, cfg.max_target_positions, target))
+        of_source, of_target = embeddings(settings, len(source), len(target), target.pad())
+        model = cls(AiaynEncoder(settings, of_source, cfg.max_source_positions, source),
+                    AiaynDecoder(settings, of_target, cfg.max_target_positions, target))
         model.decoder.left_padded = getattr(task.cfg, "left_pad_target", False)
         model.decoder.aligned = getattr(task.cfg, "load_alignments", False)
         model.register_buffer(BUFFER, settings_without_shape(settings))

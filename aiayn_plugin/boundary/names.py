@@ -7,14 +7,8 @@ from typing import Any
 from ..errors import InputError
 from ..paper import PARSING_SEARCH, SearchSettings
 
-
-def _search(settings: SearchSettings) -> dict[str, Any]:
-    return {"beam": settings.beam, "lenpen": settings.alpha,
-            "max_len_a": settings.limit_a, "max_len_b": settings.limit_b}  # fmt: skip
-
-
 #: The paper's search, of translations and of trees.
-SEARCH, TREE_SEARCH = _search(SearchSettings()), _search(PARSING_SEARCH)
+SEARCH, TREE_SEARCH = SearchSettings().options(), PARSING_SEARCH.options()
 STACKS = ("encoder", "decoder")
 #: fairseq has each of these options twice, as --encoder-… and --decoder-…; ours holds for both.
 PAIRS = {

@@ -1,6 +1,5 @@
 """§6.1: which search the options of fairseq-generate ask for, and whether it can be."""
 
-import math
 from argparse import Namespace
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -8,7 +7,6 @@ from typing import Any
 from fairseq.dataclass.configs import GenerationConfig
 
 from ..errors import InputError
-from ..search.rules import FairseqRules, PaperRules, Rules
 from .fairseq_model import is_fairseqs_transformer
 from .model import Transformer
 from .names import SEARCH, flag
@@ -79,34 +77,6 @@ def fairseqs(args: Any, untyped: str) -> Namespace:
     if args.beam < 1:
         raise InputError(f"--beam {args.beam} must be at least 1")
     return args
-
-
-def rules_of(args: Any, paper: bool, vocabulary: int) -> Rules:
-    """Return the rules of a search; vocabulary: the entries of the target dictionary.
-
-    Raises InputError if there is no such search.
-    """
-    _check(args, paper, vocabulary)
-    exponent = 0.0 if args.unnormalized else args.lenpen
-    kept = min(args.nbest, args.beam)
-    # If an option lets scores rise, nothing is decided before the limit.
-    early = min(exponent, args.unkpen, args.lm_weight) >= 0
-    if paper:
-        return PaperRules(exponent, args.max_len_a, args.max_len_b, kept, early)
-    return FairseqRules(exponent, args.max_len_a, args.max_len_b, kept, args.beam, early)
-
-
-def _check(args: Any, paper: bool, vocabulary: int) -> None:
-    if not 1 <= args.beam < vocabulary:
-        raise InputError(f"--beam {args.beam} must be at least 1, and less than the {vocabulary} "
-                         "entries of the target dictionary")
-    if paper and not 0 <= args.lenpen < math.inf:
-        raise InputError(f"--lenpen {args.lenpen} must not be negative: it is α of the GNMT "
-                         "penalty (§6.1)")
-    if args.nbest < 1:
-        raise InputError(f"--nbest {args.nbest} must be at least 1")
-    if min(args.max_len_a, args.max_len_b) < 0:
-        raise InputError("--max-len-a and --max-len-b must not be negative")
 
 
 def alignment_of(args: Any) -> str | None:

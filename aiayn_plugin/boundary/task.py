@@ -16,6 +16,8 @@ from fairseq.tasks.translation import TranslationConfig, TranslationTask
 from ..checkpoints.compare import check_dictionaries, dictionaries_of
 from ..errors import InputError
 from ..paper import ARCHITECTURES
+from ..search.memory import in_halves
+from ..search.rules import rules_of
 from ..search.trees import TreeGrammar
 from ..text.dictionary import words_sha256
 from ..text.settings import DEEPEST, holds_trees
@@ -25,7 +27,6 @@ from .batches import plan_epoch
 from .disk import check_disk
 from .fairseq_model import search_with_beam
 from .generator import Generator
-from .memory import in_halves
 from .mends.data import keep_batches_of_first_epoch, keep_every_sentence
 from .mends.precision import check_float16, generate_in_bfloat16, train_in_bfloat16
 from .mends.saving import interval_name
@@ -36,7 +37,6 @@ from .searches import (
     other_model,
     other_search,
     replace_defaults,
-    rules_of,
 )
 
 logger = logging.getLogger(__name__)

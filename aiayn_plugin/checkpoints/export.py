@@ -1,5 +1,6 @@
 """A model for CTranslate2, the fast engine for Transformers on CPUs (its extra: `export`)."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -23,11 +24,12 @@ def imported_ctranslate2() -> Any:
     return ctranslate2
 
 
-def specification(model: Any) -> Any:
+def specification(model: Any, source: Sequence[str], target: Sequence[str]) -> Any:
     """Return the model as a ctranslate2.specs.TransformerSpec, its dictionaries included.
 
-    model: encoder and decoder of this package, each with its dictionary. Raises InputError for what
-    CTranslate2 cannot express: restricted attention, d_k ≠ d_v or not d_model / h.
+    model: encoder and decoder of this package. source, target: the entries of their dictionaries.
+    Raises InputError for what CTranslate2 cannot express: restricted attention, d_k ≠ d_v or not
+    d_model / h.
     """
     from ctranslate2.specs import TransformerSpec
 
@@ -54,8 +56,8 @@ def specification(model: Any) -> Any:
                 _attention(part.attention, layer.encoder_attention, layer.add_norms[1])
             _feed_forward(part.ffn, layer.feed_forward, layer.add_norms[-1])
     transformer.decoder.projection.weight = _array(decoder.projection)
-    transformer.register_source_vocabulary(list(encoder.dictionary.symbols))
-    transformer.register_target_vocabulary(list(decoder.dictionary.symbols))
+    transformer.register_source_vocabulary(list(source))
+    transformer.register_target_vocabulary(list(target))
     transformer.config.decoder_start_token = transformer.config.eos_token
     transformer.config.add_source_eos = True
     return transformer

@@ -5,35 +5,23 @@ import logging
 import os
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 
-from .. import boundary  # noqa: F401  first: it silences a message of fairseq's
-
-# isort: split
-from . import (
-    architectures,
-    attention,
-    average,
-    benchmark,
-    bundle,
-    configs,
-    convert,
-    export,
-    parse,
-    report,
-    score,
-    translate,
-)  # fmt: skip
 from .commands import add_commands
 
-COMMANDS = (architectures, attention, average, benchmark, bundle, configs, convert, export, parse,
-            report, score, translate)  # fmt: skip
+COMMANDS = ("architectures", "attention", "average", "benchmark", "bundle", "configs", "convert",
+            "export", "parse", "report", "score", "serve", "translate")  # fmt: skip
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run `aiayn COMMAND …`; bad input ends it with one line on stderr and exit status 1."""
+    argv = sys.argv[1:] if argv is None else argv
     parser = argparse.ArgumentParser(prog="aiayn", description=__doc__)
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    add_commands(commands, COMMANDS)
+    # To import fairseq takes seconds, and some commands need neither it nor torch: only the module
+    # of the command is imported. The help needs all.
+    wanted = [argv[0]] if argv and argv[0] in COMMANDS else COMMANDS
+    add_commands(commands, [import_module(f".{name}", __package__) for name in wanted])
     args = parser.parse_args(argv)
     # What they tell a user of fairseq's commands is not what our commands are asked.
     for library in ("fairseq", "sacrebleu", "aiayn_plugin.boundary"):

@@ -144,7 +144,7 @@ def _write_page(
     translator: Translator, sentences: list[Sentence], args: argparse.Namespace
 ) -> None:
     layers = translator.model.encoder.layers
-    heads = layers[0].self_attention.h
+    heads = int(layers[0].self_attention.h)  # type: ignore[arg-type, union-attr]
     check_size(sentences, len(layers if args.layers is None else set(args.layers)), heads)
     found = [attended(translator, sentence, args.layers) for sentence in sentences]
     settings = translator.pipeline.settings

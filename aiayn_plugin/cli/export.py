@@ -31,7 +31,8 @@ def run(args: argparse.Namespace) -> None:
     already.
     """
     imported_ctranslate2()
-    transformer = specification(Translator.load(args.model, device="cpu").model)
+    found = Translator.load(args.model, device="cpu")
+    transformer = specification(found.model, found.source.symbols, found.target.symbols)
     transformer.validate()
     transformer.optimize(quantization=args.quantization)
     with directory_aside(args.output) as directory:

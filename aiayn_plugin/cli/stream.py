@@ -22,22 +22,27 @@ BUFFER = 10_000
 Answer = Callable[[list[str], int, Callable[[int], object]], list[str]]
 
 
-def add_options(parser: argparse.ArgumentParser, search: SearchSettings, nbest: str) -> None:
-    """Add the options of a model and its search. nbest: the help of --nbest."""
+def add_search_options(parser: argparse.ArgumentParser, search: SearchSettings) -> None:
+    """Add the options of a model and its search."""
     parser.add_argument("model", metavar="MODEL_DIR", type=Path,
                         help="what a recipe of examples/ leaves behind, or aiayn bundle made")
     parser.add_argument("--beam", type=int, default=search.beam, help="default: %(default)s")
     parser.add_argument("--lenpen", type=float, default=search.alpha,
                         help="α of GNMT's length penalty (default: %(default)s)")
-    parser.add_argument("--nbest", metavar="N", type=int, default=1, help=nbest)
-    parser.add_argument("--line-by-line", action="store_true",
-                        help="answer each line before the next is read")
     parser.add_argument("--max-tokens", metavar="N", type=int, default=2000,
                         help="source tokens of a batch (default: %(default)s)")
     parser.add_argument("--device", default=None,
                         help="as torch names it (default: a GPU if there is one)")
     parser.add_argument("--precision", choices=sorted(PRECISIONS), default="float32",
                         help="default: %(default)s")
+
+
+def add_options(parser: argparse.ArgumentParser, search: SearchSettings, nbest: str) -> None:
+    """Add the options of a model, its search and what is answered. nbest: the help of --nbest."""
+    add_search_options(parser, search)
+    parser.add_argument("--nbest", metavar="N", type=int, default=1, help=nbest)
+    parser.add_argument("--line-by-line", action="store_true",
+                        help="answer each line before the next is read")
 
 
 def check(args: argparse.Namespace) -> None:

@@ -37,6 +37,16 @@ def _layers(kind: type[EncoderLayer | DecoderLayer], settings: ModelSettings) ->
     )
 
 
+def embeddings(
+    settings: ModelSettings, source: int, target: int, padding: int
+) -> tuple[ScaledEmbedding, ScaledEmbedding]:
+    """Return the embeddings of both sides, for so many entries: one and the same if tied so."""
+    of_target = ScaledEmbedding(target, settings.d_model, padding)
+    if settings.tie_embeddings == "all":
+        return of_target, of_target
+    return ScaledEmbedding(source, settings.d_model, padding), of_target
+
+
 class EmbeddedStack(nn.Module):
     """What encoder and decoder share: embedding + positions, then dropout (§3.4, §3.5, §5.4)."""
 
@@ -51,6 +61,11 @@ class EmbeddedStack(nn.Module):
         self.embedding = embedding
         self.positions = build_positions(settings.positions, settings.d_model, max_positions)
         self.dropout = settings.dropout
+
+    @property
+    def longest(self) -> int:
+        """How many tokens a sentence may have: a million stands for any number."""
+        return self.positions.max_positions or 1_000_000
 
     def embed(self, tokens: Tensor, position: int | None = None) -> Tensor:
         """Map (batch, n) tokens to (batch, n, d_model); with `position`, each is at that one."""
@@ -138,3 +153,11 @@ class Decoder(EmbeddedStack):
     def projection(self) -> Tensor:
         """The pre-softmax matrix (V, d_model): the target embedding's, or one of its own."""
         return (self.embedding if self.W_vocabulary is None else self.W_vocabulary).weight
+
+
+class EncoderDecoder(nn.Module):
+    """Both stacks, as one module to load, to move and to search with."""
+
+    def __init__(self, encoder: Encoder, decoder: Decoder) -> None:
+        super().__init__()
+        self.encoder, self.decoder = encoder, decoder

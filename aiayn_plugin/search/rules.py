@@ -3,11 +3,14 @@
 They differ in the length penalty, in the longest translation, and in when a sentence is done.
 """
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
+
+from ..errors import InputError
 
 
 @dataclass(frozen=True)
@@ -90,3 +93,31 @@ def _decided(rules: Rules, worst: Tensor, best_open: Tensor, limits: Tensor) -> 
     if not rules.early:
         return torch.zeros_like(worst, dtype=torch.bool)
     return worst >= best_open / rules.penalty(limits.to(best_open) + 1)
+
+
+def rules_of(args: Any, paper: bool, vocabulary: int) -> Rules:
+    """Return the rules of a search; vocabulary: the entries of the target dictionary.
+
+    Raises InputError if there is no such search.
+    """
+    _check(args, paper, vocabulary)
+    exponent = 0.0 if args.unnormalized else args.lenpen
+    kept = min(args.nbest, args.beam)
+    # If an option lets scores rise, nothing is decided before the limit.
+    early = min(exponent, args.unkpen, args.lm_weight) >= 0
+    if paper:
+        return PaperRules(exponent, args.max_len_a, args.max_len_b, kept, early)
+    return FairseqRules(exponent, args.max_len_a, args.max_len_b, kept, args.beam, early)
+
+
+def _check(args: Any, paper: bool, vocabulary: int) -> None:
+    if not 1 <= args.beam < vocabulary:
+        raise InputError(f"--beam {args.beam} must be at least 1, and less than the {vocabulary} "
+                         "entries of the target dictionary")
+    if paper and not 0 <= args.lenpen < math.inf:
+        raise InputError(f"--lenpen {args.lenpen} must not be negative: it is α of the GNMT "
+                         "penalty (§6.1)")
+    if args.nbest < 1:
+        raise InputError(f"--nbest {args.nbest} must be at least 1")
+    if min(args.max_len_a, args.max_len_b) < 0:
+        raise InputError("--max-len-a and --max-len-b must not be negative")

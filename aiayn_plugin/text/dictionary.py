@@ -30,6 +30,9 @@ def read_dictionary(path: str | Path) -> list[tuple[str, int]]:
     """
     try:
         content = Path(path).read_bytes()
+    except FileNotFoundError:
+        raise InputError(f"{path} is missing: give a directory that a program of preprocess/, "
+                         "fairseq-preprocess or aiayn bundle made") from None
     except OSError as error:
         raise InputError(f"{path} cannot be read ({error.strerror}): {_ADVICE}") from None
     if content.startswith(b"\xef\xbb\xbf"):
@@ -48,6 +51,27 @@ def read_dictionary(path: str | Path) -> list[tuple[str, int]]:
         known[word] = f"line {number}"
         entries.append((word, count))
     return entries
+
+
+class Vocabulary:
+    """The words of a dictionary file after fairseq's own entries, by number and by name."""
+
+    bos, pad, eos, unk = range(len(SPECIAL))
+
+    def __init__(self, words: Iterable[str]) -> None:
+        self.symbols = [*SPECIAL, *words]
+        self._numbers = {symbol: number for number, symbol in enumerate(self.symbols)}
+
+    def __len__(self) -> int:
+        return len(self.symbols)
+
+    def numbers(self, pieces: Iterable[str]) -> list[int]:
+        """Return the numbers of pieces, and the end symbol's; an unknown piece has that of unk."""
+        return [*(self._numbers.get(piece, self.unk) for piece in pieces), self.eos]
+
+    def pieces(self, numbers: Iterable[int]) -> list[str]:
+        """Return the pieces that numbers stand for, without those of beginning and end."""
+        return [self.symbols[n] for n in numbers if n not in (self.bos, self.eos)]
 
 
 def _read_line(line: str, where: str) -> tuple[str, int, bool]:

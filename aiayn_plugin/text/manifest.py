@@ -2,12 +2,16 @@
 
 import hashlib
 import json
+import logging
 import re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..errors import InputError
+from .dictionary import read_dictionary, rising_line
+
+logger = logging.getLogger(__name__)
 
 MANIFEST = "checksums.json"
 FORMAT_VERSION = 1
@@ -107,3 +111,21 @@ def verify(
     for name in names:
         if name in manifest and (wrong := fault(directory / name, manifest[name], whole)):
             raise InputError(f"{wrong}; {ADVICE}")
+
+
+def checked_dictionary(path: Path) -> list[tuple[str, int]]:
+    """Return the words of a dictionary file with their counts, as read_dictionary does.
+
+    Warn if nothing tells whether its lines are in their order, and they do not look like it. Raises
+    InputError if the file is missing, changed or broken.
+    """
+    manifest = read_manifest(path.parent)
+    verify(path.parent, manifest, [path.name], whole=True)
+    entries = read_dictionary(path)
+    line = rising_line(entries)
+    if line and path.name not in manifest:
+        logger.warning(
+            "%s, line %d: more frequent than the word before; if the lines had another order when "
+            "the data was made, all words are others now", path, line,
+        )  # fmt: skip
+    return entries

@@ -4,10 +4,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from ..errors import InputError
 from ..model.weights import attention_weights
+from ..text.dictionary import Vocabulary
 from ..translator import Translator
 
 
@@ -113,10 +115,9 @@ def prepared(
     pairs = [dataset[number] for number in numbers]
     for number, pair in zip(numbers, pairs, strict=True):
         _check_positions(translator.model.encoder, pair["source"], f"sentence {number} of {split}")
-    sources = [(pair["source"], _symbols(task.source_dictionary, pair["source"])) for pair in pairs]
+    sources = [(pair["source"], _symbols(translator.source, pair["source"])) for pair in pairs]
     if reference:
-        targets = [(pair["target"], _symbols(task.target_dictionary, pair["target"]))
-                   for pair in pairs]
+        targets = [(pair["target"], _symbols(translator.target, pair["target"])) for pair in pairs]
     else:
         targets = _translations(translator, [source for source, _ in sources])
     return [Sentence(*source, *target) for source, target in zip(sources, targets, strict=True)]
@@ -140,8 +141,8 @@ def attended(
         sentence.source_pieces, [written[-1], *written[:-1]], written, chosen,
         weights["encoder"].float().cpu(), weights["decoder"].float().cpu(),
         weights["encoder_decoder"].float().cpu(),
-        unknown_source=_unknown(translator.task.source_dictionary, sentence.source),
-        unknown_written=_unknown(translator.task.target_dictionary, sentence.target),
+        unknown_source=_unknown(translator.source, sentence.source),
+        unknown_written=_unknown(translator.target, sentence.target),
     )  # fmt: skip
 
 
@@ -153,9 +154,9 @@ def check_length(pieces: Sequence[str], name: str, most: int | None) -> None:
 
 
 def _check_positions(stack: Any, tokens: Tensor, name: str) -> None:
-    if len(tokens) > stack.max_positions():
+    if len(tokens) > stack.longest:
         raise InputError(f"{name} has {len(tokens):,} pieces with its end, and the model has "
-                         f"{stack.max_positions():,} positions: shorten it")  # fmt: skip
+                         f"{stack.longest:,} positions: shorten it")  # fmt: skip
 
 
 def _layers(count: int, wanted: Iterable[int] | None) -> list[int]:
@@ -170,17 +171,16 @@ def _encoded(
     translator: Translator, line: str, number: int, side: str
 ) -> tuple[Tensor, list[str]]:
     """Return the tokens and the pieces of a raw line, both with the end symbol."""
-    task, settings = translator.task, translator.pipeline.settings
-    source = side == "source"
-    dictionary = task.source_dictionary if source else task.target_dictionary
+    settings, source = translator.pipeline.settings, side == "source"
+    vocabulary = translator.source if source else translator.target
     lang = settings.source_lang if source else settings.target_lang
     pieces = translator.pipeline.encode(line, lang).split()
     stack = translator.model.encoder if source else translator.model.decoder
     if not pieces:
         raise InputError(f"line {number} has no word: take it out")
-    tokens = dictionary.encode_line(" ".join(pieces), add_if_not_exist=False).long()
+    tokens = torch.tensor(vocabulary.numbers(pieces))
     _check_positions(stack, tokens, f"line {number}")
-    return tokens, [*pieces, dictionary.symbols[dictionary.eos()]]
+    return tokens, [*pieces, vocabulary.symbols[vocabulary.eos]]
 
 
 def _translations(
@@ -191,13 +191,12 @@ def _translations(
     for numbers, hypotheses in translator.search(sources):
         for number, of_sentence in zip(numbers, hypotheses, strict=True):
             found[number] = of_sentence[0]["tokens"].cpu()
-    dictionary = translator.task.target_dictionary
-    return [(found[i], _symbols(dictionary, found[i])) for i in range(len(sources))]
+    return [(found[i], _symbols(translator.target, found[i])) for i in range(len(sources))]
 
 
-def _symbols(dictionary, tokens: Tensor) -> list[str]:
-    return [dictionary[token] for token in tokens.tolist()]
+def _symbols(vocabulary: Vocabulary, tokens: Tensor) -> list[str]:
+    return [vocabulary.symbols[token] for token in tokens.tolist()]
 
 
-def _unknown(dictionary, tokens: Tensor) -> list[bool]:
-    return tokens.eq(dictionary.unk()).tolist()
+def _unknown(vocabulary: Vocabulary, tokens: Tensor) -> list[bool]:
+    return tokens.eq(vocabulary.unk).tolist()

@@ -31,19 +31,22 @@ TEMPLATE = """<!DOCTYPE html>
 """
 
 
-def page(title: str, body: str, data: Any = None, name: str = "", refresh: int = 0) -> str:
+def page(
+    title: str, body: str, data: Any = None, name: str = "", refresh: int = 0, fetches: bool = False
+) -> str:
     """Return a page: its title (text), its body (HTML), and data for its script.
 
     name: of the page's own style sheet and script in this folder, `name.css` and `name.js`; every
     page has page.css, and one without data has no script. The script finds the data as JSON in the
     element "data". refresh: seconds after which the browser opens the page anew; 0: never.
+    fetches: whether the script may ask the address that the page came from.
     """
     style = asset("page.css") + (asset(f"{name}.css") if name else "")
     script = asset(f"{name}.js") if name and data is not None else ""
     again = f'\n<meta http-equiv="refresh" content="{refresh}">' if refresh else ""
     # The browser itself refuses whatever else a page might be made to run or to fetch.
     policy = (f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; "
-              f"script-src '{_sha256(script)}'")  # fmt: skip
+              f"script-src '{_sha256(script)}'" + "; connect-src 'self'" * fetches)  # fmt: skip
     return TEMPLATE.format(title=html.escape(title), body=body, style=style, script=script,
                            policy=policy, again=again, data=as_json(data))  # fmt: skip
 

@@ -8,7 +8,7 @@ import torch
 from models import configuration
 
 from aiayn_plugin.boundary import log
-from aiayn_plugin.boundary.loading import device_name
+from aiayn_plugin.model.device import device_name
 
 pytestmark = pytest.mark.usefixtures("quiet")
 

@@ -8,7 +8,8 @@ import torch
 from models import build, dictionary, pad_left, sentences
 from omegaconf import OmegaConf
 
-from aiayn_plugin.boundary.model import Transformer, TransformerConfig, model_settings
+from aiayn_plugin.boundary.model import Transformer, TransformerConfig
+from aiayn_plugin.checkpoints.model import model_settings
 from aiayn_plugin.errors import InputError
 from aiayn_plugin.paper import ModelSettings
 

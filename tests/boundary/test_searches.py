@@ -15,10 +15,9 @@ from aiayn_plugin.boundary.searches import (
     other_model,
     other_search,
     replace_defaults,
-    rules_of,
 )
 from aiayn_plugin.errors import InputError
-from aiayn_plugin.search.rules import FairseqRules, PaperRules
+from aiayn_plugin.search.rules import FairseqRules, PaperRules, rules_of
 
 WORDS = 30  #: entries of the target dictionary
 

@@ -172,7 +172,8 @@ def test_ctranslate2_finds_what_ours_finds(trained_on_multi30k, tmp_path):
 
     data, _, ours = trained_on_multi30k
     setup = Setup(data, ours, *FAIRSEQ_RULES)
-    exported = specification(setup.model)
+    exported = specification(setup.model, setup.task.source_dictionary.symbols,
+                             setup.task.target_dictionary.symbols)
     exported.validate()
     exported.save(str(tmp_path))
     words, symbols = setup.task.source_dictionary.symbols, setup.task.target_dictionary.symbols

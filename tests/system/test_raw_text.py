@@ -8,6 +8,9 @@ from pathlib import Path
 import pytest
 from commands import LINES, TRAIN
 
+from aiayn_plugin.paper import SearchSettings
+from aiayn_plugin.search.rules import FairseqRules
+from aiayn_plugin.search.search import Search
 from aiayn_plugin.translator import Translator
 
 
@@ -110,11 +113,13 @@ def test_ctranslate2_finds_the_same(run, model_dir, tmp_path):
     found = ctranslate2.Translator(str(tmp_path / "ct2"), device="cpu").translate_batch(
         pieces, beam_size=4, length_penalty=0.6, max_decoding_length=60, return_scores=True
     )
-    translator.task.cfg.length_penalty = "fairseq"
-    theirs = Translator(translator.task, translator.model, translator.pipeline, 2000,
-                        {"beam": 4, "lenpen": 0.6, "max_len_a": 0, "max_len_b": 59})
+    source, target = translator.source, translator.target
+    theirs = Search(translator.model, {**SearchSettings().options(), "nbest": 1},
+                    (source.pad, target.eos, target.unk))  # fmt: skip
+    theirs.rules = FairseqRules(lenpen=0.6, limit_a=0, limit_b=59, kept=1, first=4)
+    translator.hypotheses = theirs.hypotheses
     for line, result in zip([line for line in LINES if line], found, strict=True):
-        best = theirs.translate_nbest([line])[0][0]
+        best = translator.translate_nbest([line])[0][0]
         assert best.text == translator.pipeline.decode(" ".join(result.hypotheses[0]))
 
 

@@ -7,9 +7,28 @@ from breakages import DICTIONARY
 from fairseq.data import Dictionary
 
 from aiayn_plugin.errors import InputError
-from aiayn_plugin.text.dictionary import SPECIAL, read_dictionary, rising_line, words_sha256
+from aiayn_plugin.text.dictionary import (
+    SPECIAL,
+    Vocabulary,
+    read_dictionary,
+    rising_line,
+    words_sha256,
+)
 
 GOOD = b"the 12\nhe@@ 9\nll 7\no 7\nmadeupword0000 0\n"
+
+
+def test_a_vocabulary_numbers_words_as_fairseq_does(tmp_path):
+    path = tmp_path / "dict.en.txt"
+    path.write_bytes(GOOD + b"a 3\na 2 #fairseq:overwrite\n")
+    theirs, ours = Dictionary.load(str(path)), Vocabulary(w for w, _ in read_dictionary(path))
+    assert ours.symbols == theirs.symbols and len(ours) == len(theirs)
+    assert (ours.bos, ours.pad, ours.eos, ours.unk) == (
+        theirs.bos(), theirs.pad(), theirs.eos(), theirs.unk())
+    for line in ("", "the ll o", "he@@ a never <unk> </s> <pad> the"):
+        numbers = theirs.encode_line(line, add_if_not_exist=False).tolist()
+        assert ours.numbers(line.split()) == numbers
+        assert " ".join(ours.pieces([ours.bos, *numbers])) == theirs.string(numbers)
 
 
 @pytest.mark.parametrize("content", [

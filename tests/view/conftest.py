@@ -13,7 +13,8 @@ CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
 FLAGS = (
     "--headless=new", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-sync",
     "--disable-dev-shm-usage", "--disable-background-networking", "--disable-component-update",
-    "--host-resolver-rules=MAP * ~NOTFOUND", "--window-size=1400,1000", "--hide-scrollbars",
+    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1", "--window-size=1400,1000",
+    "--hide-scrollbars",
 )  # fmt: skip
 
 
@@ -25,11 +26,19 @@ class Browser:
 
     def open(self, page: Path) -> None:
         """Open a page from the disk, with the network switched off."""
+        self._network(on=False)
+        self.driver.get(page.resolve().as_uri())
+
+    def visit(self, address: str) -> None:
+        """Open a page of this computer's."""
+        self._network(on=True)
+        self.driver.get(address)
+
+    def _network(self, on: bool) -> None:
         self.driver.get_log("browser")  # forget what earlier pages said
         self.driver.execute_cdp_cmd("Network.enable", {})
         self.driver.execute_cdp_cmd("Network.emulateNetworkConditions", {
-            "offline": True, "latency": 0, "downloadThroughput": 0, "uploadThroughput": 0})
-        self.driver.get(page.resolve().as_uri())
+            "offline": not on, "latency": 0, "downloadThroughput": -on, "uploadThroughput": -on})
 
     def js(self, expression: str, *arguments):
         """Return what an expression of the page's language gives."""

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from aiayn_plugin.boundary.memory import in_halves
 from aiayn_plugin.errors import InputError
+from aiayn_plugin.search.memory import in_halves
 
 
 def batch(sentences, with_id=True):

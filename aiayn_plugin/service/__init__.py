@@ -1,0 +1,1 @@
+"""`aiayn serve`: translations over HTTP, by a model that stays in memory."""
