@@ -14,6 +14,7 @@ from .checkpoints.directory import locate
 from .checkpoints.model import Loaded, load_model
 from .errors import InputError
 from .model.device import check_device
+from .model.int8 import in_int8
 from .paper import PARSING_SEARCH, SearchSettings
 from .search.memory import in_halves
 from .search.parts import batches, padded
@@ -24,7 +25,8 @@ from .text.settings import DEEPEST
 
 logger = logging.getLogger(__name__)
 
-PRECISIONS = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
+PRECISIONS = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16,
+              "int8": torch.float32}  # but for the products (model/int8.py)
 
 
 @dataclass(frozen=True)
@@ -131,4 +133,6 @@ def load(
     languages = pipeline.settings.source_lang, pipeline.settings.target_lang
     loaded = load_model(checkpoint, data, *languages)
     loaded.model.to(device=device, dtype=PRECISIONS[precision])
+    if precision == "int8":
+        in_int8(loaded.model.encoder, loaded.model.decoder)
     return Found(checkpoint, data, loaded, pipeline, device, precision)

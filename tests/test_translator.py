@@ -136,3 +136,14 @@ def test_what_memory_cannot_hold_is_translated_in_halves(model_dir, caplog):
     assert [best.text for best, in found] == [best.text for best, in expected]
     said = [record for record in caplog.records if "out of memory" in record.message]
     assert len(said) == 1
+
+
+def test_eight_bits_find_nearly_as_good_translations(model_dir):
+    exact, rounded = (Translator.load(model_dir, device="cpu", precision=precision)
+                      for precision in ("float32", "int8"))
+    both = zip(exact.translate_nbest(LINES), rounded.translate_nbest(LINES), strict=True)
+    differences = [found[0].score - expected[0].score for expected, found in both]
+    assert max(map(abs, differences)) < 0.1
+    assert any(differences)
+    sampled = Translator.load(model_dir, device="cpu", precision="int8", sampling=True, beam=1)
+    assert len(sampled.translate(LINES)) == len(LINES)

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from ..checkpoints.directory import task_settings
 from ..errors import InputError
+from .searches import search_in_int8
 
 #: The settings of fairseq-generate's search.
 SEARCH_SETTINGS = {option.name for option in fields(GenerationConfig)}
@@ -47,6 +48,8 @@ def fairseqs_search(found: Any, search: dict[str, Any]) -> Callable[[Tensor], li
     )
     weights = next(found.loaded.model.parameters())
     model.to(device=weights.device, dtype=weights.dtype).eval()
+    if found.precision == "int8":
+        search_in_int8(model)
     generator = task.build_generator([model], Namespace(**search))
 
     def find(source: Tensor) -> list[list[dict]]:

@@ -7,6 +7,7 @@ from typing import Any
 from fairseq.dataclass.configs import GenerationConfig
 
 from ..errors import InputError
+from ..model.int8 import in_int8
 from .fairseq_model import is_fairseqs_transformer
 from .model import Transformer
 from .names import SEARCH, flag
@@ -84,3 +85,11 @@ def alignment_of(args: Any) -> str | None:
     if args.print_alignment is None and args.replace_unk is not None:
         return "hard"
     return args.print_alignment
+
+
+def search_in_int8(model: Any) -> None:
+    """Let a model search by 8-bit numbers. Raises InputError for one that is not the plugin's."""
+    if not isinstance(model, Transformer):
+        raise InputError("--int8 is for the plugin's models; aiayn convert turns fairseq's "
+                         "transformer into one")
+    in_int8(model.encoder, model.decoder)

@@ -104,6 +104,8 @@ class MultiHeadAttention(nn.Module):
         self.W_K = Projection(d_model, h * d_k, stacked=3, bias=bias)
         self.W_V = Projection(d_model, h * d_v, stacked=3, bias=bias)
         self.W_O = Projection(h * d_v, d_model, bias=bias)
+        #: The first three side by side, if they do not change any more (int8.py).
+        self.W_QKV: nn.Module | None = None
 
     def forward(
         self,
@@ -152,6 +154,13 @@ class MultiHeadAttention(nn.Module):
             mask = visible(n, k.size(2), padding, reach, q.device)
             out = F.scaled_dot_product_attention(q, k, v, mask, dropout)
         return self._joined(out), weights
+
+    def side_by_side(self) -> dict[str, Tensor]:
+        """Return W^Q, W^K and W^V as one "weight", and their biases, if any, as "bias"."""
+        projections = (self.W_Q, self.W_K, self.W_V)
+        parts = {"weight": [p.weight for p in projections],
+                 "bias": [p.bias for p in projections if p.bias is not None]}  # fmt: skip
+        return {name: torch.cat(tuple(some)) for name, some in parts.items() if some}
 
     def _joined(self, x: Tensor) -> Tensor:
         """Concatenate the heads (batch, h, n, d_v), and project them by W^O."""

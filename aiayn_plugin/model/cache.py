@@ -63,12 +63,10 @@ class SelfAttentionCache:
 
     def __init__(self, attention: MultiHeadAttention, past: "Past") -> None:
         self.h, self.past = attention.h, past
-        projections = (attention.W_Q, attention.W_K, attention.W_V)
-        self.widths = [len(projection.weight) for projection in projections]
+        self.widths = [attention.h * d for d in (attention.d_k, attention.d_k, attention.d_v)]
         # One product instead of three: a step has few positions to share the cost of starting one.
-        self.W_QKV = torch.cat(tuple(projection.weight for projection in projections))
-        biases = tuple(p.bias for p in projections if p.bias is not None)
-        self.b_QKV = torch.cat(biases) if biases else None
+        stacked = attention.side_by_side() if attention.W_QKV is None else {}
+        self.W_QKV = attention.W_QKV or (lambda x: F.linear(x, **stacked))
         # Keys are kept as columns: their product with a few queries takes less than half the time.
         self.keys, self.values = Slots(3), Slots(2)
 
@@ -79,7 +77,7 @@ class SelfAttentionCache:
         h, slots, d_v) and the mask (sentences, 1, b, slots).
         """
         q, k, v = (heads(projected, self.h) for projected in
-                   F.linear(x, self.W_QKV, self.b_QKV).split(self.widths, dim=-1))
+                   self.W_QKV(x).split(self.widths, dim=-1))
         k, v = self.keys.append(k.transpose(2, 3)), self.values.append(v)
         return q, k.transpose(2, 3), v, self.past.mask(x)
 

@@ -115,6 +115,8 @@ class Decoder(EmbeddedStack):
         if settings.tie_embeddings == "none":
             self.W_vocabulary = Projection(d_model, vocabulary)
             nn.init.normal_(self.W_vocabulary.weight, std=d_model**-0.5)
+        #: The pre-softmax matrix in 8 bits, in a model that only searches (int8.py).
+        self.W_scores: nn.Module | None = None
         self.layers = _layers(DecoderLayer, settings)
 
     def decode(
@@ -147,7 +149,7 @@ class Decoder(EmbeddedStack):
 
     def project(self, features: Tensor) -> Tensor:
         """§3.4: map (…, d_model) to scores (…, V), with the embedding's matrix and no bias."""
-        return F.linear(features, self.projection)
+        return self.W_scores(features) if self.W_scores else F.linear(features, self.projection)
 
     @property
     def projection(self) -> Tensor:

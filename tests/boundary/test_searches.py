@@ -15,6 +15,7 @@ from aiayn_plugin.boundary.searches import (
     other_model,
     other_search,
     replace_defaults,
+    search_in_int8,
 )
 from aiayn_plugin.errors import InputError
 from aiayn_plugin.search.rules import FairseqRules, PaperRules, rules_of
@@ -148,3 +149,9 @@ def test_a_search_that_cannot_be_is_one_line(paper, typed, message):
 ])  # fmt: skip
 def test_unknown_words_are_replaced_by_a_hard_alignment(typed, kind):
     assert alignment_of(options(**typed)) == kind
+
+
+def test_only_the_plugins_models_search_in_8_bits():
+    model, _ = fairseq_model()
+    with pytest.raises(InputError, match="--int8 is for the plugin's models; aiayn convert"):
+        search_in_int8(model)

@@ -1,0 +1,38 @@
+"""fairseq-generate --int8, and where it cannot be."""
+
+import re
+
+import pytest
+from commands import SMALL, last_line
+
+PAPER = ["--user-dir", "aiayn_plugin", "--cpu"]
+
+
+def test_generating_in_8_bits(run, corpus, model_dir):
+    found = []
+    for options in ([], ["--int8"]):
+        log = run("fairseq-generate", corpus, *PAPER, "--path", model_dir / "model.pt", *options)
+        assert log.returncode == 0, log.stderr
+        found.append(dict(re.findall(r"^(H-\d+)\t(\S+)", log.stdout, re.MULTILINE)))
+    exact, rounded = found
+    assert exact.keys() == rounded.keys()
+    differences = [float(rounded[line]) - float(score) for line, score in exact.items()]
+    assert 0 < max(map(abs, differences)) < 0.3
+
+
+@pytest.mark.parametrize("options, message", [
+    (["--fp16"], "8-bit numbers are for a model in float32 on a CPU: give --cpu"),
+    (["--bf16"], "8-bit numbers are for a model in float32 on a CPU: give --cpu"),
+])  # fmt: skip
+def test_another_precision_beside_it_is_refused(run, corpus, model_dir, options, message):
+    log = run("fairseq-generate", corpus, *PAPER, "--path", model_dir / "model.pt", "--int8",
+              *options)  # fmt: skip
+    assert log.returncode == 1
+    assert last_line(log).startswith(f"fairseq-generate: error: {message}")
+
+
+def test_no_model_trains_in_8_bits(run, corpus, tmp_path):
+    log = run("fairseq-train", corpus, *PAPER, *SMALL, "--max-update", "1", "--int8", "--eval-bleu",
+              "--eval-bleu-args", "{}", "--save-dir", tmp_path)  # fmt: skip
+    assert log.returncode == 1
+    assert "--int8 is for translating" in last_line(log)
