@@ -4,3 +4,6 @@ import os
 
 # torch's profiler prints two lines for each use, at whatever level that is below this.
 os.environ.setdefault("KINETO_LOG_LEVEL", "99")
+
+# Before fairseq, which the plugin keeps from logging while it is imported.
+from .. import boundary  # noqa: E402, F401

@@ -16,7 +16,6 @@ from fairseq import options, tasks, utils
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.trainer import Trainer
 
-from .. import boundary  # noqa: F401  it registers the plugin
 from ..paper import settings
 from .measure import peak_memory, profiled, timed
 

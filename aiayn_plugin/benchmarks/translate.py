@@ -1,27 +1,25 @@
 """`aiayn benchmark translate`: the plugin's search beside fairseq's and CTranslate2's."""
 
 import argparse
-import os
 import re
 import statistics
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from fairseq import checkpoint_utils
 from sacrebleu.metrics import BLEU
 
-from .. import boundary  # noqa: F401  it registers the plugin
-from ..checkpoints.export import QUANTIZATIONS, imported_ctranslate2, specification
+from ..checkpoints.export import QUANTIZATIONS
 from ..errors import InputError
 from ..paper import SearchSettings
 from ..text.lines import read_lines
 from ..text.pipeline import TextPipeline
 from ..text.settings import SETTINGS_FILE
+from . import latency
+from .engine import engines
 from .measure import reason, write_json
 
 SPEED = re.compile(r"Translated ([\d,]+) sentences \(([\d,]+) tokens\) in ([\d.]+)s")
@@ -31,7 +29,6 @@ WAYS = {
     "plugin": ["--length-penalty", "fairseq"],
     "plugin, the paper's search": [],
 }
-CTRANSLATE2 = "CTranslate2 "
 
 HELP = "fairseq-generate with the plugin's search against fairseq's own"
 DESCRIPTION = (
@@ -53,7 +50,14 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--lenpen", type=float, default=SearchSettings.alpha)
     parser.add_argument("--batch-sizes", type=int, nargs="+", default=[32, 64, 128], metavar="N")
     parser.add_argument("--runs", type=int, default=3, help="medians of so many (default: 3)")
-    parser.add_argument("--precision", choices=("float32", "fp16", "bf16"), default="float32",
+    parser.add_argument("--length", type=int, metavar="N",
+                        help="each hypothesis has N tokens, whatever the model says: for a model "
+                        "that is not trained")
+    parser.add_argument("--one-by-one", type=int, default=0, metavar="N",
+                        help="instead of batches, the first N sentences one at a time: the time to "
+                        "each answer")
+    parser.add_argument("--precision", choices=("float32", "fp16", "bf16", "int8"),
+                        default="float32",
                         help="of the plugin's side (default: %(default)s)")
     parser.add_argument("--stock-precision", choices=("float32", "fp16"), default="float32",
                         help="of fairseq's side (default: %(default)s)")
@@ -70,10 +74,12 @@ Way = Callable[[int], tuple[float, dict[str, str]]]
 def run(args: argparse.Namespace) -> None:
     """Measure and print. Raises InputError if a command fails."""
     with tempfile.TemporaryDirectory() as directory:
+        of_ctranslate2 = engines(args, directory) if args.ctranslate2 else {}
+        if args.one_by_one:
+            commands = {way: command(args, way) for way in WAYS}
+            return latency.measure(args, commands, of_ctranslate2)
         ways: dict[str, Way] = {way: partial(_generate, args, way) for way in WAYS}
-        if args.ctranslate2:
-            ways |= _engines(args, directory)
-        measure(args, ways)
+        measure(args, ways | {way: e.all_in_batches for way, e in of_ctranslate2.items()})
 
 
 def measure(args: argparse.Namespace, ways: dict[str, Way]) -> None:
@@ -117,53 +123,30 @@ def _bleu(args: argparse.Namespace, hypotheses: dict[str, str]) -> float | None:
     return BLEU().corpus_score(text, [list(read_lines(raw))]).score
 
 
-def _engines(args: argparse.Namespace, directory: str) -> dict[str, Way]:
-    """Return CTranslate2 in each precision; its model goes into the directory."""
-    ctranslate2 = imported_ctranslate2()
-    (model,), _, task = checkpoint_utils.load_model_ensemble_and_task(
-        [str(args.converted)], arg_overrides={"data": str(args.data)}
-    )
-    task.load_dataset(args.gen_subset)
-    words = task.source_dictionary.symbols
-    sources = [[words[token] for token in sentence[:-1]]
-               for sentence in task.dataset(args.gen_subset).src]
-    transformer = specification(model, model.encoder.dictionary.symbols,
-                                model.decoder.dictionary.symbols)
-    transformer.validate()
-    transformer.save(directory)
-    threads = int(os.environ.get("OMP_NUM_THREADS", os.cpu_count() or 1))
-
-    def translate(precision: str, size: int) -> tuple[float, dict[str, str]]:
-        engine = ctranslate2.Translator(
-            directory, device="cpu", compute_type=precision, intra_threads=threads
-        )
-        start = time.perf_counter()
-        results = engine.translate_batch(
-            sources, beam_size=args.beam, length_penalty=args.lenpen, max_batch_size=size,
-            max_decoding_length=200,
-        )  # fmt: skip
-        taken = time.perf_counter() - start
-        return taken, {str(n): " ".join(result.hypotheses[0]) for n, result in enumerate(results)}
-
-    return {CTRANSLATE2 + precision: partial(translate, precision)
-            for precision in args.ctranslate2}
+def command(args: argparse.Namespace, way: str) -> list[str]:
+    """Return the arguments of fairseq-generate for one of WAYS."""
+    stock = way == "fairseq"
+    precision = args.stock_precision if stock else args.precision
+    forced = ["--min-len", args.length, "--max-len-a", 0, "--max-len-b", args.length]
+    return list(map(str, [
+        args.data, "--user-dir", Path(__file__).resolve().parent.parent,
+        "--path", args.stock if stock else args.converted, "--gen-subset", args.gen_subset,
+        "--beam", args.beam, "--lenpen", args.lenpen, *WAYS[way],
+        *(["--cpu"] if args.cpu else []), *([f"--{precision}"] if precision != "float32" else []),
+        *(forced if args.length else []),
+    ]))  # fmt: skip
 
 
 def _generate(args: argparse.Namespace, way: str, size: int) -> tuple[float, dict[str, str]]:
     """Run fairseq-generate; the seconds are those of search that it reports."""
-    stock = way == "fairseq"
-    precision = args.stock_precision if stock else args.precision
-    command = [
-        sys.executable, "-m", "fairseq_cli.generate", str(args.data),
-        "--user-dir", str(Path(__file__).resolve().parent.parent),
-        "--path", str(args.stock if stock else args.converted), "--gen-subset", args.gen_subset,
-        "--beam", str(args.beam), "--lenpen", str(args.lenpen), "--batch-size", str(size),
-        *WAYS[way], *(["--cpu"] if args.cpu else []),
-        *([f"--{precision}"] if precision != "float32" else []),
-    ]  # fmt: skip
-    done = subprocess.run(command, capture_output=True, text=True)
+    line = [sys.executable, "-m", "fairseq_cli.generate", *command(args, way),
+            "--batch-size", str(size)]  # fmt: skip
+    done = subprocess.run(line, capture_output=True, text=True)
     match = SPEED.search(done.stdout + done.stderr)
     if done.returncode or not match:
-        raise InputError(f"{' '.join(command)} failed: {reason(done.stderr)}")
+        raise InputError(f"{' '.join(line)} failed: {reason(done.stderr)}")
+    if not float(match[3]):  # fairseq reports tenths
+        raise InputError(f"{args.gen_subset} takes less than 0.05 s: give a --gen-subset of more "
+                         "sentences")
     hypotheses = dict(re.findall(r"^H-(\d+)\t\S+\t(.*)$", done.stdout, re.MULTILINE))
     return float(match[3]), hypotheses

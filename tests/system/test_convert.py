@@ -1,6 +1,7 @@
 """fairseq's own models in the plugin's, and back: whole commands, and the same hypotheses."""
 
 import argparse
+import json
 import math
 import re
 
@@ -134,3 +135,28 @@ def test_two_hundred_updates_lose_as_fairseqs_model_does(run, corpus, tmp_path):
     assert len(lost["ours"]) == 200
     assert lost["ours"][-1] < 0.7 * lost["ours"][0]
     assert lost["ours"] == pytest.approx(lost["fairseq"], abs=1e-3 / math.log(2))  # bits
+
+
+@pytest.mark.long
+def test_both_searches_are_measured_beside_each_other(run, corpus, stock, tmp_path):
+    """In batches, where all hypotheses have 7 tokens; and the time to single answers."""
+    run("aiayn", "convert", "--input", stock, "--output", tmp_path / "ours.pt")
+    benchmark = ["aiayn", "benchmark", "translate", corpus, "--stock", stock, "--converted",
+                 tmp_path / "ours.pt", "--cpu", "--runs", "1", "--length", "7"]  # fmt: skip
+    found = tmp_path / "found.json"
+    log = run(*benchmark, "--batch-sizes", "100", "--ctranslate2", "float32", "--output", found)
+    assert log.returncode == 0, log.stderr
+    ways = {row["way"]: row for row in json.loads(found.read_text())}
+    assert [*ways] == ["fairseq", "plugin", "plugin, the paper's search", "CTranslate2 float32"]
+    assert ways["plugin"]["same"] == ways["plugin"]["sentences"] == 1014
+    assert re.search(r"^fairseq +batch +100 ", log.stdout, re.MULTILINE)
+    log = run(*benchmark, "--one-by-one", "4", "--precision", "int8", "--ctranslate2", "int8",
+              "--output", found)  # fmt: skip
+    assert log.returncode == 0, log.stderr
+    rows = json.loads(found.read_text())
+    assert [row["way"] for row in rows] == [*ways][:3] + ["CTranslate2 int8"]
+    assert all(len(row["seconds"]) == 4 and 0 < row["median"] <= row["percentile_95"]
+               for row in rows)  # fmt: skip
+    log = run(*benchmark, "--one-by-one", "4", "--gen-subset", "nowhere")
+    assert (log.returncode, log.stderr.count("\n")) == (1, 1)
+    assert "the search failed: " in log.stderr
