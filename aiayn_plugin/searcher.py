@@ -69,7 +69,7 @@ class Searcher:
             # fairseq's other settings and searches are fairseq's, which takes seconds to import.
             from .boundary.loading import fairseqs_search
 
-            self.hypotheses = fairseqs_search(found, search)
+            self.hypotheses = fairseqs_search(found, search, trees_only)
 
     def _grammar(self) -> TreeGrammar:
         return TreeGrammar(self.source.symbols, self.target.symbols, len(SPECIAL), self.target.eos,

@@ -104,7 +104,8 @@ def lines(output: str, pattern: str) -> list[str]:
 
 def flags(output: str) -> set[str]:
     """Return the options that a help text names, but for the plugin's own list at its end."""
-    return set(re.findall(r"(?m)^ {2,}(?:-\w, )?(--[\w-]+)", output.partition("their options:")[0]))
+    fairseqs = output.partition(" of aiayn_plugin")[0]
+    return set(re.findall(r"(?m)^ {2,}(?:-\w, )?(--[\w-]+)", fairseqs))
 
 
 def prepare(side: Side, old: Path) -> Any:

@@ -72,6 +72,34 @@ def test_a_model_of_strange_settings_is_refused_in_one_line(model_dir, tmp_path,
             assert "\n" not in str(error)
 
 
+@pytest.mark.parametrize("part, name", [("model", "max_source_positions"),
+                                        ("model", "max_target_positions"),
+                                        ("task", "max_source_positions")])  # fmt: skip
+@pytest.mark.parametrize("positions", ["sinusoids", "learned"])
+def test_strange_numbers_of_positions_are_refused_in_one_line(
+    model_dir, tmp_path, part, name, positions
+):
+    shutil.copytree(model_dir, tmp_path / "strange")
+    for value in (None, "x", 1, -1, 2.5, 10**13, float("nan"), float("inf"), [1]):
+        shutil.copy(model_dir / "model.pt", tmp_path / "strange")
+        within(tmp_path / "strange", lambda state, value=value: (
+            state["cfg"]["model"].update(positions=positions),
+            state["cfg"][part].update({name: value})))  # fmt: skip
+        try:
+            Translator.load(tmp_path / "strange", device="cpu").translate(["March 3"])
+        except InputError as error:
+            assert "\n" not in str(error) and "model.pt" in str(error)
+
+
+@pytest.mark.parametrize("buffer", [[8, 0, 99], [8, 0], [8, -5, 0], [10**9, 0, 0]])
+def test_strange_numbers_of_its_settings_are_refused_in_one_line(model_dir, tmp_path, buffer):
+    shutil.copytree(model_dir, tmp_path / "strange")
+    within(tmp_path / "strange", lambda state: state["model"].update(
+        settings_without_shape=torch.tensor(buffer)))  # fmt: skip
+    with pytest.raises(InputError, match="model.pt: [^\n]*$"):
+        Translator.load(tmp_path / "strange", device="cpu")
+
+
 @pytest.mark.parametrize("settings, message", [
     ({"device": "nowhere"}, "--device nowhere cannot be used .*: give cpu, or cuda"),
     ({"device": "meta"}, "--device meta cannot be used"),

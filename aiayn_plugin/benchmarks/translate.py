@@ -73,6 +73,8 @@ Way = Callable[[int], tuple[float, dict[str, str]]]
 
 def run(args: argparse.Namespace) -> None:
     """Measure and print. Raises InputError if a command fails."""
+    if args.runs < 1 or args.one_by_one < 0 or min(args.batch_sizes) < 1:
+        raise InputError("--runs, --one-by-one and --batch-sizes must be at least 1")
     with tempfile.TemporaryDirectory() as directory:
         of_ctranslate2 = engines(args, directory) if args.ctranslate2 else {}
         if args.one_by_one:

@@ -20,14 +20,16 @@ from .searches import search_in_int8
 SEARCH_SETTINGS = {option.name for option in fields(GenerationConfig)}
 
 
-def task_of(found: Any) -> Any:
+def task_of(found: Any, trees_only: bool = False) -> Any:
     """Return the task of a model directory (searcher.Found), with the paper's search.
 
-    Raises InputError if another version of the plugin made the checkpoint.
+    trees_only: it finds nothing but trees. Raises InputError if another version of the plugin made
+    the checkpoint.
     """
     settings = found.pipeline.settings
     ours = {"_name": "aiayn_translation", "data": str(found.data), "length_penalty": "gnmt",
-            "source_lang": settings.source_lang, "target_lang": settings.target_lang}
+            "source_lang": settings.source_lang, "target_lang": settings.target_lang,
+            "trees_only": trees_only}  # fmt: skip
     try:
         return tasks.setup_task(OmegaConf.create({**task_settings(found.checkpoint), **ours}))
     except OmegaConfBaseException as error:
@@ -35,14 +37,16 @@ def task_of(found: Any) -> Any:
                          ) from None  # fmt: skip
 
 
-def fairseqs_search(found: Any, search: dict[str, Any]) -> Callable[[Tensor], list[list[dict]]]:
+def fairseqs_search(
+    found: Any, search: dict[str, Any], trees_only: bool
+) -> Callable[[Tensor], list[list[dict]]]:
     """Return what finds the hypotheses of source tokens (sentences, m), by fairseq's settings.
 
     search: settings of fairseq-generate. Raises InputError for a search that cannot be.
     """
     if odd := sorted(search.keys() - SEARCH_SETTINGS):
         raise InputError(f"{odd[0]} is no setting of the search")
-    task = task_of(found)
+    task = task_of(found, trees_only)
     (model,), _ = checkpoint_utils.load_model_ensemble(
         [str(found.checkpoint)], arg_overrides={"data": str(found.data)}, task=task
     )

@@ -25,7 +25,7 @@ BUFFER, OLD_BUFFER = "settings_without_shape", "shapeless"
 #: What torch reports of code that the file wants to run.
 UNSAFE = re.compile(r"GLOBAL (\S+)")
 #: Settings that say how many layers to build, and how wide.
-LAYERS, WIDTHS = re.compile(r"^N$|layers$"), re.compile(r"^d_|_dim$")
+LAYERS, WIDTHS = re.compile(r"^N$|layers$"), re.compile(r"^d_|_dim$|^h$|_heads$")
 #: More settings than any model has; a file can name one list of them a billion times.
 MOST_SETTINGS = 100_000
 ADVICE = "take another copy of it, or another checkpoint"

@@ -5,6 +5,8 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from ..errors import InputError
 from ..model.stacks import Decoder, Encoder, EncoderDecoder, embeddings
 from ..paper import ModelSettings
@@ -54,14 +56,19 @@ def load_model(checkpoint: Path, data: Path, source_lang: str, target_lang: str)
     try:
         check_dictionaries(dictionaries_of(state.get("task_state") or {}), here, data, names)
         cfg, _ = configuration(state)
+        with torch.device("meta"):  # which takes no memory, however large its settings are
+            model = _built(cfg["model"], task, source, target)
+        weights = matching(state["model"], model.state_dict())
         model = _built(cfg["model"], task, source, target)
-        model.load_state_dict(matching(state["model"], model.state_dict()))
+        model.load_state_dict(weights)
+        longest = min(_positions("source", task), model.encoder.longest)
+        if longest < 2:
+            raise ValueError(f"max_source_positions {longest} leaves no room for a word")
     except InputError as error:
         raise InputError(f"{checkpoint}: {error}") from None
-    except (TypeError, ValueError, ArithmeticError, RuntimeError) as error:
+    except (TypeError, ValueError, LookupError, ArithmeticError, RuntimeError) as error:
         why = str(error).partition("\n")[0]
         raise InputError(f"{checkpoint}: made by another version of the plugin: {why}") from None
-    longest = min(_positions("source", task), model.encoder.longest)
     return Loaded(model.eval(), source, target, longest)
 
 

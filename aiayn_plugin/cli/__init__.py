@@ -28,6 +28,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         logging.getLogger(library).setLevel(logging.WARNING)
     try:
         args.run(args)
+    except KeyboardInterrupt:
+        raise SystemExit(f"aiayn: {argv[0]} was interrupted") from None
     except BrokenPipeError:  # the reader has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise SystemExit(1) from None

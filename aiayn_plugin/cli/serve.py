@@ -53,6 +53,7 @@ def run(args: argparse.Namespace) -> None:
             search = {"beam": args.beam, "lenpen": args.lenpen, "nbest": nbest}
             return Translator(translator.found, args.max_tokens, search)
 
+        known = server.names(args.host, listening, args.allow_host)
         service = app.Service(args.model.resolve().name, keeping, limits, args.batch_size)
         # As fairseq's lines look, on standard error.
         logging.basicConfig(format="%(asctime)s | %(levelname)s | %(name)s | %(message)s",
@@ -62,6 +63,5 @@ def run(args: argparse.Namespace) -> None:
         def ready() -> None:
             app.logger.info("%s answers at %s; Ctrl-C stops it", service.name, where)
 
-        server.serve(app.application(service, server.names(args.host, args.allow_host), ready),
-                     listening)
+        server.serve(app.application(service, known, ready), listening)
         app.logger.info("stopped")

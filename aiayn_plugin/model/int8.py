@@ -56,7 +56,8 @@ def in_int8(encoder: Encoder, decoder: Decoder) -> None:
     decoder.W_scores = Int8Projection(decoder.projection)
     for module in [*encoder.modules(), *decoder.modules()]:
         if isinstance(module, MultiHeadAttention):
-            module.W_QKV = Int8Projection(**module.side_by_side())
+            if module.causal:  # what decodes step by step
+                module.W_QKV = Int8Projection(**module.side_by_side())
             names = ["W_Q", "W_K", "W_V", "W_O"]
         elif isinstance(module, FeedForward):
             names = ["W_1", "W_2"]

@@ -40,8 +40,9 @@ def in_halves(
     for half in (slice(size // 2), slice(size // 2, None)):
         net_input = {name: value[half] for name, value in sample["net_input"].items()}
         part = {**sample, "net_input": net_input}
-        if "id" in sample:  # fairseq-interactive has none
-            part["id"] = sample["id"][half]
+        for name in ("id", "target"):  # fairseq-interactive has none
+            if sample.get(name) is not None:
+                part[name] = sample[name][half]
         prefix = prefix_tokens[half] if prefix_tokens is not None else None
         hypotheses += in_halves(translate, part, prefix, warn)
     return hypotheses

@@ -46,7 +46,10 @@ class Service:
         self.name, self.limits = name, limits
         self.translators = [translator(nbest) for nbest in range(1, limits.nbest + 1)]
         self.settings = self.translators[0].pipeline.settings
-        self.together: Together[str, Any] = Together(self._answer, limits.waiting, together)
+        self.together: Together[str, Any] = Together(
+            # Pages are large: each is sent before the next is made.
+            self._answer, limits.waiting, lambda kind: 1 if kind == PAGE else together
+        )  # fmt: skip
 
     async def translate(self, request: Request) -> Response:
         """POST /translate: sentences in, translations out, both as JSON."""
@@ -57,6 +60,8 @@ class Service:
 
     async def attention(self, request: Request) -> Response:
         """GET /attention?text=…: the page of the attention in a sentence and its translation."""
+        if request.headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
+            raise Refusal(403, "another site's page asks for this: type the address yourself")
         text = request.query_params.get("text", "")
         self.limits.check(text, "the sentence")
         request.state.sentences = 1
@@ -80,7 +85,11 @@ class Service:
         """Return what is found for each line: its translations, or its page."""
         if kind == PAGE:
             return [self._attention_page(line) for line in lines]
-        return self.translators[kind - 1].translate_nbest(lines)
+        translate = self.translators[kind - 1].translate_nbest
+        try:
+            return translate(lines, progress=self.together.check_wanted)
+        except InputError as error:  # of the model or the memory: no sentence is to blame
+            raise RuntimeError(str(error)) from error
 
     def _attention_page(self, line: str) -> str:
         translator = self.translators[0]
@@ -128,6 +137,8 @@ async def _refuse(request: Request, error: Any) -> Response:
     """Answer what cannot be done with one line that says why. InputError is a ValueError."""
     status = getattr(error, "status", getattr(error, "status_code", 400))
     headers = dict(getattr(error, "headers", None) or {})
+    if status in (408, 413, 415):  # the rest of the body is not read
+        headers = {"Connection": "close"}
     if isinstance(error, Busy):
         status, headers = 429, {"Retry-After": "1"}
     return JSONResponse({"error": str(getattr(error, "detail", error))}, status, headers)
@@ -171,7 +182,8 @@ class _Logged:
             seconds, client = time.perf_counter() - begin, scope.get("client") or ("?", 0)
             of = f", sentences: {state['sentences']:,}" if "sentences" in state else ""
             logger.info("%s %s %d%s, %.3f s, from %s", scope["method"],
-                        printable(scope["path"])[:100], status, of, seconds, client[0])
+                        printable(scope["path"])[:100], status, of, seconds,
+                        printable(str(client[0]))[:100])
 
     def _known(self, request: Request) -> bool:
         name = request.headers.get("host", "").lower()

@@ -44,7 +44,8 @@ async def body_of(request: Request, most: int) -> bytes:
 async def unless_gone(request: Request, answer: Coroutine[Any, Any, Found]) -> Found:
     """Return the answer to a request whose body has been read.
 
-    Raises Refusal, and cancels what is computed, if the client leaves before.
+    Raises Refusal, and cancels what is computed, if the client leaves before, or if the service
+    stops and has no more time for it.
     """
     answering = asyncio.ensure_future(answer)
     leaving = asyncio.ensure_future(_gone(request))
@@ -53,6 +54,8 @@ async def unless_gone(request: Request, answer: Coroutine[Any, Any, Found]) -> F
         if answering.done():
             return answering.result()
         raise Refusal(400, "the client left")
+    except asyncio.CancelledError:
+        raise Refusal(503, "the service stops: ask again when it is back") from None
     finally:
         answering.cancel()
         leaving.cancel()

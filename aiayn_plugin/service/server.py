@@ -15,7 +15,7 @@ FAREWELL = 30
 CONNECTIONS = 1000
 #: The names of this computer, for itself; and the addresses that stand for all that it has.
 LOCAL = ("localhost", "127.0.0.1", "[::1]")
-ANY = ("", "0.0.0.0", "::")
+ANY = ("0.0.0.0", "::")
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -29,6 +29,7 @@ def listen(host: str, port: int) -> socket.socket:
         listening = socket.socket(family, kind)
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind(address)
+        listening.listen()  # from now on nobody else can, and a client waits
     except (OSError, UnicodeError) as error:
         why = getattr(error, "strerror", None) or error
         raise InputError(f"nothing can listen at {host}, port {port}: {why}; give another --host "
@@ -42,12 +43,16 @@ def address(listening: socket.socket) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-def names(host: str, others: list[str]) -> list[str] | None:
-    """Return the names by which a service at a host may be called; None: any."""
-    if host in ANY and not others:
+def names(host: str, listening: socket.socket, others: list[str]) -> list[str] | None:
+    """Return the names by which a service may be called; None: any.
+
+    host: as it was typed; the socket may have a number in its place.
+    """
+    number = listening.getsockname()[0]
+    if number in ANY and not others:
         return None
-    own = f"[{host}]" if ":" in host else host
-    return [name.lower() for name in (*LOCAL, own, *others)]
+    own = [f"[{name}]" if ":" in name else name for name in (host, number)]
+    return [name.lower() for name in (*LOCAL, *own, *others)]
 
 
 def serve(app: ASGIApp, listening: socket.socket) -> None:

@@ -16,6 +16,10 @@ class Busy(InputError):
     """Too much is waiting already."""
 
 
+class Unwanted(Exception):
+    """Nobody waits for the answers that are being computed."""
+
+
 @dataclass(eq=False)
 class _Waiting(Generic[Given, Found]):
     """One thing that is asked, and where its answer goes. Only equal kinds go together."""
@@ -29,21 +33,26 @@ class Together(Generic[Given, Found]):
     """Asks `answer` for all that waits, up to `most_together` at once, in a thread of its own.
 
     What arrives while it computes waits for the next turn. For example, a first sentence is
-    answered alone; if 9 others come meanwhile, these 9 are answered together.
+    answered alone; if 9 others come meanwhile, these 9 are answered together. `answer` may call
+    `check_wanted` while it computes, to stop where nobody waits any more.
     """
 
     def __init__(
         self,
         answer: Callable[[list[Given], int], Sequence[Found]],
         most_waiting: int,
-        most_together: int,
+        most_together: Callable[[int], int],
     ) -> None:
-        """answer: gets things of one kind, and the kind; returns what it found for each."""
+        """answer: gets things of one kind, and the kind; returns what it found for each.
+
+        most_together: says of a kind how many go together.
+        """
         self._answer = answer
         self.most_waiting, self.most_together = most_waiting, most_together
         self._queue: list[_Waiting[Given, Found]] = []
         self._came = asyncio.Event()
         self._thread = ThreadPoolExecutor(1, "translating")
+        self._turn: list[_Waiting[Given, Found]] = []
 
     @property
     def waiting(self) -> int:
@@ -72,6 +81,11 @@ class Together(Generic[Given, Found]):
             gone = {id(one) for one in asked}
             self._queue = [one for one in self._queue if id(one) not in gone]
 
+    def check_wanted(self, *_: object) -> None:
+        """Raise Unwanted if nobody waits for what is being answered. Called in its thread."""
+        if all(one.answer.done() for one in self._turn):
+            raise Unwanted
+
     async def run(self) -> None:
         """Answer what is asked for, until this is cancelled."""
         try:
@@ -86,20 +100,26 @@ class Together(Generic[Given, Found]):
     def _next(self) -> list[_Waiting[Given, Found]]:
         """Take the next ones of the first one's kind from the queue."""
         same = [one for one in self._queue if one.kind == self._queue[0].kind]
-        turn = same[: self.most_together]
+        turn = same[: self.most_together(self._queue[0].kind)] if same else []
         taken = {id(one) for one in turn}
         self._queue = [one for one in self._queue if id(one) not in taken]
         return turn
 
     async def _take(self, turn: list[_Waiting[Given, Found]]) -> None:
         """Answer some together. If that fails, each alone: one may be to blame for all."""
-        given = [one.given for one in turn]
+        given, self._turn = [one.given for one in turn], turn
         try:
             loop = asyncio.get_running_loop()
             found = await loop.run_in_executor(self._thread, self._answer, given, turn[0].kind)
             for one, of_one in zip(turn, found, strict=True):
                 if not one.answer.done():
                     one.answer.set_result(of_one)
+        except Unwanted:
+            return
+        except asyncio.CancelledError:
+            for one in turn:
+                one.answer.cancel()
+            raise
         except Exception as error:
             if len(turn) > 1:
                 for one in turn:

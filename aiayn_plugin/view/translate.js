@@ -44,7 +44,8 @@ async function ask(sentences) {
     headers: { "Content-Type": "application/json" },
     body: JSON.stringify({ text: sentences }),
   });
-  const found = await response.json();
+  const is_json = response.headers.get("Content-Type") === "application/json";
+  const found = is_json ? await response.json() : { error: `${response.status}, try again` };
   if (!response.ok) throw new Error(found.error);
   answers.replaceChildren(
     ...found.translations.map((translation, i) => answer(sentences[i], translation)));

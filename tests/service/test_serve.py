@@ -14,6 +14,8 @@ import pytest
 from commands import after
 from services import serving
 
+from aiayn_plugin.errors import InputError
+from aiayn_plugin.service.server import address, listen, names
 from aiayn_plugin.translator import Translator
 
 LINES = ["Sunday", "the Arctic", "Swiss German (Switzerland)", "3 minutes ago", "German", ""]
@@ -90,6 +92,7 @@ def test_fifty_clients_get_each_their_own(service, alone, seconds):
     ("GET", "/../../etc/passwd", None, {}, 404, "Not Found"),
     ("GET", "/attention?text=" + 201 * "x", None, {}, 413, "201 characters"),
     ("GET", "/attention?text=", None, {}, 400, "no word"),
+    ("GET", "/attention?text=x", None, {"Sec_Fetch_Site": "cross-site"}, 403, "another site's"),
 ])  # fmt: skip
 def test_what_it_cannot_answer_it_refuses_with_a_reason(
     service, method, path, body, headers, status, message
@@ -158,7 +161,7 @@ def test_the_attention_of_a_sentence_is_a_page(service):
 
 def test_each_request_is_a_line_of_the_log(service):
     assert service.translate(["Sunday", "German"])[0] == 200
-    service.send("GET", "/%0aforged%1b[31m")
+    service.send("GET", "/%0aforged%1b[31m", X_Forwarded_For="\x1b[2J" + 200 * "y")
     end = after(10)
     while "forged" not in service.log and not end():
         time.sleep(0.05)
@@ -166,7 +169,7 @@ def test_each_request_is_a_line_of_the_log(service):
     form = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d \| INFO \| aiayn serve \| "
     assert re.fullmatch(form + r"POST /translate 200, sentences: 2, \d+\.\d{3} s, from 127.0.0.1",
                         lines[-2])  # fmt: skip
-    assert re.fullmatch(form + r"GET /\\nforged\\x1b\[31m 404, .*", lines[-1])
+    assert re.fullmatch(form + r"GET /\\nforged\\x1b\[31m 404, .*, from \\x1b\[2Jy{,96}", lines[-1])
     assert "Traceback" not in service.log
 
 
@@ -177,7 +180,9 @@ def test_it_stops_cleanly_and_answers_first_what_it_was_asked(model_dir, tmp_pat
         asking = threading.Thread(
             target=lambda: found.append(service.translate(500 * ["Swiss German"])))
         asking.start()
-        time.sleep(0.3)
+        end = after(30)
+        while not service.send("GET", "/health")[1]["waiting"] and not end():
+            time.sleep(0.01)
         assert service.stop(by) == 0
         asking.join()
         assert found[0][0] == 200 and len(found[0][1]["translations"]) == 500
@@ -201,3 +206,29 @@ def test_a_port_that_is_taken_is_one_line(run, model_dir, service):
     port = str(urlsplit(service.address).port)
     done = run("aiayn", "serve", model_dir, "--port", port)
     assert done.returncode == 1 and f"port {port}: Address already in use" in done.stderr
+
+
+@pytest.mark.parametrize("host, others, known, unknown", [
+    ("127.0.0.1", [], {"localhost", "127.0.0.1", "[::1]"}, {"127.0.0.2", "proxy"}),
+    ("127.257", ["Proxy"], {"127.0.1.1", "127.257", "proxy"}, {"127.0.0.2"}),
+    ("0", ["proxy"], {"proxy", "0.0.0.0", "localhost"}, {"10.0.0.1"}),
+])  # fmt: skip
+def test_the_names_of_a_service(host, others, known, unknown):
+    with listen(host, 0) as listening:
+        found = set(names(host, listening, others))
+        number = listening.getsockname()[0]
+        assert address(listening).startswith(f"http://{number}:") and number in found
+    assert known <= found and not unknown & found
+
+
+def test_where_everyone_may_ask_any_name_will_do():
+    with listen("0", 0) as listening:
+        assert names("0", listening, []) is None
+
+
+def test_a_port_is_taken_before_the_model_is_loaded():
+    with (
+        listen("127.0.0.1", 0) as listening,
+        pytest.raises(InputError, match="Address already in use"),
+    ):
+        listen("127.0.0.1", listening.getsockname()[1])

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from aiayn_plugin.service.together import Busy, Together
+from aiayn_plugin.service.together import Busy, Together, Unwanted
 
 
 class Slow:
@@ -14,10 +14,12 @@ class Slow:
     def __init__(self) -> None:
         self.turns: list[tuple[list[str], int]] = []
         self.may_go = threading.Event()
+        self.check, self.unwanted = lambda: None, 0
 
     def __call__(self, given: list[str], kind: int) -> list[str]:
         self.turns.append((given, kind))
-        assert self.may_go.wait(10)
+        while not self.may_go.wait(0.01):
+            self.check()
         if "bad" in given:
             raise ValueError("bad")
         return [one.upper() for one in given]
@@ -28,7 +30,7 @@ def within(test, most_waiting=10, most_together=4):
 
     async def whole():
         slow = Slow()
-        together = Together(slow, most_waiting, most_together)
+        together = Together(slow, most_waiting, lambda kind: 1 if kind == 3 else most_together)
         running = asyncio.ensure_future(together.run())
 
         async def start(given, kind=1):
@@ -63,6 +65,16 @@ def test_only_what_is_of_one_kind_goes_together():
         slow.may_go.set()
         assert await asyncio.gather(*requests) == [["A"], ["B"], ["C"], ["D"]]
         assert slow.turns == [(["a"], 1), (["b", "d"], 2), (["c"], 1)]
+
+    within(test)
+
+
+def test_a_kind_may_have_a_smaller_number():
+    async def test(together, slow, start):
+        requests = [await start("a"), await start("bc", 3), await start("de")]
+        slow.may_go.set()
+        assert await asyncio.gather(*requests) == [["A"], ["B", "C"], ["D", "E"]]
+        assert slow.turns == [(["a"], 1), (["b"], 3), (["c"], 3), (["d", "e"], 1)]
 
     within(test)
 
@@ -103,3 +115,43 @@ def test_one_that_fails_takes_no_other_with_it():
         assert await (await start("d")) == ["D"], "it goes on"
 
     within(test)
+
+
+@pytest.mark.parametrize("stops", [False, True])
+def test_what_is_computed_for_nobody_is_not_computed_to_its_end(stops):
+    """All of its clients have left, or the service stops."""
+
+    async def whole():
+        slow = Slow()
+        together = Together(slow, 10, lambda kind: 4)
+
+        def check():
+            try:
+                together.check_wanted()
+            except Unwanted:
+                slow.unwanted += 1
+                raise
+
+        slow.check = check
+        running = asyncio.ensure_future(together.run())
+        first, second = (asyncio.ensure_future(together.ask([one], 1)) for one in "ab")
+        await asyncio.sleep(0.1)
+        first.cancel()
+        second.cancel()
+        if stops:
+            third = asyncio.ensure_future(together.ask(["c"], 1))
+            await asyncio.sleep(0.1)
+            running.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await third
+        else:
+            await asyncio.sleep(0.1)
+            assert slow.unwanted == 1
+            slow.may_go.set()
+            assert await together.ask(["c"], 1) == ["C"]
+            running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+        assert slow.unwanted == 1 + stops
+
+    asyncio.run(asyncio.wait_for(whole(), 5))

@@ -136,6 +136,13 @@ def test_trees_only_is_never_silently_ignored(recipe, run, options, message):
     assert done.returncode == 1 and message in done.stderr.splitlines()[-1]
 
 
+def test_nor_from_python(recipe):
+    with pytest.raises(InputError, match="leave it out, or --diverse-beam-groups"):
+        Parser.load(recipe[0], trees_only=True, beam=4, diverse_beam_groups=2)
+    parser = Parser.load(recipe[0], trees_only=True, beam=4, temperature=0.9)  # fairseq's setting
+    assert [parse.mends for [parse] in parser.parse_nbest(["a dog sleeps ."])] == [0]
+
+
 def test_the_log_of_another_split_is_refused(recipe, run):
     folder, _ = recipe
     done = run("aiayn", "score", folder / "generate.log", "--data", folder / "data",

@@ -2,8 +2,11 @@
 
 import argparse
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import fields
+
+from fairseq.tasks import TASK_DATACLASS_REGISTRY
+from fairseq.tasks.translation import TranslationConfig
 
 from ...paper import ModelSettings, table
 from .. import defaults, names
@@ -29,9 +32,9 @@ def with_paper_defaults(parse: Callable) -> Callable:
             if parser.get_default("task") in (None, "translation"):
                 parser.set_defaults(task="aiayn_translation")
             parser.set_defaults(**paper)
-            if trains:
+            if paper:
                 parser.formatter_class = argparse.RawDescriptionHelpFormatter
-                parser.epilog = help_text()
+                parser.epilog = help_text(trains)
             if modify_parser is not None:
                 modify_parser(parser)
 
@@ -49,12 +52,20 @@ def _has(parser: argparse.ArgumentParser, option: str) -> bool:
     return any(option in action.option_strings for action in parser._actions)
 
 
-def help_text() -> str:
-    """Return what `fairseq-train --help` ends with: fairseq shows no option of a model there."""
-    model = "\n".join(
-        f"  {names.flag(f.name)} {'|'.join(f.metadata['choices'] or ())}".ljust(42)
-        + f.metadata["help"]
-        for f in fields(ModelSettings)
-    )
+def help_text(trains: bool) -> str:
+    """Return what --help ends with: fairseq shows no option of a model or of a task there."""
+    fairseqs = {f.name for f in fields(TranslationConfig)}
+    task = [_option(f.name, getattr(f.type, "__members__", ()), f.metadata["help"])
+            for f in fields(TASK_DATACLASS_REGISTRY["aiayn_translation"])
+            if f.name not in fairseqs and f.metadata["help"] != argparse.SUPPRESS]
+    text = "options of aiayn_plugin's task:\n" + "\n".join(task)
+    if not trains:
+        return text
+    model = [_option(f.name, f.metadata["choices"] or (), f.metadata["help"])
+             for f in fields(ModelSettings)]  # fmt: skip
     return (f"architectures of aiayn_plugin (parameters with a vocabulary of 37,000):\n\n{table()}"
-            f"\n\ntheir options:\n{model}")
+            "\n\ntheir options:\n" + "\n".join(model) + "\n\n" + text)
+
+
+def _option(name: str, choices: Iterable[str], text: str) -> str:
+    return f"  {names.flag(name)} {'|'.join(choices)}".ljust(42) + text
