@@ -9,7 +9,7 @@
 #   MAX_TOKENS  what one device holds (default: by a GPU's memory, 12,288 for 24 GiB; else 4,096)
 #   TABLE       other corpora or addresses than preprocess/wmt14.yaml
 #   PRECISION   --bf16, --fp16 or nothing (default: --bf16 on GPUs)
-# Expect (estimates; README.md says from what): 2 hours for the data on two cores, 40 minutes on
+# Expect (estimates; from what: examples/README.md): 2 hours for the data on two cores, 40 minutes on
 # 16; the paper trained 12 hours on eight P100 GPUs, two CPU cores would need 77 days. Disk: 9 GB
 # for the data, 5 GB for checkpoints.
 set -euo pipefail
