@@ -74,5 +74,9 @@ def test_head_widths_follow_from_d_model_and_h():
 def test_help_and_readme_list_the_architectures(repo, capsys):
     with pytest.raises(SystemExit):
         parse("--help")
-    assert table() in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert table() in shown
+    for option in ("--d-model", "--tokens-per-update", "--int8", "--length-penalty gnmt|fairseq"):
+        assert f"\n  {option} " in shown
+    assert "SUPPRESS" not in shown
     assert table() in (repo / "examples" / "README.md").read_text(encoding="utf-8")

@@ -23,16 +23,16 @@ def with_paper_defaults(parse: Callable) -> Callable:
 
     def parse_args_and_arch(parser, input_args=None, *args, modify_parser=None, **kwargs):
         evaluate_only_literals()  # in the command that asks
-        trains = _has(parser, "--arch")
+        trains, searches = _has(parser, "--arch"), _has(parser, "--lenpen")
         paper = defaults.training_defaults(input_args) if trains else {}
-        if _has(parser, "--lenpen"):
+        if searches:
             paper = defaults.search_defaults(input_args)
 
         def modify(parser: argparse.ArgumentParser) -> None:
             if parser.get_default("task") in (None, "translation"):
                 parser.set_defaults(task="aiayn_translation")
             parser.set_defaults(**paper)
-            if paper:
+            if trains or searches:
                 parser.formatter_class = argparse.RawDescriptionHelpFormatter
                 parser.epilog = help_text(trains)
             if modify_parser is not None:
