@@ -8,8 +8,12 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import pytest
-from commands import STOCK_TRAINING, TRAIN, stock_model
+# Before torch is imported: some tests fork, and a fork of a process whose threads have computed waits
+# for them for ever.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import pytest  # noqa: E402
+from commands import STOCK_TRAINING, TRAIN, stock_model  # noqa: E402
 
 ROOT = Path(__file__).resolve().parent.parent
 

@@ -5,11 +5,11 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-import torch
+from torch.overrides import TorchFunctionMode
 
 from ..errors import InputError
 from ..model.stacks import Decoder, Encoder, EncoderDecoder, embeddings
-from ..paper import ModelSettings
+from ..paper import ModelSettings, weights
 from ..text.dictionary import Vocabulary, words_sha256
 from ..text.manifest import checked_dictionary
 from .compare import SIDES, check_dictionaries, dictionaries_of, matching, settings_without_shape
@@ -56,11 +56,10 @@ def load_model(checkpoint: Path, data: Path, source_lang: str, target_lang: str)
     try:
         check_dictionaries(dictionaries_of(state.get("task_state") or {}), here, data, names)
         cfg, _ = configuration(state)
-        with torch.device("meta"):  # which takes no memory, however large its settings are
-            model = _built(cfg["model"], task, source, target)
-        weights = matching(state["model"], model.state_dict())
-        model = _built(cfg["model"], task, source, target)
-        model.load_state_dict(weights)
+        elements = sum(weight.numel() for weight in state["model"].values())
+        with _Uninitialised():
+            model = _built(cfg["model"], task, source, target, elements)
+        model.load_state_dict(matching(state["model"], model.state_dict()))
         longest = min(_positions("source", task), model.encoder.longest)
         if longest < 2:
             raise ValueError(f"max_source_positions {longest} leaves no room for a word")
@@ -72,8 +71,24 @@ def load_model(checkpoint: Path, data: Path, source_lang: str, target_lang: str)
     return Loaded(model.eval(), source, target, longest)
 
 
-def _built(cfg: Any, task: Mapping, source: Vocabulary, target: Vocabulary) -> EncoderDecoder:
-    """Return a model with these settings and any weights."""
+class _Uninitialised(TorchFunctionMode):
+    """Leaves new weights as memory is, which takes no time: a checkpoint replaces them all."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if getattr(func, "__name__", "") in ("normal_", "uniform_", "xavier_uniform_"):
+            return args[0] if args else kwargs["tensor"]
+        return func(*args, **kwargs)
+
+
+def _built(
+    cfg: Any, task: Mapping, source: Vocabulary, target: Vocabulary, elements: int
+) -> EncoderDecoder:
+    """Return a model with these settings and any weights.
+
+    Raises InputError if it would be larger than so many elements can make it, words aside: broken
+    settings must not fill the memory.
+    """
     # Nothing is dropped outside of a training.
     settings = replace(model_settings(cfg), dropout=0.0, attention_dropout=0.0)
     for field in fields(settings):
@@ -84,9 +99,14 @@ def _built(cfg: Any, task: Mapping, source: Vocabulary, target: Vocabulary) -> E
     if settings.tie_embeddings == "all" and source.symbols != target.symbols:
         raise InputError("its dictionaries differ, and one matrix embeds both (§3.4): give the "
                          "data that it was trained with")
+    limits = {side: _positions(side, vars(cfg), task) for side in SIDES}
+    needed = weights(settings, 0, 0, max(limits.values()))
+    if needed > elements:
+        raise InputError(f"the checkpoint holds another architecture: its settings need {needed:,} "
+                         f"weights besides the words, and it has {elements:,}")
     of_source, of_target = embeddings(settings, len(source), len(target), source.pad)
-    encoder = Encoder(settings, of_source, _positions("source", vars(cfg), task))
-    decoder = Decoder(settings, of_target, _positions("target", vars(cfg), task))
+    encoder = Encoder(settings, of_source, limits["source"])
+    decoder = Decoder(settings, of_target, limits["target"])
     model = EncoderDecoder(encoder, decoder)
     model.register_buffer(BUFFER, settings_without_shape(settings))
     return model
