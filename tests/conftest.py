@@ -8,8 +8,8 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-# Before torch is imported: some tests fork, and a fork of a process whose threads have computed waits
-# for them for ever.
+# Before torch is imported: some tests fork, and a fork of a process whose threads have computed
+# waits for them for ever.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import pytest  # noqa: E402
