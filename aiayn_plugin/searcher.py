@@ -1,6 +1,5 @@
 """§6.1: a model directory and a search: what translating and parsing share."""
 
-import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,14 +15,12 @@ from .errors import InputError
 from .model.device import check_device
 from .model.int8 import in_int8
 from .paper import PARSING_SEARCH, SearchSettings
-from .search.memory import in_halves
+from .search.memory import WarningOfMemory, in_halves
 from .search.parts import batches, padded
 from .search.search import Search
 from .search.trees import TreeGrammar
 from .text.dictionary import SPECIAL
 from .text.settings import DEEPEST
-
-logger = logging.getLogger(__name__)
 
 PRECISIONS = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16,
               "int8": torch.float32}  # but for the products (model/int8.py)
@@ -57,7 +54,7 @@ class Searcher:
         self.found, self.pipeline, self.max_tokens = found, found.pipeline, max_tokens
         self.model, self.source, self.target = (
             found.loaded.model, found.loaded.source, found.loaded.target)  # fmt: skip
-        self._warned = False
+        self._warn_of_memory = WarningOfMemory()
         trees = found.pipeline.settings.holds_trees
         paper = {**(PARSING_SEARCH if trees else SearchSettings()).options(), "nbest": 1}
         self.hypotheses: Callable[[Tensor], list[list[dict]]]
@@ -106,13 +103,6 @@ class Searcher:
 
     def _find(self, batch: dict[str, Any], _: Tensor | None) -> list[list[dict]]:
         return self.hypotheses(batch["net_input"]["src_tokens"])
-
-    def _warn_of_memory(self, sentences: int) -> None:
-        if not self._warned:
-            logger.warning("out of memory: a batch of %d sentences is translated in halves, and "
-                           "so is each later one that is too large; a smaller --max-tokens avoids "
-                           "this", sentences)
-        self._warned = True
 
 
 def load(

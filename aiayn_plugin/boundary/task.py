@@ -16,7 +16,7 @@ from fairseq.tasks.translation import TranslationConfig, TranslationTask
 from ..checkpoints.compare import check_dictionaries, dictionaries_of
 from ..errors import InputError
 from ..paper import ARCHITECTURES
-from ..search.memory import in_halves
+from ..search.memory import WarningOfMemory, in_halves
 from ..search.rules import rules_of
 from ..search.trees import TreeGrammar
 from ..text.dictionary import words_sha256
@@ -92,7 +92,7 @@ class AiaynTranslation(TranslationTask):
         self.training_cfg: Any = None  # the whole configuration, when training
         self.planned: tuple[Any, Plan] | None = None  # the training set and its plan
         self.epoch = 1
-        self.warned_of_memory = False
+        self.warn_of_memory = WarningOfMemory()
         self.needs_target = False
 
     @classmethod
@@ -272,11 +272,4 @@ class AiaynTranslation(TranslationTask):
         if constraints is not None:
             return step(generator, models, sample, prefix_tokens, constraints)
         return in_halves(lambda part, prefix: step(generator, models, part, prefix),
-                         sample, prefix_tokens, self._warn_of_memory)  # fmt: skip
-
-    def _warn_of_memory(self, sentences: int) -> None:
-        if not self.warned_of_memory:
-            logger.warning("out of memory: a batch of %d sentences is translated in halves, and "
-                           "so is each later one that is too large; a smaller --max-tokens avoids "
-                           "this", sentences)
-        self.warned_of_memory = True
+                         sample, prefix_tokens, self.warn_of_memory)  # fmt: skip

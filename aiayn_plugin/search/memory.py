@@ -1,5 +1,6 @@
 """A batch that memory is too small for is translated in halves."""
 
+import logging
 import re
 from collections.abc import Callable
 from typing import Any
@@ -9,8 +10,24 @@ from torch import Tensor
 
 from ..errors import InputError
 
+logger = logging.getLogger(__name__)
+
 #: As torch says it of a GPU, of the matrix products on it, and of a CPU.
 OUT_OF_MEMORY = re.compile("out of memory|CUBLAS_STATUS_ALLOC_FAILED|can't allocate memory")
+
+
+class WarningOfMemory:
+    """Warns of the first batch that is halved."""
+
+    def __init__(self) -> None:
+        self.given = False
+
+    def __call__(self, sentences: int) -> None:
+        if not self.given:
+            logger.warning("out of memory: a batch of %d sentences is translated in halves, and "
+                           "so is each later one that is too large; a smaller --max-tokens avoids "
+                           "this", sentences)
+        self.given = True
 
 
 def in_halves(
