@@ -192,6 +192,18 @@ class Transformer(FairseqEncoderDecoderModel):
             extra["projection"] = self.projection.view_as(self.projection)
         return out, extra
 
+    def train(self, mode: bool = True) -> "Transformer":
+        """As torch's; nothing is written where nothing changes.
+
+        fairseq calls it twice for each update, and torch then writes to every module, which takes
+        some milliseconds.
+        """
+        changes = any(module.training != mode for module in self.modules())
+        return super().train(mode) if changes else self
+
+    def set_num_updates(self, num_updates: int) -> None:
+        """No module counts updates: fairseq's would look for one in all of them, each update."""
+
     def in_product_precision(self) -> AbstractContextManager:
         """Return the context of matrix products: torch's autocast to product_dtype."""
         if self.product_dtype is None:

@@ -50,6 +50,16 @@ def heads(x: Tensor, h: int) -> Tensor:
     return x.unflatten(-1, (h, -1)).transpose(1, 2)
 
 
+def short_on_gpu(q: Tensor) -> bool:
+    """Whether attention without a mask is slower than with one, for queries (batch, h, n, d_k).
+
+    Without a mask torch takes flash attention, which works in blocks of 128 positions. On an H100,
+    25,000 tokens in sentences of 31 take 0.89 ms without a mask and 0.39 ms with one, forward and
+    backward; in sentences of 63, 0.53 and 0.31 ms; of 96, 0.42 and 0.44 ms.
+    """
+    return q.is_cuda and q.size(2) < 80
+
+
 class Projection(nn.Module):
     """x ↦ xW, or xW + b with a bias.
 
@@ -139,21 +149,28 @@ class MultiHeadAttention(nn.Module):
         x = autocast_once(x)
         n, dropout = x.size(1), self.dropout if self.training else 0.0
         reach = self._reach(n) if memory is None else None
-        memory = x if memory is None else memory
-        q, k, v = (heads(projected, self.h) for projected in
-                   (self.W_Q(x), self.W_K(memory), self.W_V(memory)))  # fmt: skip
+        q, k, v = (heads(projected, self.h) for projected in self._projected(x, memory))
         weights = None
         if need_weights:
             mask = visible(n, k.size(2), padding, reach, q.device)
             out, weights = scaled_dot_product_attention(q, k, v, mask, dropout)
         elif reach is not None and n > 2 * (reach.before + reach.after + 1):
             out = restricted_attention(q, k, v, reach, padding, dropout)
-        elif reach == causal_reach(n) and padding is None:
+        elif reach == causal_reach(n) and padding is None and not short_on_gpu(q):
             out = F.scaled_dot_product_attention(q, k, v, None, dropout, is_causal=True)
         else:
             mask = visible(n, k.size(2), padding, reach, q.device)
             out = F.scaled_dot_product_attention(q, k, v, mask, dropout)
         return self._joined(out), weights
+
+    def _projected(self, x: Tensor, memory: Tensor | None) -> tuple[Tensor, ...]:
+        """Return queries, keys and values (batch, n or m, h·d)."""
+        if memory is None and x.is_cuda:
+            # One product: a GPU computes small ones faster than the processor starts them.
+            widths = [self.h * d for d in (self.d_k, self.d_k, self.d_v)]
+            return F.linear(x, **self.side_by_side()).split(widths, dim=-1)
+        memory = x if memory is None else memory
+        return self.W_Q(x), self.W_K(memory), self.W_V(memory)
 
     def side_by_side(self) -> dict[str, Tensor]:
         """Return W^Q, W^K and W^V as one "weight", and their biases, if any, as "bias"."""

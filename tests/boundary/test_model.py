@@ -42,6 +42,13 @@ def test_reordering_moves_sentences_with_their_state():
     torch.testing.assert_close(found[:, 0], expected[:, 1], rtol=0, atol=1e-12)
 
 
+def test_a_part_that_was_set_otherwise_learns_again():
+    model = build(dropout=0.1).train()
+    model.encoder.layers[0].eval()
+    assert all(module.training for module in model.train().modules())
+    assert not any(module.training for module in model.eval().modules())
+
+
 def test_learned_positions_are_as_many_as_trained():
     model = build(positions="learned", max_source_positions=8, max_target_positions=7)
     assert model.max_positions() == (8, 7)

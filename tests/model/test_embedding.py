@@ -17,7 +17,7 @@ def test_embeddings_are_scaled_and_padding_is_zero():
 
 @pytest.mark.parametrize("row_size, device, rows", [
     (37_000, "cpu", 226),  # 2^23 / 37,000 = 226.7
-    (37_000, "cuda", 1813),  # 2^26 / 37,000 = 1,813.8
+    (37_000, "cuda", 7_255),  # 2^28 / 37,000 = 7,255.0
     (37_000, "mps", 226),  # a device without a number of its own
     (2**23, "cpu", 1),
     (2**23 + 1, "cpu", 1),
