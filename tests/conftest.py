@@ -99,7 +99,6 @@ def model_dir(run, corpus, tmp_path_factory) -> Path:
         *("fairseq-train", corpus, *TRAIN, "--positions", "learned", "--warmup-updates", "10"),
         *("--max-update", "30", "--save-interval-updates", "10", "--disable-validation"),
         *("--save-dir", folder),
-        cwd=folder,
     )
     assert log.returncode == 0, log.stderr
     shutil.copy(folder / "checkpoint_last.pt", folder / "model.pt")

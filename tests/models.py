@@ -102,12 +102,15 @@ def configuration(*argv: str, **how) -> DictConfig:
     return convert_namespace_to_omegaconf(parse(*argv, **how))
 
 
-def trainer(data: Path, save_dir: Path, *flags: str) -> tuple[Trainer, Any]:
+def trainer(
+    data: Path, save_dir: Path, *flags: str, cpu: bool = True
+) -> tuple[Trainer, Any]:
     """Return fairseq's trainer of a small model, and its epoch of batches.
 
-    It continues the run in save_dir if there is one.
+    It continues the run in save_dir if there is one. Without `cpu` it takes a GPU if there is one.
     """
-    cfg = configuration(*SMALL, "--save-dir", str(save_dir), *flags, data=data)
+    small = [word for word in SMALL if cpu or word != "--cpu"]
+    cfg = configuration(*small, "--save-dir", str(save_dir), *flags, data=data)
     utils.set_torch_seed(cfg.common.seed)
     task = tasks.setup_task(cfg.task)
     model, criterion = task.build_model(cfg.model), task.build_criterion(cfg.criterion)

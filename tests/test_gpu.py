@@ -26,7 +26,8 @@ PRECISIONS = {"float32": [], "bf16": ["--bf16"], "fp16": ["--fp16"], "amp": ["--
 
 def losses(corpus, folder, updates, *flags):
     """Return the loss of each of some updates, and what goes on with the run."""
-    training, epoch = trainer(corpus, folder, *FIXED, *flags)
+    training, epoch = trainer(corpus, folder, *FIXED, *flags, cpu="--cpu" in flags)
+    assert training.device.type == ("cpu" if "--cpu" in flags else "cuda")
     batches = list(epoch.next_epoch_itr(shuffle=False))
     start = training.get_num_updates()
     found = []
