@@ -19,6 +19,9 @@ from fairseq.trainer import Trainer
 from ..paper import settings
 from .measure import peak_memory, profiled, timed
 
+#: To take some updates in float16 without an overflow: each one halves the scale of the loss.
+ATTEMPTS = 20
+
 
 class Training:
     """fairseq's trainer for a command line, and batches of its training set."""
@@ -56,22 +59,26 @@ class Training:
             on_gpu = self.trainer.device.type == "cuda"
             if on_gpu:
                 torch.cuda.empty_cache()  # of larger batches: the other side needs memory too
-            for batch in batches if on_gpu else batches[-1:]:
-                self.trainer.train_step([batch], raise_oom=True)
+            self._prepare(batches if on_gpu else batches[-1:])
             self._batches[max_tokens] = batches
         return self._batches[max_tokens][:count]
 
-    def update(self, batches: list[dict]) -> None:
-        """Take an update with each batch.
+    def _prepare(self, batches: list[dict]) -> None:
+        """Take updates until each batch gives one: float16 first has to find its scale."""
+        for _ in range(ATTEMPTS):
+            if self.update(batches):
+                return
 
-        Raises an error if one is not taken, which fairseq reports as if it had been very fast.
+    def update(self, batches: list[dict]) -> bool:
+        """Train on each batch, and return whether each gave an update.
+
+        One whose gradients overflow in float16 gives none, and fairseq reports it as if it had
+        been very fast.
         """
         before = self.trainer.get_num_updates()
         for batch in batches:
             self.trainer.train_step([batch], raise_oom=True)
-        taken = self.trainer.get_num_updates() - before
-        if taken < len(batches):
-            raise RuntimeError(f"{taken} of {len(batches)} updates taken: float16 overflowed")
+        return self.trainer.get_num_updates() == before + len(batches)
 
 
 _training: Training  # of this process
@@ -86,10 +93,16 @@ def begin(argv: list[str], log: Path) -> None:
 
 
 def speed(max_tokens: int, updates: int) -> dict[str, float]:
-    """Return the seconds, tokens, operations and padding of some updates."""
+    """Return the seconds, tokens, operations and padding of some updates.
+
+    Raises RuntimeError if float16 overflows again and again.
+    """
     batches = _training.batches(max_tokens, updates)
-    _, seconds = timed(partial(_training.update, batches), _training.trainer.device)
-    return {"seconds": seconds, **_sizes(batches)}
+    for _ in range(ATTEMPTS):
+        whole, seconds = timed(partial(_training.update, batches), _training.trainer.device)
+        if whole:
+            return {"seconds": seconds, **_sizes(batches)}
+    raise RuntimeError(f"no {updates} updates in {ATTEMPTS} attempts: float16 overflows")
 
 
 def profile_table(max_tokens: int) -> str:
