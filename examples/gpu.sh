@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # What a GPU does: training and translating beside fairseq's own model and commands, in half
-# precision. No network is needed. Nobody has run it on a GPU yet.
+# precision, and the curves of each precision. No network is needed. About ten minutes on an H100.
 #   bash examples/gpu.sh [DATA]     DATA: a prepared directory, to translate
 #   bash examples/gpu.sh --trial [DATA]    the same on the CPU, small: does it run?
 # It takes .venv where examples/setup.sh made one, or any python3 that has fairseq and torch. Each
@@ -43,16 +43,20 @@ part() {
 
 sizes=(base big)
 half=(--precisions bf16 fp16 --stock-precisions fp16 amp memory-efficient-fp16 --updates 5
-  --max-tokens 12500 25000 --memory-tokens 25000 --profile)
-less=(--precisions bf16 --stock-precisions fp16 --max-tokens 25000)
-model=(--arch aiayn_big --max-update 400 --warmup-updates 200 --bf16)
-search=(--precision bf16 --stock-precision fp16 --batch-sizes 256)
+  --max-tokens 25000 --memory-tokens 25000 --profile)
+less=(--precisions bf16 --stock-precisions fp16 --runs 3)
+model=(--arch aiayn_base --max-update 400 --warmup-updates 200 --bf16)
+search=(--precision bf16 --stock-precision fp16 --batch-sizes 256 1024)
+precisions=(bf16 fp16 float32)
+curve=(--arch aiayn_base --max-update 500 --warmup-updates 1000 --tokens-per-update 4096)
 if [ -n "$trial" ]; then
   sizes=(base)
   half=(--updates 1 --runs 1 --max-tokens 200 --memory-tokens 200 --profile --cpu)
   less=()
   model=(--arch aiayn_tiny --dropout 0 --max-update 300 --warmup-updates 100 --cpu)
   search=(--batch-sizes 64 --runs 1 --cpu)
+  precisions=(bf16 float32)
+  curve=(--arch aiayn_tiny --max-update 20 --cpu)
 fi
 
 for size in "${sizes[@]}"; do
@@ -66,15 +70,33 @@ part "train_${sizes[-1]}_checkpointed" train --size "${sizes[-1]}" --checkpoint-
   echo "gpu.sh: error: no data in $DATA: give a prepared directory to translate" >&2
   exit 1
 }
-# A model whose sentences end where they should, in the form that both sides load.
-if [ ! -f "$RUN/stock.pt" ]; then
-  python3 -m fairseq_cli.train "$DATA" --user-dir aiayn_plugin --save-dir "$RUN/checkpoints" \
-    --positions fairseq --tokens-per-update 4096 --disable-validation --save-interval-updates 0 \
-    --log-format simple --log-interval 100 "${model[@]}" >"$RUN/train.log" 2>&1 || {
-    tail -n 20 "$RUN/train.log" >&2
+# train NAME ARGUMENTS: trains in RUN/NAME, unless it has.
+train() {
+  local folder=$RUN/$1
+  [ ! -f "$folder/checkpoints/checkpoint_last.pt" ] || return 0
+  mkdir -p "$folder"
+  printf '\n=== %s (after %d min %02d s)\n' "$1" $((SECONDS / 60)) $((SECONDS % 60))
+  python3 -m fairseq_cli.train "$DATA" --user-dir aiayn_plugin --save-dir "$folder/checkpoints" \
+    --no-epoch-checkpoints --save-interval-updates 0 --log-format simple "${@:2}" \
+    >"$folder/train.log" 2>&1 || {
+    tail -n 20 "$folder/train.log" >&2
     exit 1
   }
-  aiayn average --inputs "$RUN/checkpoints/checkpoint_last.pt" --output "$RUN/model.pt"
+}
+
+for precision in "${precisions[@]}"; do
+  flag=--$precision
+  [ "$precision" != float32 ] || flag=
+  # shellcheck disable=SC2086 # float32 needs no flag
+  train "curve_$precision" "${curve[@]}" --log-interval 10 $flag
+done
+aiayn report "$RUN"/curve_* --output "$RUN/curves"
+
+# A model whose sentences end where they should, in the form that both sides load.
+if [ ! -f "$RUN/stock.pt" ]; then
+  train model --positions fairseq --tokens-per-update 4096 --disable-validation \
+    --log-interval 100 "${model[@]}"
+  aiayn average --inputs "$RUN/model/checkpoints/checkpoint_last.pt" --output "$RUN/model.pt"
   aiayn convert --input "$RUN/model.pt" --output "$RUN/stock.pt"
 fi
 part translate translate "$DATA" --stock "$RUN/stock.pt" --converted "$RUN/model.pt" \
