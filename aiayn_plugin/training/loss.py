@@ -64,17 +64,13 @@ class _ProjectedLoss(torch.autograd.Function):
             piece, right = inputs[start : start + rows], target[start : start + rows, None]
             scores = piece @ W.t()
             score_right = scores.gather(1, right)
-            log_p = _log_softmax(scores, exact)
-            log_p_right = log_p.gather(1, right)
+            slope, log_p_right = _softmax(scores, right, exact, scale)
             # log p_k is the score of k less one number for all, which the right class tells.
             mean = (piece * sum_of_W).sum(dim=1, keepdim=True) / vocabulary
             mean_log_p = mean + (log_p_right - score_right)
             loss = label_smoothed_nll(log_p_right, mean_log_p, epsilon, vocabulary)
             totals += torch.stack((loss.sum(), -log_p_right.sum()))
             if with_gradient:
-                if scale != 1:
-                    log_p += math.log(scale)
-                slope = _exp(log_p, scores)
                 slope_right = (log_p_right.exp() - (1 - shared)) * scale
                 slope.scatter_(1, right, slope_right.to(slope.dtype))
                 grad_x[start : start + rows] = slope @ W
@@ -99,16 +95,26 @@ class _ProjectedLoss(torch.autograd.Function):
 # vector instructions: a conversion of its own is faster there.
 
 
-def _log_softmax(scores: Tensor, dtype: torch.dtype) -> Tensor:
-    """Return log p of scores (n, V)."""
-    return (scores.to(dtype) if scores.device.type == "cpu" else scores).log_softmax(-1, dtype)
+def _softmax(
+    scores: Tensor, right: Tensor, exact: torch.dtype, scale: float
+) -> tuple[Tensor, Tensor]:
+    """Return p · scale (n, V) in the place of scores, and log p of the right classes (n, 1).
 
-
-def _exp(log_p: Tensor, out: Tensor) -> Tensor:
-    """Put e^log_p into out, which may have a lower precision, and may change log_p."""
-    if out.device.type == "cpu" and out.dtype != log_p.dtype:
-        return out.copy_(log_p.exp_())
-    return torch.exp(log_p, out=out)
+    Sums, and log p, are in the precision `exact`.
+    """
+    if scores.device.type != "cpu":
+        log_p = scores.log_softmax(-1, exact)
+        log_p_right = log_p.gather(1, right)
+        if scale != 1:
+            log_p += math.log(scale)
+        return torch.exp(log_p, out=scores), log_p_right
+    # Step by step, and in place: torch's own takes two to three times as long.
+    e = scores.to(exact)
+    e -= e.amax(dim=1, keepdim=True)
+    score_right = e.gather(1, right)
+    total = e.exp_().sum(dim=1, keepdim=True)
+    e *= scale / total
+    return scores.copy_(e) if e is not scores else e, score_right - total.log()
 
 
 def _add_product(total: Tensor, a: Tensor, b: Tensor) -> None:

@@ -75,6 +75,34 @@ def test_gradients():
     )
 
 
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("need_weights", [False, True])
+def test_bfloat16_is_float32_but_for_rounding_and_without_torchs_slow_kernel(causal, need_weights):
+    torch.manual_seed(1)
+    module = MultiHeadAttention(d_model=32, h=2, d_k=16, d_v=16, causal=causal)
+    padding = torch.arange(7)[None] >= torch.tensor([7, 4])[:, None]
+    x = torch.randn(2, 7, 32, requires_grad=True)
+    found = []
+    for on in (False, True):
+        with torch.autocast("cpu", torch.bfloat16, enabled=on), torch.profiler.profile() as profile:
+            out, weights = module(x, padding=padding, need_weights=need_weights)
+            (gradient,) = torch.autograd.grad(out.float().cos().sum(), x)
+        found.append((out.float(), gradient))
+        assert (weights is None) is not need_weights
+    torch.testing.assert_close(found[1], found[0], rtol=0, atol=0.03)
+    assert not any("flash" in event.key for event in profile.key_averages())
+
+
+def test_long_sentences_keep_no_weights_in_bfloat16():
+    module = MultiHeadAttention(d_model=8, h=1, d_k=8, d_v=8)
+    kept = []
+    x = torch.randn(1, 600, 8)
+    with torch.autocast("cpu", torch.bfloat16):
+        with torch.autograd.graph.saved_tensors_hooks(kept.append, lambda saved: saved):
+            module(x)
+    assert max(saved.numel() for saved in kept) < 600 * 600
+
+
 def test_dropout_acts_on_the_weights_in_training_only():
     torch.manual_seed(1)
     module = MultiHeadAttention(d_model=8, h=2, d_k=4, d_v=4, dropout=0.5)
