@@ -15,7 +15,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 multi30k "$source_dir"
 
 step "train (25 to 50 minutes on two cores)"
-train --arch aiayn_tiny --N 4 --d-ff 256 --dropout 0.2 --tokens-per-update 2500 \
+train_small --arch aiayn_tiny --N 4 --d-ff 256 --dropout 0.2 --tokens-per-update 2500 \
   --max-update 4400 --save-interval-updates 200 --validate-interval 10 \
   --log-format simple --log-interval 100
 

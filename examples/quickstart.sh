@@ -17,7 +17,7 @@ run python preprocess/prepare.py -s en -t de --trainpref "$RUN/raw/train" --vali
   --testpref "$RUN/raw/test" --destdir "$RUN/data" --merges 2000 --protect-patterns
 
 step "train (about 5 minutes on two cores)"
-train --arch aiayn_tiny --dropout 0 --warmup-updates 500 --max-update 1600 \
+train_small --arch aiayn_tiny --dropout 0 --warmup-updates 500 --max-update 1600 \
   --validate-interval 100 --log-format simple
 
 translate_and_score 5
