@@ -1,12 +1,11 @@
 #!/usr/bin/env python3
-"""Time preprocess/wmt14.py beside the commands of sacremoses and subword-nmt, on made-up text.
+"""Time preprocess/wmt14.py beside the commands of sacremoses, subword-nmt and fairseq.
 
-    python preprocess/benchmark.py --pairs 250000 1000000 --work DIR
+    python preprocess/benchmark.py --pairs 250000 1000000 --runs 3 --work DIR
 
 makes sentence pairs of the length of WMT, with word frequencies like Zipf's. It runs wmt14.py on
 each number of pairs. On the largest it runs the same steps by the commands too, each with 1 worker
-or with all workers, whichever is faster on a sample. Both sides apply the merges that wmt14.py
-learnt.
+or with all workers, whichever is faster on a sample, and both sides by turns --runs times.
 """
 
 import argparse
@@ -18,10 +17,12 @@ import os
 import random
 import re
 import shutil
+import statistics
 import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
 
@@ -35,7 +36,7 @@ SAMPLE = 20_000  # pairs on which the numbers of workers of the commands are tri
 VOCABULARY = 37_000
 #: The steps that are timed, with their stage of wmt14.py. The last stage includes all others.
 STAGES = {"tokenise": "tokenised.train", "learn": "subwords", "split": "split.train",
-          "binary files": "data"}  # fmt: skip
+          "binarise": "data"}  # fmt: skip
 ENDS = ["."] * 80 + ["?", "!", ":", '."', " –"] * 4
 
 
@@ -97,8 +98,8 @@ def write_corpus(folder: Path, pairs: int) -> None:
             (folder / f"{split}.{lang}").write_text(head(folder / f"train.{lang}", 1000))
 
 
-def head(path: Path, lines: int) -> str:
-    """Return the first lines of a file."""
+def head(path: Path, lines: int | None) -> str:
+    """Return the first lines of a file, or all."""
     with open(path) as file:
         return "".join(islice(file, lines))
 
@@ -150,31 +151,57 @@ def watch(process: subprocess.Popen, peak: list[float]) -> None:
         time.sleep(0.25)
 
 
-def commands(corpus: Path, codes: Path, out: Path, workers: int) -> dict[str, tuple[float, int]]:
-    """Run the same steps by the commands. Return the seconds and the workers of each step."""
-    out.mkdir()
-    for lang in LANGS:
-        (out / f"sample.{lang}").write_text(head(corpus / f"train.{lang}", SAMPLE))
+class Commands:
+    """The same steps by the commands, each with 1 worker or with all, whichever is faster."""
 
-    def tokenise(text: Path, to: str, jobs: int) -> float:
+    def __init__(self, corpus: Path, out: Path, workers: int) -> None:
+        self._out, choices = out, sorted({1, workers})
+        out.mkdir()
+        for text, lines in ("sample", SAMPLE), ("train", None):
+            for lang in LANGS:
+                (out / f"{text}.raw.{lang}").write_text(head(corpus / f"train.{lang}", lines))
+        #: How many workers each step gets, as a sample tells; learning can only count with them.
+        self.jobs = {"learn": workers}
+        for name, step in self._steps().items():
+            if name == "learn":
+                step("sample", workers, merges=2000)
+            else:
+                self.jobs[name] = min(choices, key=functools.partial(step, "sample"))
+
+    def run(self) -> dict[str, float]:
+        """Return the seconds of each step."""
+        return {name: step("train", self.jobs[name]) for name, step in self._steps().items()}
+
+    def _steps(self) -> dict[str, Callable[..., float]]:
+        return {name: getattr(self, f"_{name}") for name in STAGES}
+
+    def _tokenise(self, text: str, jobs: int) -> float:
         return sum(
             timed(f"sacremoses -q -l {lang} -j {jobs} normalize -q -d tokenize "
-                  f"< {text}.{lang} > {out}/{to}.tok.{lang}") for lang in LANGS
-        )  # fmt: skip
-
-    def split(text: str, jobs: int) -> float:
-        return sum(
-            timed(["subword-nmt", "apply-bpe", "-c", str(codes), "--num-workers", str(jobs),
-                   "-i", f"{out}/{text}.tok.{lang}", "-o", f"{out}/{text}.bpe.{lang}"])
+                  f"< {self._out}/{text}.raw.{lang} > {self._out}/{text}.tok.{lang}")
             for lang in LANGS
         )  # fmt: skip
 
-    choices = sorted({1, workers})
-    jobs = min(choices, key=functools.partial(tokenise, out / "sample", "sample"))
-    steps = {"tokenise": (tokenise(corpus / "train", "train", jobs), jobs)}
-    jobs = min(choices, key=functools.partial(split, "sample"))
-    steps["split"] = split("train", jobs), jobs
-    return steps
+    def _learn(self, text: str, jobs: int, merges: int = VOCABULARY) -> float:
+        # With workers it reads a file only, and no two.
+        both = self._out / f"{text}.tok.both"
+        return timed(f"cat {self._out}/{text}.tok.?? > {both} && subword-nmt learn-bpe -i {both} "
+                     f"-o {self._out}/{text}.codes -s {merges} -t --num-workers {jobs}")
+
+    def _split(self, text: str, jobs: int) -> float:
+        return sum(
+            timed(["subword-nmt", "apply-bpe", "-c", f"{self._out}/{text}.codes", "--num-workers",
+                   str(jobs), "-i", f"{self._out}/{text}.tok.{lang}",
+                   "-o", f"{self._out}/{text}.bpe.{lang}"])
+            for lang in LANGS
+        )  # fmt: skip
+
+    def _binarise(self, text: str, jobs: int) -> float:
+        data = self._out / f"{text}.data"
+        shutil.rmtree(data, ignore_errors=True)
+        return timed(["fairseq-preprocess", "--source-lang", LANGS[0], "--target-lang", LANGS[1],
+                      "--trainpref", f"{self._out}/{text}.bpe", "--joined-dictionary",
+                      "--destdir", str(data), "--workers", str(jobs)])
 
 
 def agreement(dest: Path, out: Path) -> float:
@@ -192,11 +219,18 @@ def agreement(dest: Path, out: Path) -> float:
     return same / total
 
 
+def own_seconds(stages: dict[str, tuple[float, float]]) -> dict[str, float]:
+    """Return the seconds of each step from those of the stages: the last one includes all."""
+    *before, last = ((step, stages[stage][0]) for step, stage in STAGES.items())
+    return {**dict(before), last[0]: last[1] - sum(seconds for _, seconds in before)}
+
+
 def main() -> None:
     """Run the benchmark as the command line says."""
     parser = argparse.ArgumentParser(prog="benchmark.py", description=__doc__.partition("\n")[0])
     add = parser.add_argument
     add("--pairs", type=int, nargs="+", default=[250_000, 1_000_000])
+    add("--runs", type=int, default=1, help="of both sides on the largest text (default: 1)")
     add("--work", type=Path, required=True, metavar="DIR", help="scratch directory; must not exist")
     add("--output", type=Path, metavar="FILE", help="write the figures there, as JSON")
     add_workers(parser)
@@ -204,19 +238,25 @@ def main() -> None:
     os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     if args.work.exists():
         parser.error(f"{args.work} exists already")
-    figures: dict = {"workers": args.workers, "runs": {}}
+    figures: dict = {"workers": args.workers, "sizes": {}, "plugin": [], "commands": []}
     for pairs in sorted(args.pairs):
         corpus, dest = args.work / f"{pairs}.raw", args.work / f"{pairs}"
         write_corpus(corpus, pairs)
         stages = plugin(corpus, dest, args.workers)
-        figures["runs"][pairs] = {
-            "seconds": {name: seconds for name, (seconds, _) in stages.items()},
-            "gigabytes": {name: gigabytes for name, (_, gigabytes) in stages.items()},
+        figures["sizes"][pairs] = {
+            "gigabytes": {step: stages[stage][1] for step, stage in STAGES.items()},
             "disk": sum(path.stat().st_size for path in dest.rglob("*") if path.is_file()),
             "raw": sum((corpus / f"train.{lang}").stat().st_size for lang in LANGS),
         }
-    steps = commands(corpus, dest / "data" / "codes.bpe", args.work / "commands", args.workers)
-    figures["commands"] = steps
+    by_commands = Commands(corpus, args.work / "commands", args.workers)
+    figures["jobs"] = by_commands.jobs
+    for number in range(args.runs):
+        if number:
+            shutil.rmtree(dest)
+            stages = plugin(corpus, dest, args.workers)
+        figures["plugin"].append(own_seconds(stages))
+        figures["commands"].append(by_commands.run())
+        print(json.dumps({side: figures[side][-1] for side in ("plugin", "commands")}), flush=True)
     figures["same_tokens"] = agreement(dest, args.work / "commands")
     report(figures, pairs)
     if args.output:
@@ -225,24 +265,22 @@ def main() -> None:
 
 
 def report(figures: dict, pairs: int) -> None:
-    """Print the figures as a table."""
-    seconds = figures["runs"][pairs]["seconds"]
-    ours = {name: seconds[stage] for name, stage in STAGES.items()}
-    rest = ours.pop("binary files") - sum(ours.values())
-    (tokenise, jobs), (split, more_jobs) = (figures["commands"][x] for x in ("tokenise", "split"))
-    rows = [(f"normalise, tokenise (-j {jobs})", ours["tokenise"], tokenise),
-            (f"apply BPE (-j {more_jobs})", ours["split"], split),
-            ("together", ours["tokenise"] + ours["split"], tokenise + split)]  # fmt: skip
-    print(f"{pairs:,} pairs, {figures['workers']} workers; pairs/s")
+    """Print the figures as a table: medians of the runs."""
+    ours, theirs = (
+        {step: statistics.median(run[step] for run in figures[side]) for step in STAGES}
+        for side in ("plugin", "commands")
+    )
+    rows = [(f"{step} (-j {figures['jobs'][step]})", ours[step], theirs[step]) for step in STAGES]
+    rows.append(("together", sum(ours.values()), sum(theirs.values())))
+    runs = len(figures["plugin"])
+    print(f"{pairs:,} pairs, {figures['workers']} workers, medians of {runs} runs; pairs/s")
     print(f"{'':28} {'plugin':>9} {'commands':>9}  ratio")
     for name, own, other in rows:
         print(f"{name:28} {pairs / own:9,.0f} {pairs / other:9,.0f} {other / own:6.2f}")
-    print(f"learning {VOCABULARY:,} pieces, by subword-nmt on both sides: {ours['learn']:,.0f} s")
-    print(f"binary files and the rest: {rest:,.0f} s")
-    for number, run in figures["runs"].items():
-        memory = ", ".join(f"{x} {run['gigabytes'][stage]:.2f}" for x, stage in STAGES.items())
+    for number, size in figures["sizes"].items():
+        memory = ", ".join(f"{step} {size['gigabytes'][step]:.2f}" for step in STAGES)
         print(f"{number:,} pairs: GB of the largest process: {memory}; "
-              f"{run['disk'] / 1e9:.2f} GB on disk for {run['raw'] / 1e9:.2f} GB of text")
+              f"{size['disk'] / 1e9:.2f} GB on disk for {size['raw'] / 1e9:.2f} GB of text")
     print(f"the same tokens as the commands: {figures['same_tokens']:.2%} of the lines")
 
 
