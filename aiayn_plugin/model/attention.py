@@ -11,6 +11,7 @@ from torch.utils.checkpoint import checkpoint
 from ..errors import InputError
 from .neighbourhood import Reach, causal_reach, centred_reach, restricted_attention, visible
 from .precision import autocast_once
+from .products import linear
 
 
 class AttentionCache(Protocol):
@@ -87,7 +88,7 @@ class Projection(nn.Module):
         self.bias = nn.Parameter(torch.zeros(outer)) if bias else None
 
     def forward(self, x: Tensor) -> Tensor:
-        return F.linear(x, self.weight, self.bias)
+        return linear(x, self.weight, self.bias)
 
 
 class MultiHeadAttention(nn.Module):
@@ -180,7 +181,7 @@ class MultiHeadAttention(nn.Module):
         if memory is None and x.is_cuda:
             # One product: a GPU computes small ones faster than the processor starts them.
             widths = [self.h * d for d in (self.d_k, self.d_k, self.d_v)]
-            return F.linear(x, **self.side_by_side()).split(widths, dim=-1)
+            return linear(x, **self.side_by_side()).split(widths, dim=-1)
         memory = x if memory is None else memory
         return self.W_Q(x), self.W_K(memory), self.W_V(memory)
 

@@ -14,10 +14,10 @@ All hypotheses of a sentence attend to its encoder output, whose keys and values
 """
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from .attention import MultiHeadAttention, additive, heads
+from .products import linear
 
 
 class Slots:
@@ -66,7 +66,7 @@ class SelfAttentionCache:
         self.widths = [attention.h * d for d in (attention.d_k, attention.d_k, attention.d_v)]
         # One product instead of three: a step has few positions to share the cost of starting one.
         stacked = attention.side_by_side() if attention.W_QKV is None else {}
-        self.W_QKV = attention.W_QKV or (lambda x: F.linear(x, **stacked))
+        self.W_QKV = attention.W_QKV or (lambda x: linear(x, **stacked))
         # Keys are kept as columns: their product with a few queries takes less than half the time.
         self.keys, self.values = Slots(3), Slots(2)
 

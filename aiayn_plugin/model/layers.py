@@ -6,6 +6,7 @@ from torch import Tensor, nn
 
 from .attention import AttentionCache, MultiHeadAttention
 from .dropout import dropout
+from .products import Linear
 
 
 class FeedForward(nn.Module):
@@ -16,8 +17,8 @@ class FeedForward(nn.Module):
 
     def __init__(self, d_model: int, d_ff: int, gain: float = 1.0) -> None:
         super().__init__()
-        self.W_1 = nn.Linear(d_model, d_ff)
-        self.W_2 = nn.Linear(d_ff, d_model)
+        self.W_1 = Linear(d_model, d_ff)
+        self.W_2 = Linear(d_ff, d_model)
         for linear in (self.W_1, self.W_2):
             nn.init.xavier_uniform_(linear.weight, gain)
             nn.init.zeros_(linear.bias)

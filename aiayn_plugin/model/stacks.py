@@ -1,7 +1,6 @@
 """§3.1: the two stacks, from tokens to features."""
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..paper import ModelSettings
@@ -12,6 +11,7 @@ from .embedding import ScaledEmbedding
 from .layers import DecoderLayer, EncoderLayer
 from .positions import build_positions, positions_of
 from .precision import autocast_once
+from .products import linear
 
 
 def _attention(settings: ModelSettings) -> dict:
@@ -149,7 +149,7 @@ class Decoder(EmbeddedStack):
 
     def project(self, features: Tensor) -> Tensor:
         """§3.4: map (…, d_model) to scores (…, V), with the embedding's matrix and no bias."""
-        return self.W_scores(features) if self.W_scores else F.linear(features, self.projection)
+        return self.W_scores(features) if self.W_scores else linear(features, self.projection)
 
     @property
     def projection(self) -> Tensor:

@@ -7,6 +7,7 @@ from torch import Tensor
 
 from ..model.embedding import score_rows
 from ..model.precision import autocast_once
+from ..model.products import linear
 
 # float16 has two limits: its smallest positive number is 6e-8, and its largest 65,504.
 #: With a vocabulary of 37,000 a wrong class has q = 0.1 / 36,999 = 2.7e-6, where float16 keeps 6
@@ -62,7 +63,7 @@ class _ProjectedLoss(torch.autograd.Function):
             rows = min(rows, FLOAT16_ROWS)
         for start in range(0, x.size(0), rows):
             piece, right = inputs[start : start + rows], target[start : start + rows, None]
-            scores = piece @ W.t()
+            scores = linear(piece, W)
             score_right = scores.gather(1, right)
             slope, log_p_right = _softmax(scores, right, exact, scale)
             # log p_k is the score of k less one number for all, which the right class tells.
@@ -73,7 +74,7 @@ class _ProjectedLoss(torch.autograd.Function):
             if with_gradient:
                 slope_right = (log_p_right.exp() - (1 - shared)) * scale
                 slope.scatter_(1, right, slope_right.to(slope.dtype))
-                grad_x[start : start + rows] = slope @ W
+                grad_x[start : start + rows] = linear(slope, W.t())
                 _add_product(grad_weight, slope.t(), piece / scale if scale != 1 else piece)
         if with_gradient:
             grad_x.div_(scale).sub_(sum_of_W, alpha=shared / vocabulary)

@@ -95,7 +95,7 @@ def test_gradients_of_rare_words_survive_rounding(monkeypatch, dtype, piece):
     for tensor, slope in zip((x, weight), exact, strict=True):
         rows = slope.norm(dim=1) > 0  # all but padding
         error = (tensor.grad.double() / 16 - slope).norm(dim=1)[rows] / slope.norm(dim=1)[rows]
-        assert error.max() < torch.finfo(dtype).eps + 2e-6
+        assert error.max() < torch.finfo(dtype).eps + 4e-6
 
 
 def test_float16_bears_a_word_that_always_comes_up():
