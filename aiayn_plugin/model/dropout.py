@@ -20,6 +20,6 @@ def dropout(x: Tensor, p: float, training: bool = True) -> Tensor:
     draws = torch.empty((x.numel() + 3) // 4, dtype=torch.int64).random_(-(2**63), None)
     level = draws.view(torch.int16)[: x.numel()].view(x.shape)  # from −LEVELS/2 to LEVELS/2 − 1
     kept = (level >= dropped_levels - LEVELS // 2).view(torch.int8)
-    # A product with whole numbers keeps one byte an element for the backward pass, and takes half
-    # the time of `where` or of a product with booleans.
+    # A product with whole numbers keeps one byte an element for the backward pass, and takes less
+    # time than `where` or a product with booleans.
     return x * (LEVELS / (LEVELS - dropped_levels)) * kept
