@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # From nothing to BLEU in about ten minutes on two CPU cores, with no data to download: dates,
 # times, numbers, money, measures and lists, from English to German.
-#   bash examples/quickstart.sh
+#   bash examples/quickstart.sh    further arguments go to fairseq-train, such as --seed 2
 # RUN (default: runs/quickstart) is the directory of all results. Stopped and started again, it
 # goes on.
 set -euo pipefail
@@ -18,7 +18,7 @@ run python preprocess/prepare.py -s en -t de --trainpref "$RUN/raw/train" --vali
 
 step "train (about 5 minutes on two cores)"
 train_small --arch aiayn_tiny --dropout 0 --warmup-updates 500 --max-update 1600 \
-  --validate-interval 100 --log-format simple
+  --validate-interval 100 --log-format simple "$@"
 
 translate_and_score 5
 

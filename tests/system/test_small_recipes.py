@@ -35,3 +35,15 @@ def test_half_precision_is_for_processors_that_have_it(run, tmp_path):
     done = run("bash", "examples/multi30k.sh", env={
         **environment, "DRY_RUN": "1", "RUN": str(tmp_path)})  # fmt: skip
     assert ("--bf16" in done.stdout) == ("avx512_bf16" in flags or "amx_bf16" in flags)
+
+
+@pytest.mark.parametrize("recipe, given", [
+    ("quickstart", []), ("multi30k", []), ("multi30k", ["tests"]),
+])  # fmt: skip
+def test_further_arguments_go_to_fairseq_train_and_win(run, tmp_path, recipe, given):
+    done = run("bash", f"examples/{recipe}.sh", *given, "--seed", "2", "--max-update", "7",
+               env={"DRY_RUN": "1", "PRECISION": "", "RUN": str(tmp_path)})  # fmt: skip
+    assert done.returncode == 0 and not done.stderr
+    line = next(line for line in done.stdout.splitlines() if "fairseq-train" in line)
+    assert line.rstrip().endswith("--seed 2 --max-update 7")
+    assert not list(tmp_path.iterdir())
