@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# From nothing to BLEU in about ten minutes on two CPU cores, with no data to download: dates,
+# From nothing to BLEU in about five minutes on two CPU cores, with no data to download: dates,
 # times, numbers, money, measures and lists, from English to German.
 #   bash examples/quickstart.sh    further arguments go to fairseq-train, such as --seed 2
 # RUN (default: runs/quickstart) is the directory of all results. Stopped and started again, it
