@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # What a GPU does: training and translating beside fairseq's own model and commands, in half
-# precision, and the curves of each precision. No network is needed. Its parts ran on an H100, not yet all in one go.
+# precision, and the curves of each precision. No network is needed. Its parts ran on an H100,
+# not yet all in one go.
 #   bash examples/gpu.sh [DATA]     DATA: a prepared directory, to translate
 #   bash examples/gpu.sh --trial [DATA]    the same on the CPU, small: does it run?
 # It takes .venv where examples/setup.sh made one, or any python3 that has fairseq and torch. Each
