@@ -95,11 +95,18 @@ def test_raw_and_tokenised_sentences_are_parsed(recipe, run, tmp_path):
     done = run("bash", "-c", f"echo 'a cat likes the house .' | aiayn parse {folder} --tokenised "
                "--pretty")  # fmt: skip
     assert Tree.fromstring(done.stdout) == Tree.fromstring(last) and "\n  (NP" in done.stdout
-    done = run("bash", "-c", f"echo 'a cat likes .' | aiayn parse {folder} --nbest 3")
-    lines = [line.split(" ||| ") for line in done.stdout.splitlines()]
-    assert [line[0] for line in lines] == ["1"] * 3
-    scores = [float(line[2]) for line in lines]
-    assert scores == sorted(scores, reverse=True)
+
+
+def test_the_best_trees_are_different_ones_best_first(recipe, run):
+    # Two sequences that need mends may become one tree. Those of --trees-only need none.
+    command = f"echo 'a cat likes .' | aiayn parse {recipe[0]} --nbest 3"
+    for options, at_least in (("--trees-only", 3), ("", 1)):
+        done = run("bash", "-c", f"{command} {options}")
+        lines = [line.split(" ||| ") for line in done.stdout.splitlines()]
+        assert at_least <= len(lines) <= 3 and {line[0] for line in lines} == {"1"}, done.stderr
+        assert len({line[1] for line in lines}) == len(lines)
+        scores = [float(line[2]) for line in lines]
+        assert scores == sorted(scores, reverse=True)
 
 
 def test_a_search_of_trees_only_finds_trees(recipe, run):
