@@ -55,7 +55,8 @@ train() {
 
 # train_small ARGUMENTS: train, for a model whose operations are too small to share among threads: on
 # a CPU two processes, each with half of the cores and half of an update, take two thirds of the time
-# of one on an EPYC, and about as long on a Xeon. Where the processor has instructions for it, products are in bfloat16 (PRECISION= for none).
+# of one on an EPYC, and nearly as long on a Xeon. Where the processor has instructions for it,
+# products are in bfloat16 (PRECISION= for none).
 train_small() {
   local precision=${PRECISION---bf16} cores
   if ! has_gpu; then

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# From nothing to BLEU in about three minutes on two CPU cores, with no data to download: dates,
-# times, numbers, money, measures and lists, from English to German.
+# From nothing to BLEU, with no data to download: dates, times, numbers, money, measures and lists,
+# from English to German. It takes about three minutes on two CPU cores, and as long to set up.
 #   bash examples/quickstart.sh    further arguments go to fairseq-train, such as --seed 2
 # RUN (default: runs/quickstart) is the directory of all results. Stopped and started again, it
 # goes on.
