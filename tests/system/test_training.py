@@ -132,14 +132,15 @@ def test_the_big_model_takes_the_papers_updates(run, prepare, tmp_path):
 
 def test_two_processes_are_one_with_twice_the_accumulation(run, corpus, tmp_path):
     fairseq_train = [Path(sys.executable).with_name("fairseq-train"), corpus, *TRAIN, "--dropout",
-                     "0", "--batch-size", "20", "--warmup-updates", "4", "--disable-validation",
+                     "0", "--batch-size", "300", "--warmup-updates", "4", "--disable-validation",
                      "--max-update"]
-    alone = run(*fairseq_train, "6", "--update-freq", "2", "--save-dir", tmp_path / "alone")
+    # An epoch has 7 batches: 4 and 3, so that one of two processes has an empty one at its end.
+    alone = run(*fairseq_train, "6", "--update-freq", "4", "--save-dir", tmp_path / "alone")
     assert alone.returncode == 0, alone.stderr
     in_two = []
     for updates in ("3", "6"):  # and stopped between
-        log = run("torchrun", "--nproc_per_node", "2", *fairseq_train, updates, "--save-dir",
-                  tmp_path / "two", env={"OMP_NUM_THREADS": "1"})  # fmt: skip
+        log = run("torchrun", "--nproc_per_node", "2", *fairseq_train, updates, "--update-freq",
+                  "2", "--save-dir", tmp_path / "two", env={"OMP_NUM_THREADS": "1"})  # fmt: skip
         assert log.returncode == 0, log.stderr[-2000:]
         assert "(rank 1)" in log.stdout + log.stderr
         in_two += losses(log)

@@ -12,6 +12,7 @@ import warnings
 logging.getLogger("fairseq.tasks.text_to_speech").setLevel(logging.WARNING)
 
 from fairseq import checkpoint_utils, options  # noqa: E402
+from fairseq.data import Dictionary  # noqa: E402
 from fairseq.distributed import utils as distributed_utils  # noqa: E402
 from fairseq.file_io import PathManager  # noqa: E402
 from fairseq.models.ema.ema import EMA  # noqa: E402
@@ -52,12 +53,13 @@ def mend() -> None:
     checkpoint_utils.load_checkpoint = training.continued(checkpoint_utils.load_checkpoint)
     Trainer.clip_grad_norm = training.finite_gradients(Trainer.clip_grad_norm)
     AMPOptimizer.step = precision.step_once_unscaled
-    Trainer.train_step = training.finite_loss(Trainer.train_step)
+    Trainer.train_step = training.finite_loss(training.whole_updates(Trainer.train_step))
     distributed_utils.infer_init_method = processes.with_torchrun(
         distributed_utils.infer_init_method
     )
     Trainer.load_checkpoint = loading.with_task_state(Trainer.load_checkpoint)
     EMA.__init__ = ema.with_whole_numbers(EMA.__init__)
+    Dictionary.string = data.of_numbers(Dictionary.string)
     atexit.register(data.finish_data_threads)
     # fairseq asks for pinned memory on machines without a GPU too, and torch warns of it. Can go
     # when fairseq asks only where it helps.

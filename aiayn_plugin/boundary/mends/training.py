@@ -12,6 +12,7 @@ import torch
 from ...checkpoints import files
 from ...checkpoints.aside import remove_leftovers
 from ...errors import InputError
+from ...search.memory import OUT_OF_MEMORY
 from .saving import advice
 
 logger = logging.getLogger(__name__)
@@ -126,6 +127,38 @@ def finite_gradients(clip: Callable) -> Callable:
         return norm
 
     return clip_grad_norm
+
+
+def whole_updates(step: Callable) -> Callable:
+    """Return Trainer.train_step that counts every token of an update, or ends with one line.
+
+    Where the batches of an epoch do not share out evenly among the processes, some processes get an
+    empty batch at its end. Then fairseq counts none of their earlier batches of that update, though
+    it adds their gradients. For example, two processes with two batches each of 100 tokens, the
+    last one empty: it divides the gradient of 300 tokens by 200. Sharded models (fully_sharded) are
+    left as they are: their processes have to take the same number of batches. Can go when fairseq
+    leaves out the empty batch alone.
+
+    A process without memory loses its batch, and with it the step of the others' collective
+    operations, which wait for it or add up what does not belong together. Can go when all of
+    fairseq's processes lose the update together.
+    """
+
+    def train_step(trainer: Any, samples: list, raise_oom: bool = False) -> Any:
+        parallel = trainer.cfg.distributed_training
+        several = trainer.data_parallel_world_size > 1
+        if several and parallel.ddp_backend != "fully_sharded":
+            samples = [sample for sample in samples if sample] or samples
+        try:
+            return step(trainer, samples, raise_oom or several)
+        except RuntimeError as error:
+            if not several or not OUT_OF_MEMORY.search(str(error)):
+                raise
+            raise InputError(f"update {trainer.get_num_updates() + 1}: out of memory: start the "
+                             "same command with a smaller --max-tokens (updates stay as large)"
+                             ) from error  # fmt: skip
+
+    return train_step
 
 
 def finite_loss(step: Callable) -> Callable:

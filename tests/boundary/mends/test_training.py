@@ -1,6 +1,7 @@
 """How a training starts, goes on and ends."""
 
 import shutil
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -12,6 +13,7 @@ from aiayn_plugin.boundary.mends.training import (
     finite_gradients,
     finite_loss,
     newest_first,
+    whole_updates,
 )
 from aiayn_plugin.errors import InputError
 
@@ -132,3 +134,33 @@ def test_a_loss_that_is_no_number_ends_the_training(corpus, tmp_path, loss):
     assert finite_loss(lambda trainer: None)(training) is None, "fairseq skipped the batch"
     with pytest.raises(InputError, match="^update 3: the loss is .*(nan|inf).*: lower the rate"):
         finite_loss(lambda trainer: {"loss": loss})(training)
+
+
+@pytest.mark.parametrize("processes, backend, taken", [
+    (1, "c10d", [{"id": 1}, {}]), (2, "c10d", [{"id": 1}]), (2, "fully_sharded", [{"id": 1}, {}]),
+])  # fmt: skip
+def test_an_empty_batch_is_left_out_beside_others(processes, backend, taken):
+    parallel = SimpleNamespace(ddp_backend=backend)
+    training = SimpleNamespace(cfg=SimpleNamespace(distributed_training=parallel),
+                               data_parallel_world_size=processes)  # fmt: skip
+    step = whole_updates(lambda trainer, samples, raise_oom: samples)
+    assert step(training, [{"id": 1}, {}]) == taken
+    assert step(training, [{}]) == [{}], "each process takes part in the update"
+
+
+@pytest.mark.parametrize("processes, said", [
+    (1, "CUDA out of memory. Tried to allocate 2.00 GiB"),
+    (2, "^update 3: out of memory: start the same command with a smaller --max-tokens"),
+])
+def test_several_processes_end_where_memory_does(corpus, tmp_path, processes, said):
+    training, epochs = trainer(corpus, tmp_path)
+    rates_taken(training, epochs, 2)
+
+    def step(trainer, samples, raise_oom):
+        assert raise_oom == (processes > 1), "else fairseq goes on without this batch"
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB")
+
+    several = SimpleNamespace(cfg=training.cfg, get_num_updates=training.get_num_updates,
+                              data_parallel_world_size=processes)  # fmt: skip
+    with pytest.raises(Exception, match=said):
+        whole_updates(step)(several, [{"id": 1}])
