@@ -54,34 +54,33 @@ class _ProjectedLoss(torch.autograd.Function):
         # The products are in autocast's precision, sums and gradients in float32 or better.
         inputs, W = autocast_once(x), autocast_once(weight)
         scale = FLOAT16_SCALE if inputs.dtype == torch.float16 else 1.0
-        sum_of_W = W.sum(dim=0, dtype=exact)
-        totals = torch.zeros(2, dtype=exact, device=x.device)
         grad_x = torch.empty_like(x if with_gradient else x[:0], dtype=exact)
         grad_weight = torch.zeros_like(weight if with_gradient else weight[:0], dtype=exact)
+        score_right, log_p_right = torch.empty(2, x.size(0), 1, dtype=exact, device=x.device)
         rows = score_rows(vocabulary, x.device.type)
-        if scale != 1:
-            rows = min(rows, FLOAT16_ROWS)
         for start in range(0, x.size(0), rows):
-            piece, right = inputs[start : start + rows], target[start : start + rows, None]
+            these = slice(start, start + rows)
+            piece, right = inputs[these], target[these, None]
             scores = linear(piece, W)
-            score_right = scores.gather(1, right)
-            slope, log_p_right = _softmax(scores, right, exact, scale)
-            # log p_k is the score of k less one number for all, which the right class tells.
-            mean = (piece * sum_of_W).sum(dim=1, keepdim=True) / vocabulary
-            mean_log_p = mean + (log_p_right - score_right)
-            loss = label_smoothed_nll(log_p_right, mean_log_p, epsilon, vocabulary)
-            totals += torch.stack((loss.sum(), -log_p_right.sum()))
+            score_right[these] = scores.gather(1, right)
+            slope, log_p_right[these] = _softmax(scores, right, exact, scale)
             if with_gradient:
-                slope_right = (log_p_right.exp() - (1 - shared)) * scale
+                slope_right = (log_p_right[these].exp() - (1 - shared)) * scale
                 slope.scatter_(1, right, slope_right.to(slope.dtype))
-                grad_x[start : start + rows] = linear(slope, W.t())
-                _add_product(grad_weight, slope.t(), piece / scale if scale != 1 else piece)
+                grad_x[these] = linear(slope, W.t())
+                _add_product(grad_weight, slope, piece, scale)
+        # log p_k is the score of k less one number for all, which the right class tells.
+        sum_of_W = W.sum(dim=0, dtype=exact)
+        mean = (inputs * sum_of_W).sum(dim=1, keepdim=True) / vocabulary
+        mean_log_p = mean + (log_p_right - score_right)
+        loss = label_smoothed_nll(log_p_right, mean_log_p, epsilon, vocabulary).sum()
+        nll = -log_p_right.sum()
         if with_gradient:
             grad_x.div_(scale).sub_(sum_of_W, alpha=shared / vocabulary)
             grad_weight.sub_(inputs.sum(dim=0, dtype=exact), alpha=shared / vocabulary)
         ctx.save_for_backward(grad_x, grad_weight)
-        ctx.mark_non_differentiable(nll := totals[1].clone())
-        return totals[0].clone(), nll
+        ctx.mark_non_differentiable(nll)
+        return loss, nll
 
     @staticmethod
     def backward(ctx, grad_loss: Tensor, _):
@@ -118,13 +117,19 @@ def _softmax(
     return scores.copy_(e) if e is not scores else e, score_right - total.log()
 
 
-def _add_product(total: Tensor, a: Tensor, b: Tensor) -> None:
-    """Add a b (V, d_model) to total, which may have a higher precision."""
-    if a.dtype == total.dtype:
-        total.addmm_(a, b)
-    else:
-        product = a @ b
-        total += product.to(total.dtype) if total.device.type == "cpu" else product
+def _add_product(grad_weight: Tensor, slope: Tensor, piece: Tensor, scale: float) -> None:
+    """Add slopeᵀ piece / scale (V, d_model) to grad_weight, which may have a higher precision.
+
+    slope: (n, V), piece: (n, d_model).
+    """
+    if slope.dtype == grad_weight.dtype:
+        grad_weight.addmm_(slope.t(), piece)
+        return
+    rows = FLOAT16_ROWS if slope.dtype == torch.float16 else len(slope)
+    piece = piece / scale if scale != 1 else piece
+    for some_slopes, some in zip(slope.split(rows), piece.split(rows), strict=True):
+        product = some_slopes.t() @ some
+        grad_weight += product.to(grad_weight.dtype) if some.device.type == "cpu" else product
 
 
 def projected_loss(
