@@ -12,7 +12,9 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 RUN=${RUN:-runs/gpu}
 export PATH=$PWD/.venv/bin:$PATH PYTHONPATH=$PWD${PYTHONPATH:+:$PYTHONPATH} PYTHONUNBUFFERED=1
 export PYTHONWARNINGS=${PYTHONWARNINGS:-ignore}
-export OMP_WAIT_POLICY=${OMP_WAIT_POLICY:-PASSIVE} # as the recipes: threads that wait asleep
+# as the recipes (lib.sh): threads that wait asleep, and blocks of memory that grow
+export OMP_WAIT_POLICY=${OMP_WAIT_POLICY:-PASSIVE}
+export PYTORCH_ALLOC_CONF=${PYTORCH_ALLOC_CONF:-expandable_segments:True}
 mkdir -p "$RUN"
 
 trial=

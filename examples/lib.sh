@@ -58,9 +58,11 @@ train() {
 # of one on an EPYC, and nearly as long on a Xeon. Where the processor has instructions for it,
 # products are in bfloat16 (PRECISION= for none).
 train_small() {
-  local precision=${PRECISION---bf16} cores
+  local precision cores
+  precision=$(gpu_precision)
   if ! has_gpu; then
-    [ -n "${PRECISION:-}" ] || grep -qsw -e avx512_bf16 -e amx_bf16 /proc/cpuinfo || precision=
+    [ -n "${PRECISION+set}" ] || ! grep -qsw -e avx512_bf16 -e amx_bf16 /proc/cpuinfo ||
+      precision=--bf16
     cores=$(getconf _NPROCESSORS_ONLN)
     [ "$cores" = 1 ] || local -x OMP_NUM_THREADS=${OMP_NUM_THREADS:-$((cores / 2))} \
       LAUNCHER="torchrun --standalone --nproc_per_node 2 --no-python"
@@ -103,9 +105,9 @@ parse_and_score() {
 # wsj EXPERIMENT F1 OPTIONS ARGUMENTS: one of the paper's two runs of §6.3. OPTIONS: an array of
 # those for trees.py; the arguments are more for fairseq-train.
 wsj() {
-  local precision=${PRECISION---bf16} experiment=$1 f1=$2
+  local precision experiment=$1 f1=$2
   local -n options=$3
-  [ -n "${PRECISION:-}" ] || has_gpu || precision=
+  precision=$(gpu_precision)
   step "prepare"
   run python preprocess/trees.py "${options[@]}" --destdir "$RUN/data"
   step "train (aiayn_parser, $experiment)"
@@ -152,16 +154,16 @@ multi30k_text() {
   }
 }
 
-# multi30k DIRECTORY: gets Multi30k's text, from the directory or, if that is empty, from the
-# network, and prepares it in $RUN/data.
+# multi30k DIRECTORY MERGES: gets Multi30k's text, from the directory or, if that is empty, from the
+# network, and prepares it in $RUN/data, with so many merges of BPE.
 multi30k() {
   step "get the text"
   [ -n "${DRY_RUN:-}" ] || multi30k_text "$1"
   step "prepare"
   # shellcheck disable=SC2086 # no option is no argument
   run python preprocess/prepare.py -s en -t de --trainpref "$RUN/raw/train" \
-    --validpref "$RUN/raw/valid" --testpref "$RUN/raw/test" --destdir "$RUN/data" --merges 4000 \
-    ${PREPARE:-}
+    --validpref "$RUN/raw/valid" --testpref "$RUN/raw/test" --destdir "$RUN/data" \
+    --merges "$2" ${PREPARE:-}
 }
 
 PTB_SAMPLE_URL=https://raw.githubusercontent.com/nltk/nltk_data/gh-pages/packages/corpora/treebank.zip
@@ -217,8 +219,8 @@ wmt14_data() {
 
 # wmt14_train ARCH ARGUMENTS: the paper's training, in $RUN, on $DATA/data.
 wmt14_train() {
-  local precision=${PRECISION---bf16}
-  [ -n "${PRECISION:-}" ] || has_gpu || precision=
+  local precision
+  precision=$(gpu_precision)
   share_data
   step "train ($1, 25,000 target tokens an update whatever the devices)"
   # shellcheck disable=SC2086 # no precision is no argument
@@ -236,8 +238,7 @@ wmt14() {
 
 # device_tokens: MAX_TOKENS, or what one device holds: a token for each 2 MiB of the smallest GPU,
 # up to a whole update of 25,000 and its padding. For a token of each side the big model keeps 0.44
-# MiB in bfloat16 and 0.74 in float32 until the backward pass; a batch that is too large all the
-# same is halved. 4,096 where there is no GPU.
+# MiB in bfloat16 and 0.74 in float32 until the backward pass. 4,096 where there is no GPU.
 device_tokens() {
   local memory
   memory=$(nvidia-smi --query-gpu=memory.total --format=csv,noheader,nounits 2>/dev/null |
@@ -249,3 +250,19 @@ device_tokens() {
 }
 
 has_gpu() { command -v nvidia-smi >/dev/null && nvidia-smi -L >/dev/null 2>&1; }
+
+# gpu_precision: PRECISION if it is set; else --bf16 on a GPU, or --fp16 if one is too old to have
+# bfloat16 (a capability below 8.0, such as a V100's 7.0); and nothing without a GPU.
+gpu_precision() {
+  local capability
+  if [ -n "${PRECISION+set}" ] || ! has_gpu; then
+    echo "${PRECISION:-}"
+    return
+  fi
+  capability=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null |
+    sort -n | head -n 1) || true
+  case $capability in
+    [1-7].*) echo --fp16 ;;
+    *) echo --bf16 ;;
+  esac
+}

@@ -17,11 +17,12 @@ RUN=${RUN:-runs/multi30k}
 # shellcheck source=examples/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
-multi30k "$source_dir"
+multi30k "$source_dir" 8000
 
 step "train (about 50 minutes on two cores)"
-train_small --arch aiayn_tiny --N 4 --d-ff 256 --dropout 0.3 --tokens-per-update 2500 \
-  --max-update 9000 --save-interval-updates 200 --validate-interval 10 \
+train_small --arch aiayn_tiny --N 3 --d-model 256 --d-ff 512 --dropout 0.3 \
+  --tokens-per-update 1250 --warmup-updates 800 --max-update 12000 \
+  --save-interval-updates 200 --validate-interval 10 \
   --log-format simple --log-interval 100 "$@"
 
 translate_and_score 5

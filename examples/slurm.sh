@@ -8,9 +8,12 @@
 #SBATCH --job-name=aiayn
 #SBATCH --ntasks-per-node=1
 #SBATCH --requeue
+# Whole nodes, or SLURM gives a job one core for all of its processes.
+#SBATCH --exclusive
 set -euo pipefail
 cd "${SLURM_SUBMIT_DIR:?start it with sbatch, from the root of the project}"
 export PATH=$PWD/.venv/bin:$PATH OMP_NUM_THREADS=${OMP_NUM_THREADS:-1}
+export PYTORCH_ALLOC_CONF=${PYTORCH_ALLOC_CONF:-expandable_segments:True} # as lib.sh
 
 processes=${PROCESSES:-${SLURM_GPUS_ON_NODE:-}}
 : "${processes:?no GPUs in this job: ask for them with --gpus-per-node, or set PROCESSES}"

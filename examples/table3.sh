@@ -154,7 +154,7 @@ done
 if [ "$SCALE" = paper ]; then
   wmt14_data en-de
 elif [ -z "${DATA:-}" ]; then
-  multi30k "$text"
+  multi30k "$text" 4000
   DATA=$RUN
 elif [ ! -d "$DATA/data" ]; then
   die "no data in $DATA/data: DATA has to be a directory in which data/ is prepared"

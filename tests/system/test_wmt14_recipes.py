@@ -49,6 +49,20 @@ def test_a_batch_is_as_large_as_the_smallest_gpu_has_room_for(run, tmp_path, gpu
     assert f"--max-tokens {tokens} --bf16" in done.stdout
 
 
+@pytest.mark.parametrize("capability, precision", [
+    ("8.0", "--bf16"), ("10.0", "--bf16"), ("9.0\n7.0", "--fp16"), ("[N/A]", "--bf16"),
+])  # fmt: skip
+def test_a_gpu_without_bfloat16_takes_float16(run, tmp_path, capability, precision):
+    smi = tmp_path / "nvidia-smi"
+    smi.write_text(f"#!/bin/sh\necho '{capability}'\n")
+    smi.chmod(0o755)
+    environment = {key: value for key, value in os.environ.items() if key != "PRECISION"}
+    done = run("bash", "examples/wmt14_en_de_base.sh", env={
+        **environment, "DRY_RUN": "1", "PATH": f"{tmp_path}:{os.environ['PATH']}"})
+    assert done.returncode == 0 and not done.stderr
+    assert f" {precision} --log-format" in done.stdout
+
+
 @pytest.fixture(scope="module")
 def recipe(run, repo, tmp_path_factory):
     """One run of the English-French recipe, stopped after a few updates of a tiny model."""
