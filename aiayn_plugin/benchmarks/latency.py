@@ -66,12 +66,12 @@ def measure(
 def _report(args: argparse.Namespace, seconds: Mapping[str, list[float]]) -> None:
     rows, reference = [], statistics.median(seconds["fairseq"])
     print(f"one sentence at a time, the first {args.one_by_one} of {args.gen_subset}, "
-          f"{args.runs} runs, alternating; beam {args.beam}, {args.precision}")
+          f"{args.runs} runs, alternating; beam {args.beam}")
     for way, taken in seconds.items():
         middle, late = statistics.median(taken), float(np.quantile(taken, 0.95))
         rows.append({"way": way, "median": middle, "percentile_95": late,
                      "ratio": reference / middle, "seconds": taken})
-        print(f"{way:<26} median {1000 * middle:8.1f} ms  95th percentile {1000 * late:8.1f} ms  "
+        print(f"{way:<35} median {1000 * middle:8.1f} ms  95th percentile {1000 * late:8.1f} ms  "
               f"{reference / middle:5.2f} ×")
     if args.output:
         write_json(rows, args.output)

@@ -6,7 +6,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -23,12 +23,9 @@ from .engine import engines
 from .measure import reason, write_json
 
 SPEED = re.compile(r"Translated ([\d,]+) sentences \(([\d,]+) tokens\) in ([\d.]+)s")
-#: The options of each way. The first two both search by fairseq's rules.
-WAYS = {
-    "fairseq": ["--task", "translation", "--required-batch-size-multiple", "1"],
-    "plugin": ["--length-penalty", "fairseq"],
-    "plugin, the paper's search": [],
-}
+#: The options of fairseq's side, and of the two searches of the plugin's.
+STOCK = ["--task", "translation", "--required-batch-size-multiple", "1"]
+SEARCHES = {"plugin": ["--length-penalty", "fairseq"], "plugin, the paper's search": []}
 
 HELP = "fairseq-generate with the plugin's search against fairseq's own"
 DESCRIPTION = (
@@ -56,9 +53,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--one-by-one", type=int, default=0, metavar="N",
                         help="instead of batches, the first N sentences one at a time: the time to "
                         "each answer")
-    parser.add_argument("--precision", choices=("float32", "fp16", "bf16", "int8"),
-                        default="float32",
-                        help="of the plugin's side (default: %(default)s)")
+    parser.add_argument("--precisions", nargs="+", choices=("float32", "fp16", "bf16", "int8"),
+                        default=["float32"], help="of the plugin's side (default: float32)")
     parser.add_argument("--stock-precision", choices=("float32", "fp16"), default="float32",
                         help="of fairseq's side (default: %(default)s)")
     parser.add_argument("--ctranslate2", nargs="+", choices=QUANTIZATIONS, default=[],
@@ -78,37 +74,39 @@ def run(args: argparse.Namespace) -> None:
     with tempfile.TemporaryDirectory() as directory:
         of_ctranslate2 = engines(args, directory) if args.ctranslate2 else {}
         if args.one_by_one:
-            commands = {way: command(args, way) for way in WAYS}
-            return latency.measure(args, commands, of_ctranslate2)
-        ways: dict[str, Way] = {way: partial(_generate, args, way) for way in WAYS}
+            return latency.measure(args, commands(args), of_ctranslate2)
+        ways: dict[str, Way] = {way: partial(_generate, args, words)
+                                for way, words in commands(args).items()}  # fmt: skip
         measure(args, ways | {way: e.all_in_batches for way, e in of_ctranslate2.items()})
 
 
 def measure(args: argparse.Namespace, ways: dict[str, Way]) -> None:
     """Run each way at its best batch size, alternating, and print and write the results."""
-    best: dict[str, tuple[float, int]] = {}
+    best: dict[str, int] = {}
     for way, translate in ways.items():
-        for size in args.batch_sizes:
-            taken, _ = translate(size)
-            print(f"{way:<26} batch {size:>4}  {taken:8.2f} s", flush=True)
-            best[way] = min(best.get(way, (taken, size)), (taken, size))
+        tried = {}
+        for size in args.batch_sizes if len(args.batch_sizes) > 1 else []:
+            tried[size], _ = translate(size)
+            print(f"{way:<35} batch {size:>4}  {tried[size]:8.2f} s", flush=True)
+        best[way] = min(tried, key=lambda size: tried[size], default=args.batch_sizes[0])
     seconds: dict[str, list[float]] = {way: [] for way in ways}
     hypotheses: dict[str, dict[str, str]] = {}
-    for _ in range(args.runs):
+    for number in range(args.runs):
         for way, translate in ways.items():
-            taken, hypotheses[way] = translate(best[way][1])
+            taken, hypotheses[way] = translate(best[way])
             seconds[way].append(taken)
+            print(f"{way:<35} run   {number + 1:>4}  {taken:8.2f} s", flush=True)
     reference, theirs = statistics.median(seconds["fairseq"]), hypotheses["fairseq"]
     print(f"\nmedians of {args.runs} runs, alternating; {len(theirs):,} sentences of "
-          f"{args.gen_subset}, beam {args.beam}, {args.precision}")
+          f"{args.gen_subset}, beam {args.beam}")
     rows = []
     for way in ways:
         median, bleu = statistics.median(seconds[way]), _bleu(args, hypotheses[way])
         same = sum(hypotheses[way].get(n) == text for n, text in theirs.items())
-        rows.append({"way": way, "batch_size": best[way][1], "seconds": seconds[way],
+        rows.append({"way": way, "batch_size": best[way], "seconds": seconds[way],
                      "ratio": reference / median, "same": same, "sentences": len(theirs),
                      "sacrebleu": bleu})
-        print(f"{way:<26} batch {best[way][1]:>4}  {len(theirs) / median:8.2f} sentences/s  "
+        print(f"{way:<35} batch {best[way]:>4}  {len(theirs) / median:8.2f} sentences/s  "
               f"{reference / median:5.2f} ×  {same:,} hypotheses as fairseq's"
               + (f"  sacreBLEU {bleu:.2f}" if bleu is not None else ""))
     if args.output:
@@ -125,24 +123,32 @@ def _bleu(args: argparse.Namespace, hypotheses: dict[str, str]) -> float | None:
     return BLEU().corpus_score(text, [list(read_lines(raw))]).score
 
 
-def command(args: argparse.Namespace, way: str) -> list[str]:
-    """Return the arguments of fairseq-generate for one of WAYS."""
-    stock = way == "fairseq"
-    precision = args.stock_precision if stock else args.precision
+def commands(args: argparse.Namespace) -> dict[str, list[str]]:
+    """Return the arguments of fairseq-generate for fairseq's side and each of the plugin's."""
+    found = {"fairseq": _command(args, args.stock, args.stock_precision, STOCK)}
+    for precision in args.precisions:
+        for search, words in SEARCHES.items():
+            found[f"{search}, {precision}"] = _command(args, args.converted, precision, words)
+    return found
+
+
+def _command(
+    args: argparse.Namespace, model: Path, precision: str, words: Sequence[str]
+) -> list[str]:
     forced = ["--min-len", args.length, "--max-len-a", 0, "--max-len-b", args.length]
     return list(map(str, [
-        args.data, "--user-dir", Path(__file__).resolve().parent.parent,
-        "--path", args.stock if stock else args.converted, "--gen-subset", args.gen_subset,
-        "--beam", args.beam, "--lenpen", args.lenpen, *WAYS[way],
+        args.data, "--user-dir", Path(__file__).resolve().parent.parent, "--path", model,
+        "--gen-subset", args.gen_subset, "--beam", args.beam, "--lenpen", args.lenpen, *words,
         *(["--cpu"] if args.cpu else []), *([f"--{precision}"] if precision != "float32" else []),
         *(forced if args.length else []),
     ]))  # fmt: skip
 
 
-def _generate(args: argparse.Namespace, way: str, size: int) -> tuple[float, dict[str, str]]:
+def _generate(
+    args: argparse.Namespace, words: Sequence[str], size: int
+) -> tuple[float, dict[str, str]]:
     """Run fairseq-generate; the seconds are those of search that it reports."""
-    line = [sys.executable, "-m", "fairseq_cli.generate", *command(args, way),
-            "--batch-size", str(size)]  # fmt: skip
+    line = [sys.executable, "-m", "fairseq_cli.generate", *words, "--batch-size", str(size)]
     done = subprocess.run(line, capture_output=True, text=True)
     match = SPEED.search(done.stdout + done.stderr)
     if done.returncode or not match:

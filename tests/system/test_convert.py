@@ -147,14 +147,17 @@ def test_both_searches_are_measured_beside_each_other(run, corpus, stock, tmp_pa
     log = run(*benchmark, "--batch-sizes", "100", "--ctranslate2", "float32", "--output", found)
     assert log.returncode == 0, log.stderr
     ways = {row["way"]: row for row in json.loads(found.read_text())}
-    assert [*ways] == ["fairseq", "plugin", "plugin, the paper's search", "CTranslate2 float32"]
-    assert ways["plugin"]["same"] == ways["plugin"]["sentences"] == 1014
+    searches = ["plugin", "plugin, the paper's search"]
+    assert [*ways] == ["fairseq", *(f"{way}, float32" for way in searches), "CTranslate2 float32"]
+    found_here = ways["plugin, float32"]
+    assert found_here["same"] == found_here["sentences"] == 1014
     assert re.search(r"^fairseq +batch +100 ", log.stdout, re.MULTILINE)
-    log = run(*benchmark, "--one-by-one", "4", "--precision", "int8", "--ctranslate2", "int8",
-              "--output", found)  # fmt: skip
+    log = run(*benchmark, "--one-by-one", "4", "--precisions", "int8", "bf16", "--ctranslate2",
+              "int8", "--output", found)  # fmt: skip
     assert log.returncode == 0, log.stderr
     rows = json.loads(found.read_text())
-    assert [row["way"] for row in rows] == [*ways][:3] + ["CTranslate2 int8"]
+    ours = [f"{way}, {precision}" for precision in ("int8", "bf16") for way in searches]
+    assert [row["way"] for row in rows] == ["fairseq", *ours, "CTranslate2 int8"]
     assert all(len(row["seconds"]) == 4 and 0 < row["median"] <= row["percentile_95"]
                for row in rows)  # fmt: skip
     log = run(*benchmark, "--one-by-one", "4", "--gen-subset", "nowhere")
