@@ -13,6 +13,7 @@ from .checkpoints.directory import locate
 from .checkpoints.model import Loaded, load_model
 from .errors import InputError
 from .model.device import check_device
+from .model.fixed import pack
 from .model.int8 import in_int8
 from .paper import PARSING_SEARCH, SearchSettings
 from .search.memory import WarningOfMemory, in_halves
@@ -123,6 +124,5 @@ def load(
     languages = pipeline.settings.source_lang, pipeline.settings.target_lang
     loaded = load_model(checkpoint, data, *languages)
     loaded.model.to(device=device, dtype=PRECISIONS[precision])
-    if precision == "int8":
-        in_int8(loaded.model.encoder, loaded.model.decoder)
+    (in_int8 if precision == "int8" else pack)(loaded.model.encoder, loaded.model.decoder)
     return Found(checkpoint, data, loaded, pipeline, device, precision)

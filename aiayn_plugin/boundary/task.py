@@ -15,6 +15,7 @@ from fairseq.tasks.translation import TranslationConfig, TranslationTask
 
 from ..checkpoints.compare import check_dictionaries, dictionaries_of
 from ..errors import InputError
+from ..model.fixed import pack
 from ..paper import ARCHITECTURES
 from ..search.memory import WarningOfMemory, in_halves
 from ..search.rules import rules_of
@@ -30,6 +31,7 @@ from .generator import Generator
 from .mends.data import keep_batches_of_first_epoch, keep_every_sentence
 from .mends.precision import check_float16, generate_in_bfloat16, train_in_bfloat16
 from .mends.saving import interval_name
+from .model import Transformer
 from .searches import (
     alignment_of,
     complete,
@@ -220,10 +222,7 @@ class AiaynTranslation(TranslationTask):
             raise InputError("--lm-path is a model of two languages: give a language model")
         build = super().build_generator
         paper = self.cfg.length_penalty == "gnmt"
-        generate_in_bfloat16(self, models)
-        if self.cfg.int8:
-            for model in models:
-                search_in_int8(model)
+        self._make_ready(models)
         complete_args = complete(args, names.SEARCH if paper else {})
         if seq_gen_cls is not None or complete_args.score_reference:
             self._refuse_grammar("this search")
@@ -249,6 +248,21 @@ class AiaynTranslation(TranslationTask):
         extra = {**(extra_gen_cls_kwargs or {}), "rules": rules, "grammar": grammar,
                  "alignment": alignment_of(args)}  # fmt: skip
         return build(models, args, Generator, extra)
+
+    def _make_ready(self, models) -> None:
+        """Give models that will search their precision, and their fastest products.
+
+        Nothing else can be done with those of a generating command, so their weights are packed.
+        """
+        root = self.cfg._get_root()
+        generates = self.training_cfg is None and "common_eval" in root and root.common_eval.path
+        if generates:
+            generate_in_bfloat16(root.common, models)
+        for model in models:
+            if self.cfg.int8:
+                search_in_int8(model)
+            elif generates and isinstance(model, Transformer):
+                pack(model.encoder, model.decoder)
 
     def _refuse_grammar(self, other: str) -> None:
         if self.cfg.trees_only:

@@ -126,7 +126,7 @@ class MultiHeadAttention(nn.Module):
         self.W_K = Projection(d_model, h * d_k, stacked=3, bias=bias)
         self.W_V = Projection(d_model, h * d_v, stacked=3, bias=bias)
         self.W_O = Projection(h * d_v, d_model, bias=bias)
-        #: The first three side by side, if they do not change any more (int8.py).
+        #: The first three side by side, if they do not change any more (fixed.py).
         self.W_QKV: nn.Module | None = None
 
     def forward(

@@ -4,8 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from ..errors import InputError
-from .attention import MultiHeadAttention
-from .layers import FeedForward
+from .fixed import fix_products
 from .stacks import Decoder, Encoder
 
 #: Some processors add two products of 8-bit numbers in 16 bits. Without instructions that do not
@@ -51,18 +50,4 @@ def in_int8(encoder: Encoder, decoder: Decoder) -> None:
     Embeddings, attention, sums and norms stay in float32. Then the model can search, and no longer
     train. Raises InputError as Int8Projection does.
     """
-    if decoder.W_scores is not None:  # it is done already
-        return
-    decoder.W_scores = Int8Projection(decoder.projection)
-    for module in [*encoder.modules(), *decoder.modules()]:
-        if isinstance(module, MultiHeadAttention):
-            if module.causal:  # what decodes step by step
-                module.W_QKV = Int8Projection(**module.side_by_side())
-            names = ["W_Q", "W_K", "W_V", "W_O"]
-        elif isinstance(module, FeedForward):
-            names = ["W_1", "W_2"]
-        else:
-            continue
-        for name in names:
-            projection = getattr(module, name)
-            setattr(module, name, Int8Projection(projection.weight, projection.bias))
+    fix_products(encoder, decoder, Int8Projection)

@@ -19,12 +19,19 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     processor can; torch has oneDNN too. On an EPYC (Zen 4) 2,500 × 512 by 512 × 512 comes to 59
     GFLOP/s of a core with the one and to 95 with the other. Only the order of the sums differs.
     """
-    multiplications = x.numel() * weight.size(0)
-    if multiplications < MANY or x.dtype != torch.float32 or not _by_onednn(x.device.type):
+    if not _by_onednn(x, weight.size(0)):
         return F.linear(x, weight, bias)
     if torch.is_grad_enabled():
         return _Linear.apply(x, weight, bias)
     return _onednn(x, weight, bias)
+
+
+def add_transposed_product(total: Tensor, a: Tensor, b: Tensor) -> None:
+    """Add aᵀ b to total (k, m), for a (n, k) and b (n, m) of the same precision."""
+    if _by_onednn(a, b.size(1)):
+        total += _onednn(a.t(), b.t())
+    else:
+        total.addmm_(a.t(), b)
 
 
 class Linear(nn.Linear):
@@ -34,8 +41,42 @@ class Linear(nn.Linear):
         return linear(x, self.weight, self.bias)
 
 
-def _by_onednn(device: str) -> bool:
-    return device == "cpu" and _is_amd() and not torch.is_autocast_enabled("cpu")
+class PackedProjection(nn.Module):
+    """x ↦ xW + b for a W that changes no more, in the order in which oneDNN reads it.
+
+    A step of the search of one sentence has 4 rows: with a W of 512 × 1,536 they take 123 µs by
+    F.linear and 43 µs packed in float32, and 48 and 28 µs in bfloat16 (a core of an EPYC, Zen 4).
+    """
+
+    def __init__(self, weight: Tensor, bias: Tensor | None = None) -> None:
+        super().__init__()
+        self.packed = torch.ops.mkldnn._reorder_linear_weight(weight.detach().contiguous())
+        self.bias = bias
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map (…, inner) to (…, outer), in the precision of the weights."""
+        return _onednn(x, self.packed, self.bias)
+
+
+def packing_pays(weight: Tensor) -> bool:
+    """Whether products with this weight are faster packed, without gradients."""
+    if weight.device.type != "cpu" or not _has_onednn():
+        return False
+    in_bfloat16 = weight.dtype == torch.bfloat16 and torch.ops.mkldnn._is_mkldnn_bf16_supported()
+    return in_bfloat16 or weight.dtype == torch.float32 and _is_amd()
+
+
+def _by_onednn(x: Tensor, outer: int) -> bool:
+    """Whether a product of x (…, inner) that comes to (…, outer) is oneDNN's."""
+    return (x.dtype == torch.float32 and x.device.type == "cpu" and x.numel() * outer >= MANY
+            and _is_amd() and not torch.is_autocast_enabled("cpu"))  # fmt: skip
+
+
+@functools.cache
+def _has_onednn() -> bool:
+    """Whether this torch has oneDNN's product."""
+    return torch.backends.mkldnn.is_available() and hasattr(
+        torch.ops.mkldnn, "_linear_pointwise")  # fmt: skip
 
 
 @functools.cache
@@ -43,8 +84,7 @@ def _is_amd() -> bool:
     """Whether this is a processor of AMD, and this torch has oneDNN's product."""
     described = Path("/proc/cpuinfo")
     amd = described.is_file() and "AuthenticAMD" in described.read_text(errors="replace")
-    return amd and torch.backends.mkldnn.is_available() and hasattr(
-        torch.ops.mkldnn, "_linear_pointwise")  # fmt: skip
+    return amd and _has_onednn()
 
 
 def _onednn(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
@@ -66,6 +106,5 @@ class _Linear(torch.autograd.Function):
         needs_x, needs_weight, needs_bias = ctx.needs_input_grad
         grad_x = _onednn(grad, weight.t()) if needs_x else None
         rows = grad.flatten(0, -2)
-        # This one is no faster with oneDNN.
-        grad_weight = rows.t() @ x.flatten(0, -2) if needs_weight else None
+        grad_weight = _onednn(rows.t(), x.flatten(0, -2).t()) if needs_weight else None
         return grad_x, grad_weight, rows.sum(dim=0) if needs_bias else None

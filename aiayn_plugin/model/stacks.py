@@ -115,7 +115,7 @@ class Decoder(EmbeddedStack):
         if settings.tie_embeddings == "none":
             self.W_vocabulary = Projection(d_model, vocabulary)
             nn.init.normal_(self.W_vocabulary.weight, std=d_model**-0.5)
-        #: The pre-softmax matrix in 8 bits, in a model that only searches (int8.py).
+        #: The product with the pre-softmax matrix, in a model that only searches (fixed.py).
         self.W_scores: nn.Module | None = None
         self.layers = _layers(DecoderLayer, settings)
 

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from ..model.embedding import score_rows
 from ..model.precision import autocast_once
-from ..model.products import linear
+from ..model.products import add_transposed_product, linear
 
 # float16 has two limits: its smallest positive number is 6e-8, and its largest 65,504.
 #: With a vocabulary of 37,000 a wrong class has q = 0.1 / 36,999 = 2.7e-6, where float16 keeps 6
@@ -123,7 +123,7 @@ def _add_product(grad_weight: Tensor, slope: Tensor, piece: Tensor, scale: float
     slope: (n, V), piece: (n, d_model).
     """
     if slope.dtype == grad_weight.dtype:
-        grad_weight.addmm_(slope.t(), piece)
+        add_transposed_product(grad_weight, slope, piece)
         return
     rows = FLOAT16_ROWS if slope.dtype == torch.float16 else len(slope)
     piece = piece / scale if scale != 1 else piece

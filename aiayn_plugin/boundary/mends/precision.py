@@ -25,14 +25,12 @@ def train_in_bfloat16(cfg: Any, model: Any) -> None:
         logger.info("matrix products in bfloat16, weights and optimizer in float32")
 
 
-def generate_in_bfloat16(task: Any, models: list) -> None:
+def generate_in_bfloat16(common: Any, models: list) -> None:
     """Apply --bf16 to the models of a generating command.
 
     fairseq takes the flag there and forgets it. Can go when fairseq applies it.
     """
-    cfg = task.cfg._get_root()
-    generates = task.training_cfg is None and "common_eval" in cfg and cfg.common_eval.path
-    if generates and cfg.common.bf16:
+    if common.bf16:
         for model in models:
             model.bfloat16()
 

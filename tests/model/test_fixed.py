@@ -1,0 +1,66 @@
+"""Packed weights: the same model, for searching only."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from models import build, sentences
+
+from aiayn_plugin.model import fixed, products
+from aiayn_plugin.model.cache import DecoderCache
+from aiayn_plugin.model.products import PackedProjection
+
+
+@pytest.fixture(autouse=True)
+def amd(monkeypatch):
+    """Pack as on a processor of AMD, where this torch has oneDNN."""
+    if not products._has_onednn():
+        pytest.skip("this torch has no oneDNN")
+    monkeypatch.setattr(products, "_is_amd", lambda: True)
+
+
+@pytest.mark.parametrize("rows", [(1,), (4,), (3, 5), (2, 50, 4), (0,)])
+@pytest.mark.parametrize("bias", [False, True])
+def test_a_packed_weight_is_the_same_for_any_number_of_rows(rows, bias):
+    torch.manual_seed(1)
+    x, weight = torch.randn(*rows, 64), torch.randn(96, 64)
+    b = torch.randn(96) if bias else None
+    found = PackedProjection(weight, b)(x)
+    torch.testing.assert_close(found, F.linear(x, weight, b), rtol=0, atol=2e-5)
+    columns = x.transpose(0, -1).contiguous().transpose(0, -1)  # in another order in memory
+    assert torch.equal(PackedProjection(weight, b)(columns), found)
+
+
+@pytest.mark.parametrize("settings", [{}, {"attention_bias": True, "tie_embeddings": "none"},
+                                      {"neighbourhood": 3}])  # fmt: skip
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_packed_model_says_the_same(settings, dtype):
+    source, target = sentences(8, 7, batch=3)
+    plain, model = (build(d_model=64, d_ff=128, **settings).to(dtype).eval() for _ in range(2))
+    fixed.pack(model.encoder, model.decoder)
+    if not products.packing_pays(plain.projection):
+        pytest.skip("this processor has no bfloat16")
+    assert isinstance(model.encoder.layers[0].feed_forward.W_1, PackedProjection)
+    size = sum(p.numel() for p in model.parameters())
+    fixed.pack(model.encoder, model.decoder)  # a second time changes nothing
+    assert sum(p.numel() for p in model.parameters()) == size < 0.5 * sum(
+        p.numel() for p in plain.parameters()), "what is packed is not kept twice"  # fmt: skip
+    tolerance = 1e-5 if dtype == torch.float32 else 0.05
+    with torch.no_grad():
+        expected, found = (one(source, None, target)[0] for one in (plain, model))
+        torch.testing.assert_close(found, expected, rtol=0, atol=tolerance * expected.abs().max())
+        cache = DecoderCache(model.decoder.layers, *model.encoder.encode(source))
+        for step in range(target.size(1)):
+            cache.advance(target[:, step : step + 1])
+            features, _ = model.decoder.decode(target[:, step : step + 1], cache=cache)
+            torch.testing.assert_close(
+                model.decoder.project(features)[:, 0], expected[:, step], rtol=0,
+                atol=tolerance * float(expected.abs().max()))  # fmt: skip
+
+
+def test_what_gains_nothing_stays(monkeypatch):
+    model = build().eval()  # in float64
+    fixed.pack(model.encoder, model.decoder)
+    assert model.decoder.W_scores is None
+    monkeypatch.setattr(products, "_is_amd", lambda: False)
+    fixed.pack(model.float().encoder, model.decoder)
+    assert model.decoder.W_scores is None
