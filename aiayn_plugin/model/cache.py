@@ -14,6 +14,7 @@ All hypotheses of a sentence attend to its encoder output, whose keys and values
 """
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from .attention import MultiHeadAttention, additive, heads
@@ -21,33 +22,39 @@ from .products import linear
 
 
 class Slots:
-    """A tensor that grows along one dimension without being copied each time."""
+    """A tensor that grows along one dimension without being copied each time.
+
+    It has room for a few more slots than it keeps, and what `append` returns includes them, for a
+    product in bfloat16 copies what is only a part of a tensor. The mask hides them.
+    """
 
     def __init__(self, dim: int) -> None:
         self.dim, self.start, self.end = dim, 0, 0
         self.room = torch.empty(0)
 
     def append(self, x: Tensor) -> Tensor:
-        """Take x in, and return all that is kept."""
+        """Take x in, and return all that is kept, with the free slots after it."""
         kept, more = self.end - self.start, x.size(self.dim)
         if torch.is_grad_enabled():
             # Writing into the room would spoil what the backward pass of earlier steps needs.
-            self.room = torch.cat((self._view(), x), dim=self.dim) if kept else x
+            old = [self.room.narrow(self.dim, self.start, kept)] if kept else []
+            self.room = torch.cat((*old, x), dim=self.dim)
             self.start, self.end = 0, kept + more
             return self.room
         if not kept or self.end + more > self.room.size(self.dim):
             shape = list(x.shape)
-            shape[self.dim] = max(64, 2 * (kept + more))
+            # For 4 steps at first, and an eighth more than now after 32.
+            shape[self.dim] = kept + max(4 * more, kept // 8)
             room = x.new_empty(shape)
+            # No old numbers in free slots: 0 times NaN would be NaN.
+            room.narrow(self.dim, kept, shape[self.dim] - kept).zero_()
             if kept:
-                room.narrow(self.dim, 0, kept).copy_(self._view())
+                old_room = self.room.narrow(self.dim, self.start, kept)
+                room.narrow(self.dim, 0, kept).copy_(old_room)
             self.room, self.start, self.end = room, 0, kept
         self.room.narrow(self.dim, self.end, more).copy_(x)
         self.end += more
-        return self._view()
-
-    def _view(self) -> Tensor:
-        return self.room.narrow(self.dim, self.start, self.end - self.start)
+        return self.room.narrow(self.dim, self.start, self.room.size(self.dim) - self.start)
 
     def forget(self, count: int) -> None:
         """Drop the oldest slots."""
@@ -74,12 +81,12 @@ class SelfAttentionCache:
         """Take in x (sentences, b, d_model), the next position of each hypothesis.
 
         Returns queries (sentences, h, b, d_k), keys (sentences, h, slots, d_k), values (sentences,
-        h, slots, d_v) and the mask (sentences, 1, b, slots).
+        h, slots, d_v) and the mask (sentences, 1, b, slots), free slots included.
         """
         q, k, v = (heads(projected, self.h) for projected in
                    self.W_QKV(x).split(self.widths, dim=-1))
         k, v = self.keys.append(k.transpose(2, 3)), self.values.append(v)
-        return q, k.transpose(2, 3), v, self.past.mask(x)
+        return q, k.transpose(2, 3), v, self.past.mask(x, v.size(2))
 
     def forget(self, count: int) -> None:
         """Drop the oldest slots."""
@@ -145,10 +152,14 @@ class Past:
         self.seen = self.seen[:, :, unseen:]
         return unseen
 
-    def mask(self, like: Tensor) -> Tensor:
-        """Return the mask of this step, (sentences, 1, b, slots), which all layers share."""
+    def mask(self, like: Tensor, slots: int) -> Tensor:
+        """Return the mask of this step, (sentences, 1, b, slots), which all layers share.
+
+        Nobody sees the slots after those of this step: they are free.
+        """
         if self._mask is None:
-            self._mask = additive(self.seen[:, None], like)
+            seen = F.pad(self.seen, (0, slots - self.seen.size(2)))
+            self._mask = additive(seen[:, None], like)
         return self._mask
 
     def select(self, rows: Tensor) -> None:

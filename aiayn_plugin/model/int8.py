@@ -13,8 +13,8 @@ SEVEN_BITS = not getattr(torch.cpu, "_is_vnni_supported", lambda: False)()
 
 
 #: So many outputs come faster by torch's other library: 1,024 rows of 512 take 7.9 ms to 8,000
-#: outputs by oneDNN and 12.7 by FBGEMM, to 1,536 both about 1.8 (a core of an EPYC). The sums are the
-#: same whole numbers.
+#: outputs by oneDNN and 12.7 by FBGEMM, to 1,536 both about 1.8 (a core of an EPYC). The sums are
+#: the same whole numbers.
 MANY_OUTPUTS = 4096
 
 

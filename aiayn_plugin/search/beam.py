@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from ..errors import InputError
-from ..model.embedding import score_rows
+from ..model.embedding import SCORES_AT_ONCE, score_rows
 from .hypotheses import Choices, Finished, History, OpenHypotheses
 from .models import StepwiseModel
 from .rules import Rules
@@ -16,6 +16,9 @@ from .trees import TreeGrammar
 #: Sentences that are done leave their batch as soon as they are an eighth of it. To leave costs a
 #: copy of the caches of all others; to stay costs the steps of hypotheses that nobody reads.
 DONE_SHARE = 1 / 8
+#: On a CPU so few scores at once stay in its caches until the best of them are chosen: with 2^23 a
+#: search of base takes 1.07 times as long in bfloat16, and 1.01 times in 8 bits.
+SCORES_IN_SEARCH = {**SCORES_AT_ONCE, "cpu": 2**20}
 
 
 @dataclass
@@ -116,7 +119,8 @@ class BeamSearch:
         at once.
         """
         sentences, b = state.open.score.shape
-        rows = score_rows(b * self.vocab_size, state.open.score.device.type)
+        device = state.open.score.device.type
+        rows = score_rows(b * self.vocab_size, device, SCORES_IN_SEARCH)
         best = []
         for start in range(0, sentences, rows):
             piece = slice(start, start + rows)

@@ -5,7 +5,11 @@ import math
 import pytest
 import torch
 
-from aiayn_plugin.model.attention import MultiHeadAttention, scaled_dot_product_attention
+from aiayn_plugin.model.attention import (
+    MultiHeadAttention,
+    scaled_dot_product_attention,
+    softmax,
+)
 
 
 def one_query(q, keys, values, allowed):
@@ -119,3 +123,12 @@ def test_queries_keys_and_values_start_as_one_glorot_matrix():
         inner = projection.weight.size(1)
         limit = math.sqrt(6 / (inner + width))
         assert limit * 0.99 < projection.weight.abs().max() <= limit
+
+
+def test_the_softmax_of_bfloat16_is_that_of_float32():
+    torch.manual_seed(1)
+    scores = torch.randn(2, 3, 4, 50).bfloat16()
+    scores[..., 40:] = -torch.inf
+    found = softmax(scores)
+    assert found.dtype == torch.bfloat16 and not found[..., 40:].any()
+    assert torch.equal(found, scores.float().softmax(dim=-1).bfloat16())
