@@ -60,6 +60,7 @@ class Searcher:
         paper = {**(PARSING_SEARCH if trees else SearchSettings()).options(), "nbest": 1}
         self.hypotheses: Callable[[Tensor], list[list[dict]]]
         if search.keys() <= paper.keys():
+            pack(self.model.encoder, self.model.decoder)
             special = self.target.pad, self.target.eos, self.target.unk
             grammar = self._grammar() if trees_only else None
             self.hypotheses = Search(self.model, {**paper, **search}, special, grammar).hypotheses
@@ -124,5 +125,6 @@ def load(
     languages = pipeline.settings.source_lang, pipeline.settings.target_lang
     loaded = load_model(checkpoint, data, *languages)
     loaded.model.to(device=device, dtype=PRECISIONS[precision])
-    (in_int8 if precision == "int8" else pack)(loaded.model.encoder, loaded.model.decoder)
+    if precision == "int8":
+        in_int8(loaded.model.encoder, loaded.model.decoder)
     return Found(checkpoint, data, loaded, pipeline, device, precision)

@@ -5,7 +5,8 @@ from pathlib import Path
 
 from ..checkpoints.aside import directory_aside
 from ..checkpoints.export import QUANTIZATIONS, imported_ctranslate2, specification
-from ..translator import Translator
+from ..searcher import load
+from ..text.pipeline import TextPipeline
 
 HELP = "write a model for CTranslate2"
 DESCRIPTION = (
@@ -31,7 +32,7 @@ def run(args: argparse.Namespace) -> None:
     already.
     """
     imported_ctranslate2()
-    found = Translator.load(args.model, device="cpu")
+    found = load(args.model, TextPipeline.load, "cpu", "float32").loaded
     transformer = specification(found.model, found.source.symbols, found.target.symbols)
     transformer.validate()
     transformer.optimize(quantization=args.quantization)

@@ -27,7 +27,7 @@ def test_a_packed_weight_is_the_same_for_any_number_of_rows(rows, bias):
     found = PackedProjection(weight, b)(x)
     torch.testing.assert_close(found, F.linear(x, weight, b), rtol=0, atol=2e-5)
     columns = x.transpose(0, -1).contiguous().transpose(0, -1)  # in another order in memory
-    assert torch.equal(PackedProjection(weight, b)(columns), found)
+    torch.testing.assert_close(PackedProjection(weight, b)(columns), found, rtol=0, atol=2e-5)
 
 
 @pytest.mark.parametrize("settings", [{}, {"attention_bias": True, "tie_embeddings": "none"},

@@ -253,7 +253,7 @@ def test_unfit_options_are_reported(raw, tmp_path, error, option, message):
 
 
 def test_killed_run_leaves_no_data_and_no_process(raw, tmp_path, error):
-    write(raw / "train", ENGLISH * 1500, GERMAN * 1500)
+    write(raw / "train", ENGLISH * 4000, GERMAN * 4000)
     data, part = tmp_path / "data", tmp_path / "data.part"
     for kill in (signal.SIGTERM, signal.SIGKILL):
         with open(raw / "log", "w") as log:  # with a pipe this test would wait for the workers
