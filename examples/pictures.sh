@@ -19,7 +19,7 @@ shot() {
 attention() {
   run aiayn attention runs/multi30k --output "$RUN/attention.html" \
     <<<"Two young girls are playing with a dog in the snow, and an old woman watches them."
-  shot attention 1200,910 "$RUN/attention.html#kind=encoder-decoder&layer=3&word=beobachtet"
+  shot attention 1200,910 "$RUN/attention.html#kind=encoder-decoder&layer=3&word=schaut"
 }
 
 report() { shot report 1300,900 runs/table3/report.html; }
