@@ -47,6 +47,7 @@ part() {
 sizes=(base big)
 half=(--precisions bf16 fp16 --stock-precisions fp16 amp memory-efficient-fp16 --updates 5
   --max-tokens 25000 --memory-tokens 25000 --profile)
+share=(--precisions bf16 --stock-precisions fp16 --updates 5 --max-tokens 3125 --memory-tokens 3125)
 less=(--precisions bf16 --stock-precisions fp16 --runs 3)
 model=(--arch aiayn_base --max-update 400 --warmup-updates 200 --bf16)
 search=(--precisions bf16 --stock-precision fp16 --batch-sizes 256 1024)
@@ -56,6 +57,7 @@ if [ -n "$trial" ]; then
   sizes=(base)
   half=(--updates 1 --runs 1 --max-tokens 200 --memory-tokens 200 --profile --cpu)
   less=()
+  share=(--updates 1 --runs 1 --max-tokens 100 --memory-tokens 100 --cpu)
   model=(--arch aiayn_tiny --dropout 0 --max-update 300 --warmup-updates 100 --cpu)
   search=(--batch-sizes 64 --runs 1 --cpu)
   precisions=(bf16 float32)
@@ -65,6 +67,9 @@ fi
 for size in "${sizes[@]}"; do
   part "train_$size" train --size "$size" "${half[@]}"
 done
+
+# What each of eight GPUs has of an update of 25,000 tokens; the exchange of gradients is not in it.
+part train_share train --size base "${share[@]}"
 
 part "train_${sizes[-1]}_checkpointed" train --size "${sizes[-1]}" --checkpoint-activations \
   "${half[@]}" "${less[@]}"

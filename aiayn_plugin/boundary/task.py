@@ -96,6 +96,7 @@ class AiaynTranslation(TranslationTask):
         self.epoch = 1
         self.warn_of_memory = WarningOfMemory()
         self.needs_target = False
+        self.building = False  # a model, which has no trained weights yet
 
     @classmethod
     def setup_task(cls, cfg, **kwargs):
@@ -143,7 +144,11 @@ class AiaynTranslation(TranslationTask):
         """As fairseq's; when a training starts, log the paper's settings beside its own."""
         if self.cfg.int8 and not from_checkpoint:
             raise InputError("--int8 is for translating: leave it out of a training")
-        model = super().build_model(cfg, from_checkpoint)
+        self.building = True  # with --eval-bleu fairseq builds a generator here too
+        try:
+            model = super().build_model(cfg, from_checkpoint)
+        finally:
+            self.building = False
         if not from_checkpoint:
             self.training_cfg = self.cfg._get_root()
             check_float16(self.training_cfg.common)
@@ -254,6 +259,8 @@ class AiaynTranslation(TranslationTask):
 
         Nothing else can be done with those of a generating command, so their weights are packed.
         """
+        if self.building:
+            return
         root = self.cfg._get_root()
         generates = self.training_cfg is None and "common_eval" in root and root.common_eval.path
         if generates:

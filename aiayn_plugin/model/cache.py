@@ -24,8 +24,8 @@ from .products import linear
 class Slots:
     """A tensor that grows along one dimension without being copied each time.
 
-    It has room for a few more slots than it keeps, and what `append` returns includes them, for a
-    product in bfloat16 copies what is only a part of a tensor. The mask hides them.
+    It has room for a few more slots than it keeps. `append` returns these too: a product in
+    bfloat16 would copy a part of a tensor. The mask hides them.
     """
 
     def __init__(self, dim: int) -> None:

@@ -1,7 +1,6 @@
 """§3.4 Embeddings and softmax: one matrix for both embeddings and the pre-softmax projection."""
 
 import math
-from collections.abc import Mapping
 
 from torch import Tensor, nn
 
@@ -27,9 +26,9 @@ class ScaledEmbedding(nn.Embedding):
         return self.scale * super().forward(tokens)
 
 
-def score_rows(row_size: int, device: str, at_once: Mapping[str, int] = SCORES_AT_ONCE) -> int:
+def score_rows(row_size: int, device: str) -> int:
     """Return how many rows of row_size scores to compute at once, at least 1.
 
     With a vocabulary of 37,000 on a CPU that is 8,388,608 // 37,000 = 226 positions.
     """
-    return max(1, at_once.get(device, at_once["cpu"]) // row_size)
+    return max(1, SCORES_AT_ONCE.get(device, SCORES_AT_ONCE["cpu"]) // row_size)

@@ -1,4 +1,4 @@
-"""Products with weights that change no more: of a model that searches, and no longer trains."""
+"""Products with weights that no longer change: of a model that searches, and does not train."""
 
 from collections.abc import Callable
 
@@ -39,7 +39,8 @@ def fix_products(encoder: Encoder, decoder: Decoder, product: Product) -> None:
 def pack(encoder: Encoder, decoder: Decoder) -> None:
     """Pack all weights of two stacks on a CPU, in place, where that makes products faster.
 
-    The results are the same but for the order of sums.
+    The results are the same but for the order of sums. In float32 weights then take twice their
+    memory.
     """
     if packing_pays(decoder.projection):
         fix_products(encoder, decoder, PackedProjection)

@@ -12,9 +12,9 @@ from .stacks import Decoder, Encoder
 SEVEN_BITS = not getattr(torch.cpu, "_is_vnni_supported", lambda: False)()
 
 
-#: So many outputs come faster by torch's other library: 1,024 rows of 512 take 7.9 ms to 8,000
-#: outputs by oneDNN and 12.7 by FBGEMM, to 1,536 both about 1.8 (a core of an EPYC). The sums are
-#: the same whole numbers.
+#: From so many outputs oneDNN is faster than FBGEMM: 1,024 rows of 512 take 7.9 ms to 8,000 outputs
+#: by oneDNN and 12.7 by FBGEMM, to 1,536 both about 1.8 (a core of an EPYC). The sums are the same
+#: whole numbers.
 MANY_OUTPUTS = 4096
 
 
@@ -43,8 +43,8 @@ class Int8Projection(nn.Module):
         )
         quantized = torch.backends.quantized
         usual, engines = quantized.engine, quantized.supported_engines
-        onednn = len(weight) >= MANY_OUTPUTS and "onednn" in engines and not SEVEN_BITS
-        quantized.engine = "onednn" if onednn else usual
+        if len(weight) >= MANY_OUTPUTS and "onednn" in engines and not SEVEN_BITS:
+            quantized.engine = "onednn"  # of the whole process, while this weight is packed
         try:
             self.packed = torch.ops.quantized.linear_prepack(
                 numbers, bias.detach() if bias is not None else None

@@ -18,7 +18,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """Map (…, inner) by weight (outer, inner) and bias (outer) to (…, outer), as F.linear does.
 
     In float32 on a processor of AMD torch takes Intel's library MKL, which uses less of what the
-    processor can; torch has oneDNN too. On an EPYC (Zen 4) 2,500 × 512 by 512 × 512 comes to 115
+    processor can; torch has oneDNN too. On an EPYC (Zen 5) 2,500 × 512 by 512 × 512 comes to 115
     GFLOP/s of a core with the one and to 270 with the other. Only the order of the sums differs.
     """
     if not _by_onednn(x, weight.size(0)):
@@ -47,7 +47,7 @@ class PackedProjection(nn.Module):
     """x ↦ xW + b for a W that changes no more, in the order in which oneDNN reads it.
 
     A step of the search of one sentence has 4 rows: with a W of 512 × 1,536 they take 123 µs by
-    F.linear and 43 µs packed in float32, and 48 and 28 µs in bfloat16 (a core of an EPYC, Zen 4).
+    F.linear and 43 µs packed in float32, and 48 and 28 µs in bfloat16 (a core of an EPYC, Zen 5).
     In float32 W is kept as it was too, for products of many rows, which gain nothing.
     """
 
@@ -63,25 +63,31 @@ class PackedProjection(nn.Module):
         if self.whole is None:
             return _onednn(x, self.packed, self.bias)
         rows = x.numel() // x.size(-1)
-        if rows > FEW_ROWS:
+        if rows > FEW_ROWS or torch.is_autocast_enabled("cpu"):
             return linear(x, self.whole, self.bias)
         # oneDNN keeps half a megabyte of code for each number of rows: so these are 4, 8, 12, ….
         padded = F.pad(x.flatten(0, -2), (0, 0, 0, -rows % 4))
         return _onednn(padded, self.packed, self.bias)[:rows].unflatten(0, x.shape[:-1])
+
+    def __reduce__(self) -> tuple:
+        """Let copy and pickle, which cannot read a packed weight, pack it again."""
+        weight = self.packed.to_dense() if self.whole is None else self.whole
+        return PackedProjection, (weight, self.bias)
 
 
 def packing_pays(weight: Tensor) -> bool:
     """Whether products with this weight are faster packed, without gradients."""
     if weight.device.type != "cpu" or not _has_onednn():
         return False
-    in_bfloat16 = weight.dtype == torch.bfloat16 and torch.ops.mkldnn._is_mkldnn_bf16_supported()
-    return in_bfloat16 or weight.dtype == torch.float32 and _is_amd()
+    if weight.dtype == torch.bfloat16:
+        return torch.ops.mkldnn._is_mkldnn_bf16_supported()
+    return weight.dtype == torch.float32 and _is_amd()
 
 
 def _by_onednn(x: Tensor, outer: int) -> bool:
     """Whether a product of x (…, inner) that comes to (…, outer) is oneDNN's."""
     return (x.dtype == torch.float32 and x.device.type == "cpu" and x.numel() * outer >= MANY
-            and _is_amd() and not torch.is_autocast_enabled("cpu"))  # fmt: skip
+            and _is_amd() and _has_onednn() and not torch.is_autocast_enabled("cpu"))  # fmt: skip
 
 
 @functools.cache
@@ -93,10 +99,9 @@ def _has_onednn() -> bool:
 
 @functools.cache
 def _is_amd() -> bool:
-    """Whether this is a processor of AMD, and this torch has oneDNN's product."""
+    """Whether this is a processor of AMD."""
     described = Path("/proc/cpuinfo")
-    amd = described.is_file() and "AuthenticAMD" in described.read_text(errors="replace")
-    return amd and _has_onednn()
+    return described.is_file() and "AuthenticAMD" in described.read_text(errors="replace")
 
 
 def _onednn(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:

@@ -6,6 +6,7 @@ import torch.nn.functional as F
 from models import build, sentences
 
 from aiayn_plugin.errors import InputError
+from aiayn_plugin.model import int8
 from aiayn_plugin.model.cache import DecoderCache
 from aiayn_plugin.model.int8 import SEVEN_BITS, Int8Projection, in_int8
 
@@ -25,6 +26,15 @@ def test_no_result_is_further_off_than_rounding_can_make_it():
     both = 100 * W_step * x_step / 4
     assert (error <= 1.001 * (by_W + by_x + both) + 1e-5).all()
     assert error.mean() > 1e-4  # it is rounded indeed
+
+
+def test_many_outputs_are_the_same_by_the_other_library(monkeypatch):
+    torch.manual_seed(1)
+    W, b, x = torch.randn(200, 64), torch.randn(200), torch.randn(9, 64)
+    usual, engine = Int8Projection(W, b)(x), torch.backends.quantized.engine
+    monkeypatch.setattr(int8, "MANY_OUTPUTS", 200)
+    torch.testing.assert_close(Int8Projection(W, b)(x), usual, rtol=0, atol=1e-4)
+    assert torch.backends.quantized.engine == engine
 
 
 def test_whole_numbers_stay_exact():

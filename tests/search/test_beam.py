@@ -5,7 +5,7 @@ import torch
 from models import EOS, PAD
 from searches import VARIANTS, WORDS, assert_same, batch, ending_model, sample, search
 
-import aiayn_plugin.search.beam
+import aiayn_plugin.model.embedding
 import aiayn_plugin.search.models
 from aiayn_plugin.errors import InputError
 from aiayn_plugin.search.rules import FairseqRules, PaperRules
@@ -91,7 +91,7 @@ def test_work_in_pieces_changes_nothing(monkeypatch, left):
     rules = PaperRules(0.6, 1, 20, 4)
     options = {"temperature": 2.0, "min_len": 3, "no_repeat_ngram_size": 2}
     expected = search(models, rules, **options).generate(models, data, prefix_tokens=prefix)
-    monkeypatch.setitem(aiayn_plugin.search.beam.SCORES_IN_SEARCH, "cpu", 3 * 4 * WORDS)
+    monkeypatch.setitem(aiayn_plugin.model.embedding.SCORES_AT_ONCE, "cpu", 3 * 4 * WORDS)
     monkeypatch.setattr(aiayn_plugin.search.models, "ENCODED_AT_ONCE", 3)
     found = search(models, rules, **options).generate(models, data, prefix_tokens=prefix)
     assert_same(found, expected)

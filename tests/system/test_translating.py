@@ -51,6 +51,21 @@ def test_alignment_and_fairseqs_own_task(run, corpus, model, tmp_path):
         assert len(re.findall(r"^H-\d+\t", log.stdout, re.MULTILINE)) == 5
 
 
+@pytest.mark.parametrize("command, flags", [
+    ("fairseq-generate", ["--gen-subset", "test"]),
+    ("fairseq-generate", ["--gen-subset", "test", "--int8"]),
+    ("fairseq-validate", ["--valid-subset", "test", "--batch-size", "5"]),
+])
+def test_a_generator_that_is_built_before_the_weights_are_loaded(
+    run, corpus, model, tmp_path, command, flags
+):
+    """With --eval-bleu fairseq builds one together with the model."""
+    log = run(command, corpus, "--user-dir", "aiayn_plugin", "--path", model, "--cpu", *flags,
+              "--eval-bleu", "--eval-bleu-args", '{"beam": 2, "max_len_b": 8}', cwd=tmp_path)
+    assert log.returncode == 0, log.stderr
+    assert re.search("BLEU4? =|bleu", log.stdout + log.stderr)
+
+
 def test_what_fairseqs_generator_gives_a_user(run, corpus, model, tmp_path):
     out = generate(run, corpus, f"{model}:{model}", tmp_path, "--gen-subset", "test", "--nbest",
                    "3", "--prefix-size", "1", "--bf16", "--scoring", "paper_bleu", "--remove-bpe")

@@ -53,7 +53,9 @@ def mend() -> None:
     checkpoint_utils.load_checkpoint = training.continued(checkpoint_utils.load_checkpoint)
     Trainer.clip_grad_norm = training.finite_gradients(Trainer.clip_grad_norm)
     AMPOptimizer.step = precision.step_once_unscaled
-    Trainer.train_step = training.finite_loss(training.whole_updates(Trainer.train_step))
+    Trainer.train_step = training.finite_loss(
+        training.memory_of_all(training.whole_updates(Trainer.train_step))
+    )
     distributed_utils.infer_init_method = processes.with_torchrun(
         distributed_utils.infer_init_method
     )

@@ -130,7 +130,7 @@ def finite_gradients(clip: Callable) -> Callable:
 
 
 def whole_updates(step: Callable) -> Callable:
-    """Return Trainer.train_step that counts every token of an update, or ends with one line.
+    """Return Trainer.train_step that counts every token of an update.
 
     Where the batches of an epoch do not share out evenly among the processes, some processes get an
     empty batch at its end. Then fairseq counts none of their earlier batches of that update, though
@@ -138,25 +138,35 @@ def whole_updates(step: Callable) -> Callable:
     last one empty: it divides the gradient of 300 tokens by 200. Sharded models (fully_sharded) are
     left as they are: their processes have to take the same number of batches. Can go when fairseq
     leaves out the empty batch alone.
+    """
 
-    A process without memory loses its batch, and with it the step of the others' collective
-    operations, which wait for it or add up what does not belong together. Can go when all of
-    fairseq's processes lose the update together.
+    def train_step(trainer: Any, samples: list, *args: Any, **kwargs: Any) -> Any:
+        parallel = trainer.cfg.distributed_training
+        if trainer.data_parallel_world_size > 1 and parallel.ddp_backend != "fully_sharded":
+            samples = [sample for sample in samples if sample] or samples
+        return step(trainer, samples, *args, **kwargs)
+
+    return train_step
+
+
+def memory_of_all(step: Callable) -> Callable:
+    """Return Trainer.train_step with one line for one of several processes that has no memory.
+
+    fairseq drops its batch. So it leaves out a collective operation, and the other processes wait
+    for it, or add up what does not belong together. Can go when all of fairseq's processes drop the
+    update together.
     """
 
     def train_step(trainer: Any, samples: list, raise_oom: bool = False) -> Any:
-        parallel = trainer.cfg.distributed_training
         several = trainer.data_parallel_world_size > 1
-        if several and parallel.ddp_backend != "fully_sharded":
-            samples = [sample for sample in samples if sample] or samples
         try:
             return step(trainer, samples, raise_oom or several)
         except RuntimeError as error:
             if not several or not OUT_OF_MEMORY.search(str(error)):
                 raise
             raise InputError(f"update {trainer.get_num_updates() + 1}: out of memory: start the "
-                             "same command with a smaller --max-tokens (updates stay as large)"
-                             ) from error  # fmt: skip
+                             "same command with a smaller --max-tokens (with --tokens-per-update "
+                             "updates stay as large)") from error
 
     return train_step
 

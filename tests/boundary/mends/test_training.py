@@ -12,6 +12,7 @@ from models import rates_taken, trainer
 from aiayn_plugin.boundary.mends.training import (
     finite_gradients,
     finite_loss,
+    memory_of_all,
     newest_first,
     whole_updates,
 )
@@ -143,7 +144,7 @@ def test_an_empty_batch_is_left_out_beside_others(processes, backend, taken):
     parallel = SimpleNamespace(ddp_backend=backend)
     training = SimpleNamespace(cfg=SimpleNamespace(distributed_training=parallel),
                                data_parallel_world_size=processes)  # fmt: skip
-    step = whole_updates(lambda trainer, samples, raise_oom: samples)
+    step = whole_updates(lambda trainer, samples: samples)
     assert step(training, [{"id": 1}, {}]) == taken
     assert step(training, [{}]) == [{}], "each process takes part in the update"
 
@@ -163,4 +164,4 @@ def test_several_processes_end_where_memory_does(corpus, tmp_path, processes, sa
     several = SimpleNamespace(cfg=training.cfg, get_num_updates=training.get_num_updates,
                               data_parallel_world_size=processes)  # fmt: skip
     with pytest.raises(Exception, match=said):
-        whole_updates(step)(several, [{"id": 1}])
+        memory_of_all(step)(several, [{"id": 1}])
