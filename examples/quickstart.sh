@@ -2,8 +2,8 @@
 # From nothing to BLEU, with no data to download: dates, times, numbers, money, measures and lists,
 # from English to German. It takes about three minutes on two CPU cores, and as long to set up.
 #   bash examples/quickstart.sh    further arguments go to fairseq-train, such as --seed 2
-# RUN (default: runs/quickstart) is the directory of all results. Stopped and started again, it
-# goes on.
+# RUN (default: runs/quickstart) is the directory of all results. PRECISION= trains in float32 where
+# the processor has bfloat16. Stopped and started again, it goes on.
 set -euo pipefail
 RUN=${RUN:-runs/quickstart}
 # shellcheck source=examples/lib.sh
