@@ -1,6 +1,7 @@
 """x ↦ xWᵀ + b, by the faster of torch's two libraries."""
 
 import functools
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
@@ -48,22 +49,33 @@ class PackedProjection(nn.Module):
 
     A step of the search of one sentence has 4 rows: with a W of 512 × 1,536 they take 123 µs by
     F.linear and 43 µs packed in float32, and 48 and 28 µs in bfloat16 (a core of an EPYC, Zen 5).
-    In float32 W is kept as it was too, for products of many rows, which gain nothing.
+    In float32 W is kept as it was too, for products of many rows, which gain nothing. In a precision
+    or on a device where packing does not pay, W is only kept as it was.
     """
 
     def __init__(self, weight: Tensor, bias: Tensor | None = None) -> None:
         super().__init__()
-        weight = weight.detach()
-        self.packed = torch.ops.mkldnn._reorder_linear_weight(weight.contiguous())
-        self.whole = weight if weight.dtype == torch.float32 else None
         self.bias = bias
+        self._keep(weight.detach())
+
+    def _keep(self, weight: Tensor) -> None:
+        packed = packing_pays(weight)
+        self.packed = (
+            torch.ops.mkldnn._reorder_linear_weight(weight.contiguous()) if packed else None
+        )
+        self.whole = None if packed and weight.dtype == torch.bfloat16 else weight
+
+    @property
+    def weight(self) -> Tensor:
+        """W as it was (outer, inner)."""
+        return self.packed.to_dense() if self.whole is None else self.whole
 
     def forward(self, x: Tensor) -> Tensor:
         """Map (…, inner) to (…, outer), in the precision of the weights."""
         if self.whole is None:
             return _onednn(x, self.packed, self.bias)
         rows = x.numel() // x.size(-1)
-        if rows > FEW_ROWS or torch.is_autocast_enabled("cpu"):
+        if self.packed is None or rows > FEW_ROWS or torch.is_autocast_enabled("cpu"):
             return linear(x, self.whole, self.bias)
         # oneDNN keeps half a megabyte of code for each number of rows: so these are 4, 8, 12, ….
         padded = F.pad(x.flatten(0, -2), (0, 0, 0, -rows % 4))
@@ -71,8 +83,13 @@ class PackedProjection(nn.Module):
 
     def __reduce__(self) -> tuple:
         """Let copy and pickle, which cannot read a packed weight, pack it again."""
-        weight = self.packed.to_dense() if self.whole is None else self.whole
-        return PackedProjection, (weight, self.bias)
+        return PackedProjection, (self.weight, self.bias)
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "PackedProjection":
+        """Follow the model to another precision or device (model.double(), model.to(…))."""
+        super()._apply(fn, recurse)
+        self._keep(fn(self.weight))
+        return self
 
 
 def packing_pays(weight: Tensor) -> bool:

@@ -12,14 +12,14 @@ from aiayn_plugin.cli import main
 def test_restricted_attention_takes_memory_in_proportion_to_n(tmp_path, capsys):
     out = tmp_path / "found.json"
     main(["benchmark", "attention", "--layers", "full", "restricted", "by-steps", "--runs", "1",
-          "--neighbourhood", "16", "--lengths", "512", "1024", "2048", "--device", "cpu",
+          "--neighbourhood", "16", "--lengths", "1024", "2048", "4096", "--device", "cpu",
           "--output", str(out)])  # fmt: skip
     rows = {(row["n"], row["layer"]): row for row in json.loads(out.read_text())["rows"]}
     assert len(rows) == 9
     for quantity in ("forward_bytes", "backward_bytes"):
-        grown = {}  # from 1,024 to 2,048 over from 512: so the weights' gradients do not count
+        grown = {}  # from 2,048 to 4,096 over from 1,024: so the weights' gradients do not count
         for way in ("restricted", "by-steps"):
-            some, more, most = (rows[n, way][quantity] for n in (512, 1024, 2048))
+            some, more, most = (rows[n, way][quantity] for n in (1024, 2048, 4096))
             grown[way] = (most - more) / (more - some)
         assert grown["restricted"] == pytest.approx(2, rel=0.1)
         assert grown["by-steps"] > 3

@@ -22,7 +22,8 @@ def test_training_is_measured_beside_fairseqs(corpus, tmp_path, capsys):
         assert 0 <= row["padding"] < 0.5
     printed = capsys.readouterr().out
     assert "plugin / fairseq: speed" in printed and "at 90 tokens" in printed
-    assert "aten::addmm" in printed and "Self CPU" in printed
+    assert "Self CPU" in printed
+    assert "aten::addmm" in printed or "mkldnn::_linear_pointwise" in printed
 
 
 def test_a_training_that_cannot_run_is_one_error(tmp_path):

@@ -41,6 +41,19 @@ def test_a_packed_weight_can_be_copied(dtype):
         torch.testing.assert_close(other(x), packed(x), rtol=0, atol=0)
 
 
+def test_a_packed_weight_follows_its_model_to_another_precision():
+    weight, x = torch.randn(96, 64), torch.randn(5, 64)
+    packed = PackedProjection(weight, torch.randn(96))
+    expected = F.linear(x.double(), weight.double(), packed.bias.double())
+    packed.bias = torch.nn.Parameter(packed.bias)  # as in a model
+    torch.testing.assert_close(packed.double()(x.double()), expected, rtol=0, atol=1e-12)
+    assert packed.packed is None
+    torch.testing.assert_close(packed.float()(x).double(), expected, rtol=0, atol=2e-5)
+    assert packed.packed is not None
+    found = packed.bfloat16()(x.bfloat16())
+    torch.testing.assert_close(found.double(), expected, rtol=0, atol=0.3)
+
+
 def test_a_packed_weight_works_under_autocast():
     packed = PackedProjection(torch.randn(96, 64))
     x = torch.randn(5, 64)
