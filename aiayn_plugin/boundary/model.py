@@ -95,7 +95,9 @@ class AiaynDecoder(Decoder, FairseqIncrementalDecoder):
                                      need_weights=need_weights)  # fmt: skip
         else:
             if "aiayn" not in incremental_state:
-                incremental_state["aiayn"] = DecoderCache(self.layers, memory, padding)
+                incremental_state["aiayn"] = DecoderCache(
+                    self.layers, memory, padding, self.cache_dtype
+                )
             cache, last = incremental_state["aiayn"], prev_output_tokens[:, -1:]
             cache.advance(last)
             x, weights = self.decode(last, cache=cache, need_weights=need_weights)

@@ -10,6 +10,9 @@ first one of step 1:
     seen by 1            yes  no                    yes  no
     seen by 2            yes  no                    no   yes
 
+Nobody will ever see the second slot again. When there is no room for a step, what is seen moves to
+a new room, and such slots are left behind: of the 61 slots of 16 steps with b = 4 about 20 move.
+
 All hypotheses of a sentence attend to its encoder output, whose keys and values are computed once.
 """
 
@@ -20,165 +23,186 @@ from torch import Tensor
 from .attention import MultiHeadAttention, additive, heads
 from .products import linear
 
-
-class Slots:
-    """A tensor that grows along one dimension without being copied each time.
-
-    It has room for a few more slots than it keeps. `append` returns these too: a product in
-    bfloat16 would copy a part of a tensor. The mask hides them.
-    """
-
-    def __init__(self, dim: int) -> None:
-        self.dim, self.start, self.end = dim, 0, 0
-        self.room = torch.empty(0)
-
-    def append(self, x: Tensor) -> Tensor:
-        """Take x in, and return all that is kept, with the free slots after it."""
-        kept, more = self.end - self.start, x.size(self.dim)
-        if torch.is_grad_enabled():
-            # Writing into the room would spoil what the backward pass of earlier steps needs.
-            old = [self.room.narrow(self.dim, self.start, kept)] if kept else []
-            self.room = torch.cat((*old, x), dim=self.dim)
-            self.start, self.end = 0, kept + more
-            return self.room
-        if not kept or self.end + more > self.room.size(self.dim):
-            shape = list(x.shape)
-            # For 4 steps at first, and an eighth more than now after 32.
-            shape[self.dim] = kept + max(4 * more, kept // 8)
-            room = x.new_empty(shape)
-            # No old numbers in free slots: 0 times NaN would be NaN.
-            room.narrow(self.dim, kept, shape[self.dim] - kept).zero_()
-            if kept:
-                old_room = self.room.narrow(self.dim, self.start, kept)
-                room.narrow(self.dim, 0, kept).copy_(old_room)
-            self.room, self.start, self.end = room, 0, kept
-        self.room.narrow(self.dim, self.end, more).copy_(x)
-        self.end += more
-        return self.room.narrow(self.dim, self.start, self.room.size(self.dim) - self.start)
-
-    def forget(self, count: int) -> None:
-        """Drop the oldest slots."""
-        self.start += count
-
-    def select(self, rows: Tensor) -> None:
-        """Keep these rows of the first dimension, in this order; a row may come twice."""
-        self.room = self.room.index_select(0, rows)
-
-
-class SelfAttentionCache:
-    """Keys and values of the positions so far, in one decoder layer."""
-
-    def __init__(self, attention: MultiHeadAttention, past: "Past") -> None:
-        self.h, self.past = attention.h, past
-        self.widths = [attention.h * d for d in (attention.d_k, attention.d_k, attention.d_v)]
-        # One product instead of three: a step has few positions to share the cost of starting one.
-        stacked = attention.side_by_side() if attention.W_QKV is None else {}
-        self.W_QKV = attention.W_QKV or (lambda x: linear(x, **stacked))
-        # Keys are kept as columns: their product with a few queries takes less than half the time.
-        self.keys, self.values = Slots(3), Slots(2)
-
-    def queries_keys_values(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
-        """Take in x (sentences, b, d_model), the next position of each hypothesis.
-
-        Returns queries (sentences, h, b, d_k), keys (sentences, h, slots, d_k), values (sentences,
-        h, slots, d_v) and the mask (sentences, 1, b, slots), free slots included.
-        """
-        q, k, v = (heads(projected, self.h) for projected in
-                   self.W_QKV(x).split(self.widths, dim=-1))
-        k, v = self.keys.append(k.transpose(2, 3)), self.values.append(v)
-        return q, k.transpose(2, 3), v, self.past.mask(x, v.size(2))
-
-    def forget(self, count: int) -> None:
-        """Drop the oldest slots."""
-        self.keys.forget(count)
-        self.values.forget(count)
-
-    def select(self, rows: Tensor) -> None:
-        """Keep these sentences."""
-        self.keys.select(rows)
-        self.values.select(rows)
-
-
-class MemoryCache:
-    """Keys and values of the encoder's output, in one decoder layer."""
-
-    def __init__(self, attention: MultiHeadAttention, memory: Tensor, mask: Tensor | None) -> None:
-        self.attention, self.mask = attention, mask
-        self.keys = heads(attention.W_K(memory), attention.h).transpose(2, 3).contiguous()
-        self.values = heads(attention.W_V(memory), attention.h).contiguous()
-
-    def queries_keys_values(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
-        """Return the queries of x (sentences, b, d_model); the memory stays what it is."""
-        q = heads(self.attention.W_Q(x), self.attention.h)
-        return q, self.keys.transpose(2, 3), self.values, self.mask
-
-    def select(self, rows: Tensor) -> None:
-        """Keep these sentences."""
-        self.keys = self.keys.index_select(0, rows)
-        self.values = self.values.index_select(0, rows)
-        if self.mask is not None:
-            self.mask = self.mask.index_select(0, rows)
+#: Free slots of a new room: for 4 steps of the paper's search.
+FREE = 16
 
 
 class Past:
     """For each hypothesis, the slots that it sees: its past, or the last r positions of it."""
 
     def __init__(self, neighbourhood: int | None) -> None:
-        self.neighbourhood = neighbourhood
-        self.seen = torch.empty(0, dtype=torch.bool)  # (sentences, b, slots)
-        self.hypotheses: list[int] = []  # slots of each step that is kept
-        self.steps = 0
+        self.neighbourhood, self.steps = neighbourhood, 0
+        #: (sentences, b, slots), free ones too, which nobody sees.
+        self.seen = torch.empty(0, dtype=torch.bool)
+        self.end = 0  # of the slots that are taken
+        self.step_of = torch.empty(0, dtype=torch.long)  # (sentences, slots)
         self._mask: Tensor | None = None
 
-    def advance(self, tokens: Tensor, parents: Tensor | None) -> int:
+    def advance(self, tokens: Tensor, parents: Tensor | None) -> Tensor | None:
         """Begin the next step, in which each hypothesis continues one of `parents`.
 
-        Returns how many of the oldest slots no hypothesis sees any more.
+        Returns None, or if new rooms are needed, the old slot (sentences, slots) for each new one;
+        any old slot for one that is free.
         """
         sentences, b = tokens.shape
-        itself = torch.eye(b, dtype=torch.bool, device=tokens.device).expand(sentences, b, b)
         if self.steps == 0:
-            self.seen = itself
-        else:
-            if parents is not None:
-                index = parents[:, :, None].expand(-1, -1, self.seen.size(2))
-                self.seen = self.seen.gather(1, index)
-            self.seen = torch.cat((self.seen, itself), dim=2)
-        self.steps, self._mask = self.steps + 1, None
-        self.hypotheses.append(b)
-        if self.neighbourhood is None or len(self.hypotheses) <= self.neighbourhood:
-            return 0
-        unseen = self.hypotheses.pop(0)
-        self.seen = self.seen[:, :, unseen:]
-        return unseen
+            self.seen = torch.zeros(sentences, b, 0, dtype=torch.bool, device=tokens.device)
+            self.step_of = self.seen.new_zeros(sentences, 0, dtype=torch.long)
+        elif parents is not None:
+            index = parents[:, :, None].expand(-1, -1, self.seen.size(2))
+            self.seen = self.seen.gather(1, index)
+        if self.neighbourhood is not None:
+            self.seen &= (self.step_of > self.steps - self.neighbourhood)[:, None]
+        # With gradients each step has a room of its own: to write into that of earlier steps would
+        # spoil what their backward pass needs.
+        moved = None
+        if torch.is_grad_enabled() or self.end + b > self.seen.size(2):
+            moved = self._move(b if torch.is_grad_enabled() else max(FREE, 4 * b))
+        new = slice(self.end, self.end + b)
+        self.seen[:, :, new] = torch.eye(b, dtype=torch.bool, device=tokens.device)
+        self.step_of[:, new] = self.steps
+        self.end, self.steps, self._mask = self.end + b, self.steps + 1, None
+        return moved
 
-    def mask(self, like: Tensor, slots: int) -> Tensor:
-        """Return the mask of this step, (sentences, 1, b, slots), which all layers share.
+    def _move(self, free: int) -> Tensor:
+        """Keep the slots that somebody sees, with so many free ones; return the old slots."""
+        live = self.seen.any(dim=1)
+        # A sentence that sees fewer than another keeps some that it does not see.
+        self.end = int(live.sum(dim=1).max()) if live.numel() else 0
+        free = max(free, self.end // 8)
+        old = live.byte().sort(dim=1, descending=True, stable=True).indices[:, : self.end]
+        seen = self.seen.gather(2, old[:, None].expand(-1, self.seen.size(1), -1))
+        self.seen, self.step_of, old = (
+            F.pad(x, (0, free)) for x in (seen, self.step_of.gather(1, old), old)
+        )
+        return old
 
-        Nobody sees the slots after those of this step: they are free.
-        """
+    def mask(self, like: Tensor) -> Tensor:
+        """Return the mask of this step, (sentences, 1, b, slots), which all layers share."""
         if self._mask is None:
-            seen = F.pad(self.seen, (0, slots - self.seen.size(2)))
-            self._mask = additive(seen[:, None], like)
+            self._mask = additive(self.seen[:, None], like)
         return self._mask
 
     def select(self, rows: Tensor) -> None:
         """Keep these sentences."""
         self.seen, self._mask = self.seen.index_select(0, rows), None
+        self.step_of = self.step_of.index_select(0, rows)
+
+
+class SelfAttentionCache:
+    """Keys and values of the positions so far, in one decoder layer."""
+
+    def __init__(self, attention: MultiHeadAttention, past: Past, like: Tensor) -> None:
+        """like: an empty tensor of the precision to keep and to attend in."""
+        self.h, self.past = attention.h, past
+        self.widths = [attention.h * d for d in (attention.d_k, attention.d_k, attention.d_v)]
+        # One product instead of three: a step has few positions to share the cost of starting one.
+        stacked = attention.side_by_side() if attention.W_QKV is None else {}
+        self.W_QKV = attention.W_QKV or (lambda x: linear(x, **stacked))
+        self.keys = like.new_empty(0, self.h, 0, attention.d_k)  # (sentences, h, slots, d_k)
+        self.values = like.new_empty(0, self.h, 0, attention.d_v)
+
+    def queries_keys_values(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
+        """Take in x (sentences, b, d_model), the next position of each hypothesis.
+
+        Returns queries (sentences, h, b, d_k), keys (sentences, h, slots, d_k), values (sentences,
+        h, slots, d_v) and the mask (sentences, 1, b, slots). Free slots are among them: a product
+        in bfloat16 would copy a part of a tensor.
+        """
+        q, k, v = (heads(projected, self.h) for projected in
+                   self.W_QKV(x).to(self.keys.dtype).split(self.widths, dim=-1))  # fmt: skip
+        start = self.past.end - x.size(1)
+        self.keys[:, :, start : self.past.end] = k
+        self.values[:, :, start : self.past.end] = v
+        return q, self.keys, self.values, self.past.mask(v)
+
+    def move(self, old: Tensor) -> None:
+        """Make new rooms, with what the old slots hold."""
+        sentences, slots = len(old), self.keys.size(2)
+        if not slots:
+            # No arbitrary numbers in free slots: 0 times NaN would be NaN.
+            self.keys, self.values = (
+                x.new_zeros(sentences, self.h, old.size(1), x.size(3))
+                for x in (self.keys, self.values)
+            )
+            return
+        first = torch.arange(0, sentences * self.h * slots, slots, device=old.device)
+        rows = first.view(sentences, self.h, 1) + old[:, None]
+        self.keys, self.values = (
+            x.flatten(0, 2).index_select(0, rows.flatten()).view(*rows.shape, -1)
+            for x in (self.keys, self.values)
+        )
+
+    def select(self, rows: "Rows") -> None:
+        """Keep these sentences."""
+        self.keys, self.values = rows.of(self.keys), rows.of(self.values)
+
+
+class MemoryCache:
+    """Keys and values of the encoder's output, in one decoder layer."""
+
+    def __init__(
+        self, attention: MultiHeadAttention, memory: Tensor, mask: Tensor | None, like: Tensor
+    ) -> None:
+        """like: as for SelfAttentionCache."""
+        self.attention, self.mask = attention, mask
+        self.keys, self.values = (
+            heads(projection(memory), attention.h).to(like.dtype).contiguous()
+            for projection in (attention.W_K, attention.W_V)
+        )
+
+    def queries_keys_values(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
+        """Return the queries of x (sentences, b, d_model); the memory stays what it is."""
+        q = heads(self.attention.W_Q(x), self.attention.h).to(self.keys.dtype)
+        return q, self.keys, self.values, self.mask
+
+    def select(self, rows: "Rows") -> None:
+        """Keep these sentences."""
+        self.keys, self.values = rows.of(self.keys), rows.of(self.values)
+        if self.mask is not None:  # of all layers: it stays as it is
+            self.mask = self.mask.index_select(0, rows.rows)
+
+
+class Rows:
+    """Rows to keep, in this order; a row may come twice."""
+
+    def __init__(self, rows: Tensor, of_so_many: int) -> None:
+        self.rows = rows
+        places = torch.arange(len(rows), device=rows.device)
+        #: The places where another row comes, if these are few.
+        self.places: Tensor | None = None
+        if len(rows) <= of_so_many and not torch.is_grad_enabled():
+            places = places[rows != places]
+            self.places = places if 2 * len(places) <= len(rows) else None
+
+    def of(self, x: Tensor) -> Tensor:
+        """Return these rows of x; where few of them move, x itself changes, which copies few."""
+        if self.places is None:
+            return x.index_select(0, self.rows)
+        moved = x.index_select(0, self.rows[self.places])
+        return x.index_copy_(0, self.places, moved)[: len(self.rows)]
 
 
 class DecoderCache:
     """The caches of all layers of a decoder, while it decodes a batch of sentences."""
 
-    def __init__(self, layers, memory: Tensor, memory_padding: Tensor | None) -> None:
-        """Begin to decode; memory and memory_padding are what Encoder.encode returned."""
-        mask = None
+    def __init__(
+        self, layers, memory: Tensor, memory_padding: Tensor | None,
+        dtype: torch.dtype | None = None,
+    ) -> None:  # fmt: skip
+        """Begin to decode; memory and memory_padding are what Encoder.encode returned.
+
+        dtype: the precision of keys, values and attention; None: that of the memory.
+        """
+        like, mask = memory.new_empty(0, dtype=dtype or memory.dtype), None
         if memory_padding is not None:
-            mask = additive(~memory_padding[:, None, None], memory)
+            mask = additive(~memory_padding[:, None, None], like)
+        self.sentences = len(memory)
         self.past = Past(layers[0].self_attention.neighbourhood)
         #: For each layer the cache of its self-attention and of its attention over the encoder.
-        self.layers = [(SelfAttentionCache(layer.self_attention, self.past),
-                        MemoryCache(layer.encoder_attention, memory, mask)) for layer in layers]
+        self.layers = [(SelfAttentionCache(layer.self_attention, self.past, like),
+                        MemoryCache(layer.encoder_attention, memory, mask, like))
+                       for layer in layers]  # fmt: skip
 
     @property
     def position(self) -> int:
@@ -191,13 +215,16 @@ class DecoderCache:
         parents (sentences, b): which hypothesis of the step before each one continues; without
         them, each one continues itself.
         """
-        if unseen := self.past.advance(tokens, parents):
+        old = self.past.advance(tokens, parents)
+        if old is not None:
             for own, _ in self.layers:
-                own.forget(unseen)
+                own.move(old)
 
     def select(self, rows: Tensor) -> None:
         """Keep these sentences, in this order; a sentence may come twice."""
         self.past.select(rows)
+        kept = Rows(rows, self.sentences)
+        self.sentences = len(rows)
         for own, memory in self.layers:
-            own.select(rows)
-            memory.select(rows)
+            own.select(kept)
+            memory.select(kept)

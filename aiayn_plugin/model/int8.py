@@ -60,7 +60,10 @@ class Int8Projection(nn.Module):
 def in_int8(encoder: Encoder, decoder: Decoder) -> None:
     """Let two stacks compute all products with weights by 8-bit numbers, in place.
 
-    Embeddings, attention, sums and norms stay in float32. Then the model can search, and no longer
-    train. Raises InputError as Int8Projection does.
+    Embeddings, sums and norms stay in float32; so does attention, but for a search's on a processor
+    that computes in bfloat16. Then the model can search, and no longer train. Raises InputError as
+    Int8Projection does.
     """
     fix_products(encoder, decoder, Int8Projection)
+    if getattr(torch.cpu, "_is_avx512_bf16_supported", lambda: False)():
+        decoder.cache_dtype = torch.bfloat16

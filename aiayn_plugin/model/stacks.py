@@ -117,6 +117,8 @@ class Decoder(EmbeddedStack):
             nn.init.normal_(self.W_vocabulary.weight, std=d_model**-0.5)
         #: The product with the pre-softmax matrix, in a model that only searches (fixed.py).
         self.W_scores: nn.Module | None = None
+        #: The precision of what a search keeps and attends to; None: that of the weights.
+        self.cache_dtype: torch.dtype | None = None
         self.layers = _layers(DecoderLayer, settings)
 
     def decode(

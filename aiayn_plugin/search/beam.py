@@ -9,6 +9,7 @@ from torch import Tensor
 from ..errors import InputError
 from ..model.embedding import score_rows
 from .hypotheses import Choices, Finished, History, OpenHypotheses
+from .largest import largest
 from .models import StepwiseModel
 from .rules import Rules
 from .trees import TreeGrammar
@@ -127,7 +128,7 @@ class BeamSearch:
         for start in range(0, sentences, at_once):
             piece = slice(start, start + at_once)
             scores = self._scores(state, [x[piece] for x in features], state.open.part(piece))
-            best.append(scores.topk(min(2 * self.beam_size, scores.size(2)), dim=2))
+            best.append(largest(scores, min(2 * self.beam_size, scores.size(2))))
         log_p, token = (torch.cat(parts) for parts in zip(*best, strict=True))
         return log_p, token
 
@@ -210,9 +211,22 @@ class BeamSearch:
         best, worst = now.score.amax(dim=1), finished.score[now.sentence, -1]
         done = now.limit.le(state.step) | best.eq(-math.inf)
         done |= self.rules.done(worst, best, finished.count[now.sentence], now.limit)
-        remaining = (~done).nonzero()[:, 0]
+        remaining = closed_up(done)
         if 0 < len(remaining) <= (1 - DONE_SHARE) * len(done):
             now.select(remaining)
             for model in state.models:
                 model.select(remaining)
         return len(remaining) > 0
+
+
+def closed_up(done: Tensor) -> Tensor:
+    """Return the rows that are not done, with the last ones in the gaps, so that few move.
+
+    For example, with rows 1 and 3 of five done: 0, 4, 2.
+    """
+    rows = (~done).nonzero()[:, 0]
+    count = len(rows)
+    gaps = done[:count].nonzero()[:, 0]
+    moved = rows[count - len(gaps) :]
+    rows = torch.arange(count, device=done.device)
+    return rows.index_copy_(0, gaps, moved)

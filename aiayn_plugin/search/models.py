@@ -38,7 +38,7 @@ class OurModel:
 
     def __init__(self, encoder: Encoder, decoder: Decoder, tokens: Tensor) -> None:
         self.decoder = decoder
-        self.cache = DecoderCache(decoder.layers, *encode(encoder, tokens))
+        self.cache = DecoderCache(decoder.layers, *encode(encoder, tokens), decoder.cache_dtype)
         self.select = self.cache.select
 
     def step(

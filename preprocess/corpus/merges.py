@@ -116,7 +116,7 @@ class Merged(NamedTuple):
     """What a merge does to one word."""
 
     number: int  #: of the word
-    count: int  #: of the word in the text
+    times: int  #: that the text has the word
     lost: list[Pair]  #: pairs with one symbol of the merged pair that the word had before
     gained: list[Pair]  #: pairs with the new symbol
 
@@ -183,12 +183,12 @@ def _update_pairs(pair: Pair, changes: list[Merged], counts: PairCounts, indices
     """Count the pairs again around a pair that was merged."""
     total: defaultdict[Pair, int] = defaultdict(int)
     indices[pair] = defaultdict(int)
-    for number, count, lost, gained in changes:
+    for number, times, lost, gained in changes:
         for other in lost:
-            total[other] -= count
+            total[other] -= times
             indices[other][number] -= 1
         for other in gained:
-            total[other] += count
+            total[other] += times
             indices[other][number] += 1
     counts[pair] = 0
     counts.add(total)

@@ -53,7 +53,8 @@ def test_a_model_in_8_bits_says_nearly_the_same(settings):
     with torch.no_grad():
         expected, _ = exact(source, None, target)
         found, _ = model(source, None, target)
-        cache = DecoderCache(model.decoder.layers, *model.encoder.encode(source))
+        memory = model.encoder.encode(source)
+        cache = DecoderCache(model.decoder.layers, *memory, model.decoder.cache_dtype)
         steps = []
         for step in range(target.size(1)):
             cache.advance(target[:, step : step + 1])
@@ -62,6 +63,14 @@ def test_a_model_in_8_bits_says_nearly_the_same(settings):
     for scores in (found, torch.cat(steps, dim=1)):
         error = (scores - expected).norm() / expected.norm()
         assert 1e-4 < error < 0.1
+
+
+@pytest.mark.parametrize("native", [True, False])
+def test_a_search_attends_in_bfloat16_where_the_processor_computes_in_it(monkeypatch, native):
+    monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: native)
+    model = build().float()
+    in_int8(model.encoder, model.decoder)
+    assert model.decoder.cache_dtype == (torch.bfloat16 if native else None)
 
 
 @pytest.mark.parametrize("spoil, message", [

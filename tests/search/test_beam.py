@@ -8,6 +8,7 @@ from searches import VARIANTS, WORDS, assert_same, batch, ending_model, sample, 
 import aiayn_plugin.model.embedding
 import aiayn_plugin.search.models
 from aiayn_plugin.errors import InputError
+from aiayn_plugin.search.beam import closed_up
 from aiayn_plugin.search.rules import FairseqRules, PaperRules
 
 
@@ -95,6 +96,13 @@ def test_work_in_pieces_changes_nothing(monkeypatch, left):
     monkeypatch.setattr(aiayn_plugin.search.models, "ENCODED_AT_ONCE", 3)
     found = search(models, rules, **options).generate(models, data, prefix_tokens=prefix)
     assert_same(found, expected)
+
+
+@pytest.mark.parametrize("done, rows", [
+    ([0, 1, 0, 1, 0], [0, 4, 2]), ([0, 0, 1], [0, 1]), ([1, 1, 0], [2]), ([1, 1], []), ([0], [0]),
+])  # fmt: skip
+def test_the_last_sentences_take_the_places_of_those_that_are_done(done, rows):
+    assert closed_up(torch.tensor(done, dtype=torch.bool)).tolist() == rows
 
 
 def test_a_prefix_does_not_depend_on_its_batch():
