@@ -9,9 +9,9 @@
 #   MAX_TOKENS  what one device holds (default: by a GPU's memory, 12,288 for 24 GiB; else 4,096)
 #   TABLE       other corpora or addresses than preprocess/wmt14.yaml
 #   PRECISION   --bf16, --fp16 or nothing (default: --bf16 on GPUs)
-# Expect (estimates; from what: examples/README.md): 2 hours for the data on two cores, 40 minutes
-# on 16; 9 hours of training on one H100, where the paper took 3.5 days on eight P100. Disk: 9 GB
-# for the data, 55 GB for checkpoints.
+# Expect (estimates; from what: examples/README.md): the download, and 15 minutes for the data on
+# two cores; 9 hours of training on one H100, where the paper took 3.5 days on eight P100. Disk: 9
+# GB for the data, 55 GB for checkpoints.
 set -euo pipefail
 RUN=${RUN:-runs/wmt14_en_de_big}
 # shellcheck source=examples/lib.sh

@@ -9,9 +9,10 @@
 #   MAX_TOKENS  what one device holds (default: by a GPU's memory, 12,288 for 24 GiB; else 4,096)
 #   TABLE       other corpora or addresses than preprocess/wmt14.yaml
 #   PRECISION   --bf16, --fp16 or nothing (default: --bf16 on GPUs)
-# Expect (estimates; from what: examples/README.md): 15 hours for the data on two cores, 2 on 16; 2
-# hours of training on one H100, where the paper took 12 hours on eight P100; two CPU cores would
-# need 21 days in bfloat16, 77 in float32. Disk: 62 GB for the data, 5 GB for checkpoints.
+# Expect (estimates; from what: examples/README.md): the download, 1.5 hours for the data on two
+# cores and the learning of word-pieces; 2 hours of training on one H100, where the paper took 12
+# hours on eight P100; two CPU cores would need 21 days in bfloat16, 77 in float32. Disk: 62 GB
+# for the data, 5 GB for checkpoints.
 set -euo pipefail
 RUN=${RUN:-runs/wmt14_en_fr_base}
 # shellcheck source=examples/lib.sh

@@ -23,8 +23,10 @@ from torch import Tensor
 from .attention import MultiHeadAttention, additive, heads
 from .products import linear
 
-#: Free slots of a new room: for 4 steps of the paper's search.
+#: Free slots of a new room, or a few more: for 4 steps of the paper's search.
 FREE = 16
+#: Rooms have a multiple of so many slots. oneDNN writes code for each number of them.
+ROUND = 16
 
 
 class Past:
@@ -70,6 +72,7 @@ class Past:
         # A sentence that sees fewer than another keeps some that it does not see.
         self.end = int(live.sum(dim=1).max()) if live.numel() else 0
         free = max(free, self.end // 8)
+        free += -(self.end + free) % ROUND
         old = live.byte().sort(dim=1, descending=True, stable=True).indices[:, : self.end]
         seen = self.seen.gather(2, old[:, None].expand(-1, self.seen.size(1), -1))
         self.seen, self.step_of, old = (

@@ -72,9 +72,9 @@ def test_slots_that_nobody_sees_are_left_out():
     for _ in range(3):
         assert past.advance(tokens, torch.tensor([own, first])) is None
     old = past.advance(tokens, torch.tensor([first, first]))
-    # Of 16 slots 0, 4, 8 and 12 are seen, and there are 16 new ones.
-    assert old[:, :4].tolist() == [[0, 4, 8, 12]] * 2 and old.shape == (2, 20)
-    assert past.end == 8 and past.seen.shape == (2, 4, 20)
+    # Of 16 slots 0, 4, 8 and 12 are seen. 16 new ones make 20, and the next multiple of 16 is 32.
+    assert old[:, :4].tolist() == [[0, 4, 8, 12]] * 2 and old.shape == (2, 32)
+    assert past.end == 8 and past.seen.shape == (2, 4, 32)
     assert past.seen[:, 2].nonzero()[:, 1].tolist() == 2 * [0, 1, 2, 3, 6]
     assert not past.seen[:, :, 8:].any()
 
@@ -143,13 +143,13 @@ def rooms_after(steps, **settings):
 
 
 def test_the_memory_of_a_restricted_decoder_does_not_grow_with_the_steps():
-    """2 · 3 slots, and 16 that are free."""
-    assert max(rooms_after(100, neighbourhood=3) | rooms_after(300, neighbourhood=3)) <= 22
+    """2 · 3 slots and 16 that are free, up to a multiple of 16."""
+    assert max(rooms_after(100, neighbourhood=3) | rooms_after(300, neighbourhood=3)) <= 32
     assert min(rooms_after(300)) >= 600
 
 
 def test_rooms_are_at_most_an_eighth_too_large():
-    assert max(rooms_after(600)) < 1.13 * 1200
+    assert max(rooms_after(600)) < 1.13 * 1200 + 16
 
 
 def test_keys_and_values_are_kept_in_the_precision_that_is_asked_for():
@@ -211,4 +211,4 @@ def test_a_neighbourhood_one_position_at_a_time_equals_all_at_once_and_keeps_r_p
                 cache.move(old)
             steps.append(module(x[:, i : i + 1], cache=cache)[0])
         torch.testing.assert_close(torch.cat(steps, dim=1), module(x)[0], rtol=0, atol=1e-12)
-    assert cache.keys.size(2) <= min(r, 40) + 16
+    assert cache.keys.size(2) <= min(r, 40) + 2 * 16
