@@ -153,10 +153,13 @@ def test_rooms_are_at_most_an_eighth_too_large():
 
 
 def test_keys_and_values_are_kept_in_the_precision_that_is_asked_for():
-    model, tokens = build().float().eval(), torch.tensor([[5, 6]])
-    source = torch.tensor([[7, 8, EOS]])
+    """Of many sentences; few keep that of the model."""
+    model, tokens = build().float().eval(), torch.tensor([[5, 6]] * 16)
+    source = torch.tensor([[7, 8, EOS]] * 16)
     found = []
     with torch.no_grad():
+        few = DecoderCache(model.decoder.layers, torch.zeros(15, 3, 16), None, torch.bfloat16)
+        assert few.layers[0][0].keys.dtype == torch.float32
         for dtype in (None, torch.bfloat16):
             cache = DecoderCache(model.decoder.layers, *model.encoder.encode(source), dtype)
             for _ in range(3):
