@@ -161,7 +161,7 @@ class MultiHeadAttention(nn.Module):
         if cache is not None:
             # A few queries: torch's fused attention takes two to three times as long on a CPU.
             out, weights = scaled_dot_product_attention(*cache.queries_keys_values(x))
-            return self._joined(out, x.dtype), weights if need_weights else None
+            return self._joined(out.to(x.dtype)), weights if need_weights else None
         if self.recompute and torch.is_grad_enabled():
             return checkpoint(self._attend, x, memory, padding, need_weights, use_reentrant=False,
                               preserve_rng_state=self.dropout > 0)  # fmt: skip
@@ -187,7 +187,7 @@ class MultiHeadAttention(nn.Module):
         else:
             mask = visible(n, k.size(2), padding, reach, q.device)
             out = F.scaled_dot_product_attention(q, k, v, mask, dropout)
-        return self._joined(out, out.dtype), weights if need_weights else None
+        return self._joined(out), weights if need_weights else None
 
     def _projected(self, x: Tensor, memory: Tensor | None) -> tuple[Tensor, ...]:
         """Return queries, keys and values (batch, n or m, h·d)."""
@@ -205,9 +205,9 @@ class MultiHeadAttention(nn.Module):
                  "bias": [p.bias for p in projections if p.bias is not None]}  # fmt: skip
         return {name: torch.cat(tuple(some)) for name, some in parts.items() if some}
 
-    def _joined(self, x: Tensor, dtype: torch.dtype) -> Tensor:
-        """Concatenate the heads (batch, h, n, d_v), and project them by W^O in some precision."""
-        return self.W_O(x.transpose(1, 2).flatten(2).to(dtype))
+    def _joined(self, x: Tensor) -> Tensor:
+        """Concatenate the heads (batch, h, n, d_v), and project them by W^O."""
+        return self.W_O(x.transpose(1, 2).flatten(2))
 
     def _reach(self, n: int) -> Reach | None:
         """Return how far each of n positions sees; None if it sees all."""

@@ -172,18 +172,15 @@ class MemoryCache:
 class Rows:
     """Rows to keep, in this order; a row may come twice."""
 
-    def __init__(self, rows: Tensor, of_so_many: int) -> None:
+    def __init__(self, rows: Tensor) -> None:
         self.rows = rows
         places = torch.arange(len(rows), device=rows.device)
-        #: The places where another row comes, if these are few.
-        self.places: Tensor | None = None
-        if len(rows) <= of_so_many and not torch.is_grad_enabled():
-            places = places[rows != places]
-            self.places = places if 2 * len(places) <= len(rows) else None
+        self.places = places[rows != places]  # where another row comes
+        self.few = 2 * len(self.places) <= len(rows)
 
     def of(self, x: Tensor) -> Tensor:
         """Return these rows of x; where few of them move, x itself changes, which copies few."""
-        if self.places is None:
+        if not self.few or len(self.rows) > len(x) or torch.is_grad_enabled():
             return x.index_select(0, self.rows)
         moved = x.index_select(0, self.rows[self.places])
         return x.index_copy_(0, self.places, moved)[: len(self.rows)]
@@ -205,7 +202,6 @@ class DecoderCache:
         like, mask = memory.new_empty(0, dtype=dtype), None
         if memory_padding is not None:
             mask = additive(~memory_padding[:, None, None], like)
-        self.sentences = len(memory)
         self.past = Past(layers[0].self_attention.neighbourhood)
         #: For each layer the cache of its self-attention and of its attention over the encoder.
         self.layers = [(SelfAttentionCache(layer.self_attention, self.past, like),
@@ -231,8 +227,7 @@ class DecoderCache:
     def select(self, rows: Tensor) -> None:
         """Keep these sentences, in this order; a sentence may come twice."""
         self.past.select(rows)
-        kept = Rows(rows, self.sentences)
-        self.sentences = len(rows)
+        kept = Rows(rows)
         for own, memory in self.layers:
             own.select(kept)
             memory.select(kept)

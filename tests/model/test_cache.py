@@ -18,13 +18,13 @@ def test_rows_of_a_tensor_are_those_that_are_asked_for(rows):
     x = torch.randn(4, 2, 3)
     expected = torch.stack([x[row] for row in rows]) if rows else x[:0]
     with torch.no_grad():
-        assert torch.equal(Rows(torch.tensor(rows, dtype=torch.long), 4).of(x), expected)
+        assert torch.equal(Rows(torch.tensor(rows, dtype=torch.long)).of(x), expected)
 
 
 def test_rows_that_stay_are_not_copied():
     x = torch.arange(4.0)
     with torch.no_grad():
-        found = Rows(torch.tensor([0, 3, 2]), 4).of(x)
+        found = Rows(torch.tensor([0, 3, 2])).of(x)
     assert found.data_ptr() == x.data_ptr() and found.tolist() == [0, 3, 2]
 
 
@@ -103,7 +103,7 @@ def test_keys_and_values_move_with_their_slots():
         if step == 20:
             rows = torch.tensor([0, 2])
             past.select(rows)
-            cache.select(Rows(rows, 3))
+            cache.select(Rows(rows))
             pasts = pasts[rows]
         parents = torch.randint(pasts.size(1), (len(pasts), 4))
         x = torch.randn(len(pasts), 4, 8).double()
