@@ -27,6 +27,8 @@ def learn_codes(counted: Iterable[str], codes: TextIO, size: int, total: bool) -
     """
     with _faster():
         library.learn_bpe(counted, codes, size, is_dict=True, total_symbols=total)
+    # Python keeps some freed objects for later. They are all over the memory, and hold most of it.
+    gc.collect()
 
 
 @contextlib.contextmanager
