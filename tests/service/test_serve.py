@@ -52,9 +52,19 @@ def test_it_answers_as_the_translator_does(service, alone):
                                         "target": "de", "waiting": 0}  # fmt: skip
 
 
-@pytest.mark.parametrize("seconds", [SHORT, pytest.param(LONG, marks=pytest.mark.long)])
-def test_fifty_clients_get_each_their_own(service, alone, seconds):
+@pytest.fixture(scope="module")
+def service_in_int8(model_dir, tmp_path_factory):
+    with serving(model_dir, tmp_path_factory.mktemp("int8"), "--precision", "int8") as running:
+        yield running
+
+
+@pytest.mark.parametrize("precision, seconds", [
+    ("float32", SHORT), pytest.param("float32", LONG, marks=pytest.mark.long),
+    pytest.param("int8", LONG, marks=pytest.mark.long),
+])  # fmt: skip
+def test_fifty_clients_get_each_their_own(request, alone, precision, seconds):
     """No answer is lost or another's, and memory stays as it is after the first tenth."""
+    service = request.getfixturevalue("service_in_int8" if precision == "int8" else "service")
     end, early = after(seconds), after(seconds / 10)
     counts, memory = [], []
 
