@@ -13,7 +13,7 @@ setup(
     license="MIT",
     python_requires=">=3.10,<3.14",
     packages=find_packages(include=["aiayn_plugin*"]),
-    package_data={"aiayn_plugin": ["config/*.yaml", "view/*.css", "view/*.html", "view/*.js"]},
+    package_data={"aiayn_plugin": ["config/*.yaml", "*.css", "*/*.css", "*/*.html", "*/*.js"]},
     entry_points={"console_scripts": ["aiayn = aiayn_plugin.cli:main"]},
     install_requires=[
         # The last release of fairseq cannot be imported on Python 3.11 and later; fairseq-fixed
@@ -30,8 +30,15 @@ setup(
         "sacrebleu>=2.0",
     ],
     extras_require={
-        "test": ["pytest>=7", "pytest-xdist", "ruff", "mypy", "mosestokenizer", "selenium",
-                 "PYEVALB"],
+        "test": [
+            "pytest>=7",
+            "pytest-xdist",
+            "ruff==0.17.6",
+            "mypy",
+            "mosestokenizer",
+            "selenium",
+            "PYEVALB",
+        ],
         "corpus": ["Babel", "num2words"],
         "view": ["matplotlib"],
         "export": ["ctranslate2"],

@@ -3,12 +3,12 @@
 fairseq imports this package by the name of its directory, and then the package registers its model,
 task, criterion, optimiser, schedule and scorer. If fairseq is not loaded yet, it registers nothing,
 so that a program that only reads text (`aiayn_plugin.text`) loads neither fairseq nor torch. Such a
-program imports `aiayn_plugin.boundary` if it needs fairseq later.
+program imports `aiayn_plugin.fairseq_plugin` if it needs fairseq later.
 """
 
 import sys
 
 if "fairseq" in sys.modules:
-    from . import boundary
+    from . import fairseq_plugin
 
-    __all__ = ["boundary"]
+    __all__ = ["fairseq_plugin"]

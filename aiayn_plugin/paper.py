@@ -37,29 +37,36 @@ class ModelSettings:
     d_ff: int = _setting(2048, "inner width of the feed-forward network (§3.3)")
     h: int = _setting(8, "attention heads (§3.2.2)")
     d_k: Optional[int] = _setting(  # noqa: UP045
-        None, "width of queries and keys; default: d_model / h")
+        None, "width of queries and keys; default: d_model / h"
+    )
     d_v: Optional[int] = _setting(None, "width of values; default: d_model / h")  # noqa: UP045
     dropout: float = _setting(0.1, "P_drop on sub-layer outputs and embedding sums (§5.4)")
     attention_dropout: float = _setting(0.0, "dropout on the attention weights (none in §5.4)")
     attention_bias: bool = _setting(
-        False, "biases in the projections of attention (none in §3.2.2)")
+        False, "biases in the projections of attention (none in §3.2.2)"
+    )
     positions: str = _setting(
         "sinusoids",
         "the paper's sinusoids, learned vectors (Table 3, row E), fairseq's sinusoids",
-        POSITIONS)
+        POSITIONS,
+    )
     neighbourhood: Optional[int] = _setting(  # noqa: UP045
-        None, "r of restricted self-attention (Table 1); default: all positions")
+        None, "r of restricted self-attention (Table 1); default: all positions"
+    )
     tie_embeddings: str = _setting(
         "all",
         "which share one matrix: source and target embedding and projection (§3.4), only the last "
         "two, or none",
-        TIED)
+        TIED,
+    )
     feed_forward_gain: float = _setting(
-        1.0, "factor on the Glorot initialisation of the feed-forward network")
+        1.0, "factor on the Glorot initialisation of the feed-forward network"
+    )
     checkpoint_activations: bool = _setting(
         False,
         "keep only attention's inputs for the backward pass, and compute the rest again there: "
-        "less memory, slower")
+        "less memory, slower",
+    )
 
     def head_widths(self) -> tuple[int, int]:
         """Return d_k and d_v. Raises InputError if they do not follow from d_model and h."""
@@ -83,14 +90,13 @@ class TrainingSettings:
 
     label_smoothing: float = _setting(0.1, "epsilon_ls of §5.4; 0 means no label smoothing")
     adam_betas: tuple[float, float] = _setting((0.9, 0.98), "beta_1 and beta_2 of Adam (§5.3)")
-    adam_eps: float = _setting(
-        1e-9, "epsilon of Adam (§5.3), added after the bias correction")
+    adam_eps: float = _setting(1e-9, "epsilon of Adam (§5.3), added after the bias correction")
     weight_decay: float = _setting(0.0, "none in §5.3")
     clip_norm: float = _setting(0.0, "none in §5.3: 0 clips no gradient")
-    warmup_updates: int = _setting(
-        4000, "warmup_steps of §5.3: updates until the rate's peak")
+    warmup_updates: int = _setting(4000, "warmup_steps of §5.3: updates until the rate's peak")
     tokens_per_update: int = _setting(
-        25_000, "target tokens of an update, without padding, over all devices (§5.1)")
+        25_000, "target tokens of an update, without padding, over all devices (§5.1)"
+    )
     max_update: int = _setting(100_000, "updates (§5.2)")
     # The paper wrote a checkpoint every 10 minutes. Its machine made 1,500 updates of base in
     # that time, or 600 of big. The last 5 of base or 20 of big were averaged (§6.1).
@@ -109,8 +115,12 @@ class SearchSettings:
 
     def options(self) -> dict[str, Any]:
         """Return the settings under the names of fairseq-generate's options."""
-        return {"beam": self.beam, "lenpen": self.alpha,
-                "max_len_a": self.limit_a, "max_len_b": self.limit_b}  # fmt: skip
+        return {
+            "beam": self.beam,
+            "lenpen": self.alpha,
+            "max_len_a": self.limit_a,
+            "max_len_b": self.limit_b,
+        }
 
 
 #: Brackets and tags of the Penn Treebank, about.
@@ -223,16 +233,42 @@ def weights(s: ModelSettings, source: int, target: int, max_positions: int = 102
 
 def table(vocabulary: int = 37_000) -> str:
     """Return a table of all architectures: sizes, P_drop, ε_ls, parameters, the paper's figure."""
-    head = ("--arch", "N", "d_model", "d_ff", "h", "d_k", "d_v", "P_drop", "ε_ls", "updates",
-            "parameters", "paper")
+    head = (
+        "--arch",
+        "N",
+        "d_model",
+        "d_ff",
+        "h",
+        "d_k",
+        "d_v",
+        "P_drop",
+        "ε_ls",
+        "updates",
+        "parameters",
+        "paper",
+    )
     rows: list[tuple[Any, ...]] = [head]
     for arch in ARCHITECTURES:
         s = settings(arch)
-        rows.append((arch, s.N, s.d_model, s.d_ff, s.h, *s.head_widths(), s.dropout,
-                     s.label_smoothing, f"{s.max_update:,}", f"{parameters(arch, vocabulary):,}",
-                     f"{s.paper_millions}M" if s.paper_millions else ""))
+        rows.append(
+            (
+                arch,
+                s.N,
+                s.d_model,
+                s.d_ff,
+                s.h,
+                *s.head_widths(),
+                s.dropout,
+                s.label_smoothing,
+                f"{s.max_update:,}",
+                f"{parameters(arch, vocabulary):,}",
+                f"{s.paper_millions}M" if s.paper_millions else "",
+            )
+        )
     widths = [max(len(str(cell)) for cell in column) for column in zip(*rows, strict=True)]
-    lines = (f"{row[0]:<{widths[0]}}" + "".join(
-        f"  {cell!s:>{width}}" for cell, width in zip(row[1:], widths[1:], strict=True))
-        for row in rows)
+    lines = (
+        f"{row[0]:<{widths[0]}}"
+        + "".join(f"  {cell!s:>{width}}" for cell, width in zip(row[1:], widths[1:], strict=True))
+        for row in rows
+    )
     return "\n".join(line.rstrip() for line in lines)

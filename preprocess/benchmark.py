@@ -35,8 +35,12 @@ TYPES = 400_000  # different words of each language; a text may lack the rarest
 SAMPLE = 20_000  # pairs on which the numbers of workers of the commands are tried
 VOCABULARY = 37_000
 #: The steps that are timed, with their stage of wmt14.py. The last stage includes all others.
-STAGES = {"tokenise": "tokenised.train", "learn": "subwords", "split": "split.train",
-          "binarise": "data"}  # fmt: skip
+STAGES = {
+    "tokenise": "tokenised.train",
+    "learn": "subwords",
+    "split": "split.train",
+    "binarise": "data",
+}
 ENDS = ["."] * 80 + ["?", "!", ":", '."', " –"] * 4
 
 
@@ -116,8 +120,10 @@ def timed(command: list[str] | str) -> float:
 
 def plugin(corpus: Path, dest: Path, workers: int) -> dict[str, tuple[float, float]]:
     """Run wmt14.py. Return the seconds of each stage and the GB of its largest process."""
-    splits = {split: [{"name": split, **{lang: str(corpus / f"{split}.{lang}") for lang in LANGS}}]
-              for split in ("train", "valid", "test")}  # fmt: skip
+    splits = {
+        split: [{"name": split, **{lang: str(corpus / f"{split}.{lang}") for lang in LANGS}}]
+        for split in ("train", "valid", "test")
+    }
     pair = {"subword": "bpe", "vocabulary": VOCABULARY, **splits}
     table = corpus / "table.yaml"
     table.write_text(yaml.safe_dump({"archives": {}, "pairs": {"-".join(LANGS): pair}}))
@@ -177,31 +183,59 @@ class Commands:
 
     def _tokenise(self, text: str, jobs: int) -> float:
         return sum(
-            timed(f"sacremoses -q -l {lang} -j {jobs} normalize -q -d tokenize "
-                  f"< {self._out}/{text}.raw.{lang} > {self._out}/{text}.tok.{lang}")
+            timed(
+                f"sacremoses -q -l {lang} -j {jobs} normalize -q -d tokenize "
+                f"< {self._out}/{text}.raw.{lang} > {self._out}/{text}.tok.{lang}"
+            )
             for lang in LANGS
-        )  # fmt: skip
+        )
 
     def _learn(self, text: str, jobs: int, merges: int = VOCABULARY) -> float:
         # With workers it reads a file only, and no two.
         both = self._out / f"{text}.tok.both"
-        return timed(f"cat {self._out}/{text}.tok.?? > {both} && subword-nmt learn-bpe -i {both} "
-                     f"-o {self._out}/{text}.codes -s {merges} -t --num-workers {jobs}")
+        return timed(
+            f"cat {self._out}/{text}.tok.?? > {both} && subword-nmt learn-bpe -i {both} "
+            f"-o {self._out}/{text}.codes -s {merges} -t --num-workers {jobs}"
+        )
 
     def _split(self, text: str, jobs: int) -> float:
         return sum(
-            timed(["subword-nmt", "apply-bpe", "-c", f"{self._out}/{text}.codes", "--num-workers",
-                   str(jobs), "-i", f"{self._out}/{text}.tok.{lang}",
-                   "-o", f"{self._out}/{text}.bpe.{lang}"])
+            timed(
+                [
+                    "subword-nmt",
+                    "apply-bpe",
+                    "-c",
+                    f"{self._out}/{text}.codes",
+                    "--num-workers",
+                    str(jobs),
+                    "-i",
+                    f"{self._out}/{text}.tok.{lang}",
+                    "-o",
+                    f"{self._out}/{text}.bpe.{lang}",
+                ]
+            )
             for lang in LANGS
-        )  # fmt: skip
+        )
 
     def _binarise(self, text: str, jobs: int) -> float:
         data = self._out / f"{text}.data"
         shutil.rmtree(data, ignore_errors=True)
-        return timed(["fairseq-preprocess", "--source-lang", LANGS[0], "--target-lang", LANGS[1],
-                      "--trainpref", f"{self._out}/{text}.bpe", "--joined-dictionary",
-                      "--destdir", str(data), "--workers", str(jobs)])
+        return timed(
+            [
+                "fairseq-preprocess",
+                "--source-lang",
+                LANGS[0],
+                "--target-lang",
+                LANGS[1],
+                "--trainpref",
+                f"{self._out}/{text}.bpe",
+                "--joined-dictionary",
+                "--destdir",
+                str(data),
+                "--workers",
+                str(jobs),
+            ]
+        )
 
 
 def agreement(dest: Path, out: Path) -> float:
@@ -279,8 +313,10 @@ def report(figures: dict, pairs: int) -> None:
         print(f"{name:28} {pairs / own:9,.0f} {pairs / other:9,.0f} {other / own:6.2f}")
     for number, size in figures["sizes"].items():
         memory = ", ".join(f"{step} {size['gigabytes'][step]:.2f}" for step in STAGES)
-        print(f"{number:,} pairs: GB of the largest process: {memory}; "
-              f"{size['disk'] / 1e9:.2f} GB on disk for {size['raw'] / 1e9:.2f} GB of text")
+        print(
+            f"{number:,} pairs: GB of the largest process: {memory}; "
+            f"{size['disk'] / 1e9:.2f} GB on disk for {size['raw'] / 1e9:.2f} GB of text"
+        )
     print(f"the same tokens as the commands: {figures['same_tokens']:.2%} of the lines")
 
 

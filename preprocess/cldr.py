@@ -36,11 +36,17 @@ PATIENCE = 2_000  # after so many draws in a row without a new pair the generato
 
 #: For each kind of pair: its function, its share of the draws, and the labels that may precede it.
 KINDS: dict[str, tuple[Kind, int, list[str]]] = {
-    "date": (times.day, 9,
-             ["", "Date/Datum", "Delivery date/Lieferdatum", "Date of birth/Geburtsdatum"]),
+    "date": (
+        times.day,
+        9,
+        ["", "Date/Datum", "Delivery date/Lieferdatum", "Date of birth/Geburtsdatum"],
+    ),
     "time": (times.time, 3, ["", "Departure/Abfahrt", "Arrival/Ankunft"]),
-    "date and time": (times.day_and_time, 7,
-                      ["", "Meeting/Besprechung", "Last change/Letzte Änderung"]),
+    "date and time": (
+        times.day_and_time,
+        7,
+        ["", "Meeting/Besprechung", "Last change/Letzte Änderung"],
+    ),
     "calendar": (times.dated(*times.CALENDAR), 3, [""]),
     "interval of days": (times.days, 6, ["", "Trip/Reise", "Course/Kurs"]),
     "interval of times": (times.hours, 3, ["", "Shift/Schicht"]),
@@ -62,13 +68,16 @@ KINDS: dict[str, tuple[Kind, int, list[str]]] = {
     "price": (amounts.price, 5, ["", "Price/Preis", "Total/Gesamtbetrag"]),
     "money": (amounts.money, 5, ["", "Amount/Betrag"]),
     "measure": (amounts.measure, 8, [""]),
-    "countries": (list_of(names.COUNTRIES.values()), 8,
-                  ["", "Countries/Länder", "Destinations/Reiseziele"]),
+    "countries": (
+        list_of(names.COUNTRIES.values()),
+        8,
+        ["", "Countries/Länder", "Destinations/Reiseziele"],
+    ),
     # No empty label: "Nauru" alone could be a language (Nauruisch) or a country (Nauru).
     "languages": (list_of(names.LANGUAGES.values()), 6, ["Languages/Sprachen", "Course/Kurs"]),
     "languages of a country": (names.spoken, 4, [""]),
     "language and script": (names.written, 2, [""]),
-}  # fmt: skip
+}
 
 
 def draw(rng: Random, kind: str) -> Pair:

@@ -95,10 +95,13 @@ def prepare(args: argparse.Namespace) -> None:
             normalize_punctuation=args.normalize_punctuation,
             tokenizer=args.tokenizer,
             cleaning=Cleaning(args.min_tokens, args.max_tokens, args.max_ratio)._asdict(),
-            inputs={f"{split}.{lang}": digest for split, text in texts.items()
-                    for lang, digest in zip(langs, text.key, strict=True)},
+            inputs={
+                f"{split}.{lang}": digest
+                for split, text in texts.items()
+                for lang, digest in zip(langs, text.key, strict=True)
+            },
             versions=versions("bpe"),
-        )  # fmt: skip
+        )
         if existing:
             destination.check_same(existing, settings)
             print(f"{args.destdir} is up to date")
@@ -115,8 +118,11 @@ def prepare(args: argparse.Namespace) -> None:
 def find_inputs(args: argparse.Namespace) -> dict[str, Files]:
     """Return the two files of each split. Raises InputError if one is missing."""
     prefixes = {"train": args.trainpref, "valid": args.validpref, "test": args.testpref}
-    files = {split: (Path(f"{prefix}.{args.source_lang}"), Path(f"{prefix}.{args.target_lang}"))
-             for split, prefix in prefixes.items() if prefix}  # fmt: skip
+    files = {
+        split: (Path(f"{prefix}.{args.source_lang}"), Path(f"{prefix}.{args.target_lang}"))
+        for split, prefix in prefixes.items()
+        if prefix
+    }
     for split, pair in files.items():
         for path in pair:
             if not path.is_file():

@@ -56,24 +56,56 @@ def parse_args(argv: list[str] | None) -> argparse.Namespace:
         fromfile_prefix_chars="@",
     )
     option = parser.add_argument_group("trees").add_argument
-    option("--wsj", metavar="DIR", type=Path, help="the Penn Treebank as the LDC gives it: trains "
-           "on sections 2 to 21 of the Wall Street Journal, develops on 22, tests on 23")
+    option(
+        "--wsj",
+        metavar="DIR",
+        type=Path,
+        help="the Penn Treebank as the LDC gives it: trains "
+        "on sections 2 to 21 of the Wall Street Journal, develops on 22, tests on 23",
+    )
     for split in WSJ:
-        option(f"--{split}", metavar="FILE", nargs="+", type=Path, default=[],
-               help=f"files of bracketed trees, of the {split} split")
-    option("--hold-out", metavar="N", nargs=2, type=int,
-           help="take the last trees of --train as the other splits: first so many to develop on, "
-           "then so many to test on")
-    option("--weight", metavar="W", type=float, default=1.0,
-           help="how often each training tree is taken (default: 1)")
-    option("--extra", metavar=("W FILE", "FILE"), nargs="+", action="append", default=[],
-           help="further files to train on, such as a parser's trees: how often each tree is taken "
-           "(0.5: every second tree), then the files; may be given more than once")
+        option(
+            f"--{split}",
+            metavar="FILE",
+            nargs="+",
+            type=Path,
+            default=[],
+            help=f"files of bracketed trees, of the {split} split",
+        )
+    option(
+        "--hold-out",
+        metavar="N",
+        nargs=2,
+        type=int,
+        help="take the last trees of --train as the other splits: first so many to develop on, "
+        "then so many to test on",
+    )
+    option(
+        "--weight",
+        metavar="W",
+        type=float,
+        default=1.0,
+        help="how often each training tree is taken (default: 1)",
+    )
+    option(
+        "--extra",
+        metavar=("W FILE", "FILE"),
+        nargs="+",
+        action="append",
+        default=[],
+        help="further files to train on, such as a parser's trees: how often each tree is taken "
+        "(0.5: every second tree), then the files; may be given more than once",
+    )
     option = parser.add_argument
     option("--destdir", metavar="DIR", required=True, help="data directory to make")
-    option("--vocabulary", metavar="N", type=int, default=None,
-           help=f"subwords of the sentences, fewer if the text gives no more (default: "
-           f"{VOCABULARY:,}, or {VOCABULARY_WITH_EXTRA:,} with --extra, as in the paper)")
+    option(
+        "--vocabulary",
+        metavar="N",
+        type=int,
+        default=None,
+        help=f"subwords of the sentences, fewer if the text gives no more (default: "
+        f"{VOCABULARY:,}, or {VOCABULARY_WITH_EXTRA:,} with --extra, as in the paper)",
+    )
     add_workers(parser)
     add_check(parser)
     return parser.parse_args(argv)
@@ -103,25 +135,31 @@ def prepare(args: argparse.Namespace) -> None:
             vocabulary=vocabulary,
             tokenizer=PENN,
             cleaning=CLEANING._asdict(),
-            inputs={part.name: digest(part, workers)
-                    for parts in splits.values() for part in parts},
+            inputs={
+                part.name: digest(part, workers) for parts in splits.values() for part in parts
+            },
             versions=versions("bpe", ("nltk",)),
-        )  # fmt: skip
+        )
         if existing:
             destination.check_same(existing, settings)
             print(f"{args.destdir} is up to date")
         else:
             with destination.staging() as unfinished:
                 job = Job(unfinished / "work", settings, workers)
-                raw = {split: [read(job, part) for part in parts]
-                       for split, parts in splits.items()}  # fmt: skip
+                raw = {
+                    split: [read(job, part) for part in parts] for split, parts in splits.items()
+                }
                 check_sections(args, raw)
-                tokens = {split: [linearise(job, text, split) for text in texts]
-                          for split, texts in raw.items()}  # fmt: skip
+                tokens = {
+                    split: [linearise(job, text, split) for text in texts]
+                    for split, texts in raw.items()
+                }
                 files = {split: [text.files for text in texts] for split, texts in raw.items()}
                 say(build_from_tokens(job, unfinished, tokens, files))
-    print(f"data is in {args.destdir}; next: fairseq-train {args.destdir} --user-dir aiayn_plugin "
-          "--arch aiayn_parser")
+    print(
+        f"data is in {args.destdir}; next: fairseq-train {args.destdir} --user-dir aiayn_plugin "
+        "--arch aiayn_parser"
+    )
 
 
 def check_sections(args: argparse.Namespace, raw: dict[str, list[Text]]) -> None:
@@ -140,22 +178,25 @@ def find_parts(args: argparse.Namespace) -> dict[str, list[Part]]:
     kept = dict.fromkeys(WSJ, slice(None))
     if args.wsj:
         if any(given.values()) or args.hold_out:
-            raise InputError("--wsj says which trees train, develop and test: give it alone, or "
-                             "the files")
+            raise InputError(
+                "--wsj says which trees train, develop and test: give it alone, or the files"
+            )
         given = {split: sections(args.wsj, numbers) for split, numbers in WSJ.items()}
     elif args.hold_out:
         develop, test = args.hold_out
         if given["valid"] or given["test"] or not given["train"] or min(develop, test) < 1:
-            raise InputError("--hold-out needs --train, two numbers from 1 on, and neither --valid "
-                             "nor --test")
+            raise InputError(
+                "--hold-out needs --train, two numbers from 1 on, and neither --valid nor --test"
+            )
         given = dict.fromkeys(WSJ, given["train"])
         last = -(develop + test)
         kept = {"train": slice(None, last), "valid": slice(last, -test), "test": slice(-test, None)}
     elif not (given["train"] and given["valid"]):
         raise InputError("give --wsj, or --train with --valid, or --train with --hold-out")
     known = ".wsj" if args.wsj else ""  # which sections these are, everyone knows
-    parts = {split: [Part(split + known, files, kept[split])]
-             for split, files in given.items() if files}  # fmt: skip
+    parts = {
+        split: [Part(split + known, files, kept[split])] for split, files in given.items() if files
+    }
     parts["train"] = [parts["train"][0]._replace(weight=args.weight)]
     for number, (weight, *files) in enumerate(args.extra, start=1):
         if not files:
@@ -164,8 +205,10 @@ def find_parts(args: argparse.Namespace) -> dict[str, list[Part]]:
         parts["train"].append(extra)
     for part in parts["train"]:
         if not 0 < part.weight <= 1_000:
-            raise InputError(f"{part.name}: trees cannot be taken {part.weight:g} times: give a "
-                             "number above 0, and at most 1,000")
+            raise InputError(
+                f"{part.name}: trees cannot be taken {part.weight:g} times: give a "
+                "number above 0, and at most 1,000"
+            )
     return parts
 
 
@@ -173,8 +216,9 @@ def _number(text: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise InputError(f"--extra {text}: give how often each tree is taken, such as 1, and then "
-                         "the files") from None
+        raise InputError(
+            f"--extra {text}: give how often each tree is taken, such as 1, and then the files"
+        ) from None
 
 
 if __name__ == "__main__":

@@ -44,14 +44,33 @@ def parse_args(argv: list[str] | None) -> argparse.Namespace:
     )
     add = parser.add_argument
     add("pair", help="en-de or en-fr, or another pair of the table")
-    add("--dest", metavar="DIR", type=Path, required=True,
-        help="directory for all files; the data will be in DIR/data")  # fmt: skip
-    add("--subword", choices=list(SUBWORDS), help="kind of subwords (default: the paper's, bpe for "
-        "en-de, wordpiece for en-fr)")  # fmt: skip
-    add("--vocabulary", metavar="N", type=int, help="number of pieces to learn, including the "
-        "characters (default: the paper's, 37,000 for en-de, 32,000 for en-fr)")  # fmt: skip
-    add("--table", metavar="FILE", type=Path, default=TABLE, help="table of the corpora (default: "
-        "wmt14.yaml beside this program, which explains its own format)")  # fmt: skip
+    add(
+        "--dest",
+        metavar="DIR",
+        type=Path,
+        required=True,
+        help="directory for all files; the data will be in DIR/data",
+    )
+    add(
+        "--subword",
+        choices=list(SUBWORDS),
+        help="kind of subwords (default: the paper's, bpe for en-de, wordpiece for en-fr)",
+    )
+    add(
+        "--vocabulary",
+        metavar="N",
+        type=int,
+        help="number of pieces to learn, including the "
+        "characters (default: the paper's, 37,000 for en-de, 32,000 for en-fr)",
+    )
+    add(
+        "--table",
+        metavar="FILE",
+        type=Path,
+        default=TABLE,
+        help="table of the corpora (default: "
+        "wmt14.yaml beside this program, which explains its own format)",
+    )
     add_tokenizer(parser)
     add_workers(parser)
     add_check(parser)
@@ -109,8 +128,11 @@ def find_data(pair: LanguagePair, dest: Path, job: Job) -> Stage | None:
     """
     if not (dest / "data").exists():
         return None
-    inputs = {f"{split}.{corpus.name}": text_key(pair, corpus, dest, job.workers)
-              for split, corpora in pair.splits.items() for corpus in corpora}  # fmt: skip
+    inputs = {
+        f"{split}.{corpus.name}": text_key(pair, corpus, dest, job.workers)
+        for split, corpora in pair.splits.items()
+        for corpus in corpora
+    }
     if not all(inputs.values()):
         return None
     data = find_stage(dest, "data", _made_of(replace(job.settings, inputs=inputs)))
@@ -134,8 +156,10 @@ def refuse_others(data: Path, wanted: TextSettings) -> None:
     existing = TextSettings.load(data / SETTINGS_FILE)
     wanted = replace(wanted, inputs=wanted.inputs or existing.inputs)
     if names := differing_settings(existing, wanted):
-        raise InputError(f"{data} belongs to other settings ({', '.join(names)}); "
-                         f"{advice_on(names, existing)}{ADVICE}")
+        raise InputError(
+            f"{data} belongs to other settings ({', '.join(names)}); "
+            f"{advice_on(names, existing)}{ADVICE}"
+        )
 
 
 def make_data(texts: dict[str, list[Text]], dest: Path, job: Job) -> Stage:

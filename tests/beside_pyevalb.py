@@ -51,7 +51,8 @@ def differing(gold: Tree, system: Tree) -> tuple[Count, str]:
     if any(tree is None or is_word(tree) for tree in trees):  # PYEVALB divides by its brackets
         return ours, "" if ours.matched == 0 else "there is no bracket, and we count some"
     theirs = scorer.Scorer().score_trees(
-        *(parser.create_from_bracket_string(as_line(tree)) for tree in trees))
+        *(parser.create_from_bracket_string(as_line(tree)) for tree in trees)
+    )
     # A whole that several parts make up has got a label of its own, which counts for nothing.
     added = [tree.label() == "WHOLE" for tree in trees]
     pairs = {
@@ -77,8 +78,10 @@ def main(gold: str, system: str) -> None:
         if other:
             others += 1
             print(f"sentence {number}: ours and PYEVALB's differ: {other}")
-    print(f"{len(pairs) - others:,} of {len(pairs):,} sentences have the same scores; F1 of all: "
-          f"{100 * total.f1:.2f}")
+    print(
+        f"{len(pairs) - others:,} of {len(pairs):,} sentences have the same scores; F1 of all: "
+        f"{100 * total.f1:.2f}"
+    )
     sys.exit(others > 0)
 
 

@@ -11,8 +11,12 @@ from typing import Any
 import forks
 from fairseq_cli import generate, interactive, train, validate
 
-MAINS = {"fairseq-train": train, "fairseq-generate": generate,
-         "fairseq-interactive": interactive, "fairseq-validate": validate}  # fmt: skip
+MAINS = {
+    "fairseq-train": train,
+    "fairseq-generate": generate,
+    "fairseq-interactive": interactive,
+    "fairseq-validate": validate,
+}
 Change = Callable[[bytes], bytes]
 
 
@@ -145,13 +149,18 @@ DICTIONARIES: dict[str, Callable[[Path], None]] = {
     "a file": _file,
     "an empty directory": _empty,
     **{f"dict.{lang}.txt: missing": remove(f"dict.{lang}.txt") for lang in ("en", "de")},
-    **{f"dict.*.txt: {name}": change(how, "dict.en.txt", "dict.de.txt")
-       for name, how in DICTIONARY.items()},
+    **{
+        f"dict.*.txt: {name}": change(how, "dict.en.txt", "dict.de.txt")
+        for name, how in DICTIONARY.items()
+    },
 }
 #: What breaks a data directory for a command that reads its split `test`.
 SPLIT: dict[str, Callable[[Path], None]] = {
-    **{f"{lang}.{end}: missing": remove(f"test.en-de.{lang}.{end}")
-       for lang in ("en", "de") for end in ("bin", "idx")},
+    **{
+        f"{lang}.{end}: missing": remove(f"test.en-de.{lang}.{end}")
+        for lang in ("en", "de")
+        for end in ("bin", "idx")
+    },
     "source: missing": remove("test.en-de.en.bin", "test.en-de.en.idx"),
     "target: missing": remove("test.en-de.de.bin", "test.en-de.de.idx"),
     **{f"de.bin: {name}": change(how, "test.en-de.de.bin") for name, how in BIN.items()},
@@ -159,7 +168,7 @@ SPLIT: dict[str, Callable[[Path], None]] = {
     "de.bin: of another": replace(bin="valid"),
     "de.idx: of another": replace(idx="valid"),
     "target: of another split": replace(bin="valid", idx="valid"),
-}  # fmt: skip
+}
 
 
 def in_a_copy(command: str, *arguments: Any, cwd: Path, stdin: str = "") -> CompletedProcess[str]:

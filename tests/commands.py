@@ -9,13 +9,15 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+#: The plugin of this checkout; by its name alone fairseq may find the installed one.
+PLUGIN = Path(__file__).resolve().parent.parent / "aiayn_plugin"
 #: A small model of the plugin, on the CPU, with a line of log for each update.
 SMALL = (
     "--arch aiayn_tiny --N 1 --d-model 32 --d-ff 64 --cpu --num-workers 0 --log-format simple "
     "--log-interval 1"
 ).split()
 #: A training of it, as a whole command.
-TRAIN = ["--user-dir", "aiayn_plugin", *SMALL]
+TRAIN = ["--user-dir", str(PLUGIN), *SMALL]
 #: A training by fairseq's own parts, without its task and its model.
 STOCK_TRAINING = (
     "--optimizer adam --lr-scheduler inverse_sqrt --criterion label_smoothed_cross_entropy "
@@ -57,10 +59,16 @@ def killed(command: Sequence[str | Path], log: Path, now: Callable[[], bool]) ->
     Return whether it was killed; if not, it has ended by itself, with status 0, or because a run
     before it was killed when its result was whole. No process that it started may stay.
     """
-    with open(log, "w") as file, subprocess.Popen(
-        [str(word) for word in command], stdin=subprocess.DEVNULL, stdout=file, stderr=file,
-        start_new_session=True,
-    ) as process:  # fmt: skip
+    with (
+        open(log, "w") as file,
+        subprocess.Popen(
+            [str(word) for word in command],
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=file,
+            start_new_session=True,
+        ) as process,
+    ):
         while process.poll() is None:
             if now():
                 process.kill()
@@ -99,8 +107,9 @@ def forked(*plugin: str | Path) -> Iterator[Callable[..., dict]]:
     It returns "status", negative for a command that takes too long, and "output".
     """
     program = Path(__file__).with_name("forked.py")
-    with subprocess.Popen([sys.executable, program, *plugin], text=True, stdin=subprocess.PIPE,
-                          stdout=subprocess.PIPE) as server:  # fmt: skip
+    with subprocess.Popen(
+        [sys.executable, program, *plugin], text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as server:
         assert server.stdin is not None and server.stdout is not None
         commands, answers = server.stdin, server.stdout
 

@@ -11,11 +11,15 @@ from pathlib import Path
 # Before torch is imported: some tests fork, and a fork of a process whose threads have computed
 # waits for them for ever.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+# Subprocesses import the checkout, not the copy that is installed in .venv.
+ROOT = Path(__file__).resolve().parent.parent
+os.environ["PYTHONPATH"] = os.pathsep.join(
+    filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")])
+)
 
 import pytest  # noqa: E402
+from browsers import CHROMIUM, FLAGS, Browser  # noqa: E402
 from commands import STOCK_TRAINING, TRAIN, stock_model  # noqa: E402
-
-ROOT = Path(__file__).resolve().parent.parent
 
 
 @pytest.fixture(scope="session")
@@ -130,3 +134,29 @@ def trained_on_multi30k(run, repo, tmp_path_factory) -> tuple[Path, Path, Path]:
     log = run("aiayn", "convert", "--input", stock, "--output", converted)
     assert log.returncode == 0, log.stderr
     return folder / "data", stock, converted
+
+
+@pytest.fixture(scope="session")
+def browser(tmp_path_factory) -> Iterator[Browser]:
+    """The browser; tests that need one are skipped where there is none."""
+    program = next(filter(None, map(shutil.which, CHROMIUM)), None)
+    driver = shutil.which("chromedriver")
+    if program is None or driver is None:
+        pytest.skip("needs Chromium and its driver: apt install chromium chromium-driver")
+    from selenium import webdriver
+
+    options = webdriver.ChromeOptions()
+    options.binary_location = program
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    for flag in (*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('chromium')}"):
+        options.add_argument(flag)
+    chromium = webdriver.Chrome(options, webdriver.ChromeService(driver))
+    chromium.set_page_load_timeout(60)
+    yield Browser(chromium)
+    chromium.quit()
+
+
+@pytest.fixture
+def loud():
+    """fairseq's progress bars log, whatever an earlier test has turned off."""
+    logging.disable(logging.NOTSET)

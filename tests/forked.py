@@ -17,13 +17,15 @@ from forks import forked
 
 def run(command: list[str]) -> dict:
     """Run a command in a child process, in an empty directory, and return how it ended."""
+
     def work() -> None:
         sys.argv = command
         name = command[0].removeprefix("fairseq-").replace("-", "_")
         importlib.import_module(f"fairseq_cli.{name}").cli_main()
+
     with tempfile.TemporaryDirectory() as folder:
         end = forked(work, Path(folder))
-        return {"status": end.returncode, "output": end.stdout + end.stderr}  # fmt: skip
+        return {"status": end.returncode, "output": end.stdout + end.stderr}
 
 
 def main() -> None:

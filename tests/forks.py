@@ -20,8 +20,10 @@ def forked(
     The status is negative for a signal, and the one of SIGKILL if it took too long.
     """
     with ExitStack() as stack:
-        files = [stack.enter_context(tempfile.TemporaryFile("w+", errors="replace"))
-                 for _ in ("stdin", "stdout", "stderr")]  # fmt: skip
+        files = [
+            stack.enter_context(tempfile.TemporaryFile("w+", errors="replace"))
+            for _ in ("stdin", "stdout", "stderr")
+        ]
         files[0].write(stdin)
         files[0].seek(0)
         child = os.fork()
@@ -33,8 +35,12 @@ def forked(
             sys.stdin, sys.stdout, sys.stderr = open(0), open(1, "w"), open(2, "w", buffering=1)
             # As fairseq's commands do when they are imported. The handlers here are pytest's, or
             # write to where this process began.
-            logging.basicConfig(stream=sys.stdout, level="INFO", force=True,
-                                format="%(levelname)s | %(name)s | %(message)s")
+            logging.basicConfig(
+                stream=sys.stdout,
+                level="INFO",
+                force=True,
+                format="%(levelname)s | %(name)s | %(message)s",
+            )
             _end(work)
         status = _wait(child, seconds)
         for file in files[1:]:
@@ -76,11 +82,13 @@ def _kill_group(group: int) -> None:
 
 def command(main: Callable[[], object], *argv: object) -> Callable[[], object]:
     """Return a function that runs a command as if argv was typed."""
+
     def work() -> None:
-        from aiayn_plugin.boundary.mends.errors import end_with_one_line
+        from aiayn_plugin.fairseq_plugin.patches.errors import end_with_one_line
 
         end_with_one_line()  # this process may have imported the plugin before fairseq's commands
         sys.argv = [str(word) for word in argv]
         os.environ["HYDRA_FULL_ERROR"] = "1"  # hydra leaves the exception to Python
         main()
-    return work  # fmt: skip
+
+    return work

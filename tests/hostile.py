@@ -28,6 +28,7 @@ def expression(mark: Path) -> str:
 
 def pickled(**where) -> Callable:
     """Return the maker of a checkpoint with a hostile pickle in some part of it."""
+
     def make(path: Path, good: dict, mark: Path) -> None:
         hostile = Calls(eval, expression(mark))
         state = copy.deepcopy(good)
@@ -39,18 +40,21 @@ def pickled(**where) -> Callable:
             path.write_bytes(pickle.dumps(state, protocol=where["plain"]))
         else:
             torch.save(state, path, **where.get("options", {}))
-    return make  # fmt: skip
+
+    return make
 
 
 def imports(module: str, function: str, *arguments: str) -> Callable:
     """Return the maker of a pickle that calls a function of some module, written by hand."""
+
     def make(path: Path, good: dict, mark: Path) -> None:
         texts = "".join(f"V{argument.format(mark=mark)}\n" for argument in arguments)
         call = f"c{module}\n{function}\n({texts}tR.".encode()
         state = io.BytesIO()
         torch.save({"model": {}, "MARK": 1}, state)
         replace_pickle(state.getvalue(), path, call)
-    return make  # fmt: skip
+
+    return make
 
 
 def replace_pickle(archive: bytes, path: Path, data: bytes) -> None:
@@ -59,31 +63,36 @@ def replace_pickle(archive: bytes, path: Path, data: bytes) -> None:
 
     with zipfile.ZipFile(io.BytesIO(archive)) as old, zipfile.ZipFile(path, "w") as new:
         for part in old.infolist():
-            new.writestr(part.filename, data if part.filename.endswith("data.pkl")
-                         else old.read(part))  # fmt: skip
+            new.writestr(
+                part.filename, data if part.filename.endswith("data.pkl") else old.read(part)
+            )
 
 
 def script(path: Path, good: dict, mark: Path) -> None:
     """A TorchScript archive, whose code torch would compile."""
+
     class Writes(torch.nn.Module):
         def forward(self, x):
             return x + 1
-    torch.jit.script(Writes()).save(str(path))  # fmt: skip
+
+    torch.jit.script(Writes()).save(str(path))
 
 
 def old_tar(path: Path, good: dict, mark: Path) -> None:
     """The format of torch before 0.1.10, which unpacks a link first and then writes through it."""
+
     def member(tar: tarfile.TarFile, name: str, data: bytes) -> None:
         info = tarfile.TarInfo(name)
         info.size = len(data)
         tar.addfile(info, io.BytesIO(data))
+
     with tarfile.open(path, "w:") as tar:
         link = tarfile.TarInfo("storages")
         link.type, link.linkname = tarfile.SYMTYPE, str(mark)
         tar.addfile(link)
         member(tar, "storages", pickle.dumps(0))
         member(tar, "tensors", pickle.dumps(0))
-        member(tar, "pickle", pickle.dumps(Calls(eval, expression(mark))))  # fmt: skip
+        member(tar, "pickle", pickle.dumps(Calls(eval, expression(mark))))
 
 
 def setting(part: str, **settings) -> Callable:
@@ -92,11 +101,14 @@ def setting(part: str, **settings) -> Callable:
     part: where the settings are, "args", "cfg" (its model), or another part of cfg. "EVAL" stands
     for the expression.
     """
+
     def make(path: Path, good: dict, mark: Path) -> None:
         state = copy.deepcopy(good)
         task = state["cfg"]["task"]
-        named = {name: value.replace("EVAL", expression(mark)) if isinstance(value, str) else value
-                 for name, value in settings.items()}
+        named = {
+            name: value.replace("EVAL", expression(mark)) if isinstance(value, str) else value
+            for name, value in settings.items()
+        }
         if part == "args":
             state["args"] = Namespace(**{**task, "task": "translation", **named})
         elif part == "cfg":
@@ -104,7 +116,8 @@ def setting(part: str, **settings) -> Callable:
         else:
             state["cfg"][part] = {"_name": named.pop("name"), **named}
         torch.save(state, path)
-    return make  # fmt: skip
+
+    return make
 
 
 def user_dir(path: Path, good: dict, mark: Path) -> None:
@@ -156,16 +169,19 @@ PAYLOADS: dict[str, Callable[[Path, dict, Path], None]] = {
     "args of fconv, attention": setting("args", arch="fconv", decoder_attention="EVAL"),
     "args of fconv_self_att": setting("args", arch="fconv_self_att", pretrained="EVAL"),
     "args of fconv_lm": setting("args", arch="fconv_lm", decoder_layers="EVAL"),
-    "args of transformer_lm": setting("args", arch="transformer_lm_gpt", character_embeddings=True,
-                                      character_filters="EVAL"),
-    "args of lightconv": setting("args", arch="lightconv_iwslt_de_en",
-                                 encoder_kernel_size_list="EVAL"),
+    "args of transformer_lm": setting(
+        "args", arch="transformer_lm_gpt", character_embeddings=True, character_filters="EVAL"
+    ),
+    "args of lightconv": setting(
+        "args", arch="lightconv_iwslt_de_en", encoder_kernel_size_list="EVAL"
+    ),
     "args of wav2vec2": setting("args", arch="wav2vec2", conv_feature_layers="EVAL"),
-    "args of adaptive softmax": setting("args", arch="transformer", lr="EVAL", adam_betas="EVAL",
-                                        adaptive_softmax_cutoff="EVAL"),
+    "args of adaptive softmax": setting(
+        "args", arch="transformer", lr="EVAL", adam_betas="EVAL", adaptive_softmax_cutoff="EVAL"
+    ),
     "cfg of fconv": setting("cfg", arch="fconv", encoder_layers="EVAL"),
     "cfg of fconv, dataset": setting("cfg", arch="fconv", decoder_layers="EVAL", dropout=0.1),
     "criterion ctc": setting("criterion", name="ctc", wer_args="EVAL", zero_infinity=False),
     "optimizer adam": setting("optimizer", name="adam", adam_betas="EVAL", lr=["EVAL"]),
     "user_dir": user_dir,
-}  # fmt: skip
+}

@@ -78,8 +78,9 @@ class TrainLog:
         return self.text.getvalue().encode()
 
 
-def whole_log(form: str = "simple", head: str = FORMAT, updates: Sequence[int] = (10, 20, 30, 40)
-              ) -> TrainLog:  # fmt: skip
+def whole_log(
+    form: str = "simple", head: str = FORMAT, updates: Sequence[int] = (10, 20, 30, 40)
+) -> TrainLog:
     """Return the log of a training that was stopped after 40 updates, and goes on after 20."""
     log = TrainLog(form, head)
     log.start()

@@ -14,8 +14,8 @@ from fairseq.models.transformer import TransformerModel, base_architecture
 from fairseq.trainer import Trainer
 from omegaconf import DictConfig
 
-import aiayn_plugin.boundary  # noqa: F401  it registers the plugin
-from aiayn_plugin.boundary.model import Transformer, TransformerConfig
+import aiayn_plugin.fairseq_plugin  # noqa: F401  it registers the plugin
+from aiayn_plugin.fairseq_plugin.model import Transformer, TransformerConfig
 
 PAD, EOS = 1, 2
 
@@ -35,8 +35,9 @@ def dictionary(words: int) -> Dictionary:
     return entries
 
 
-def build(words: int = 30, left_pad_target: bool = False, symbols: int | None = None,
-          **settings) -> Transformer:  # fmt: skip
+def build(
+    words: int = 30, left_pad_target: bool = False, symbols: int | None = None, **settings
+) -> Transformer:
     """Return a small model in float64, always with the same weights.
 
     words: of the source, and of the target if it has no `symbols` of its own.
@@ -58,10 +59,15 @@ def fairseq_model(words: int = 30, **settings) -> tuple[TransformerModel, Namesp
     Its settings come with it.
     """
     args = Namespace(
-        encoder_layers=2, decoder_layers=2, encoder_embed_dim=16, encoder_ffn_embed_dim=24,
-        encoder_attention_heads=4, decoder_attention_heads=4, dropout=0.0,
+        encoder_layers=2,
+        decoder_layers=2,
+        encoder_embed_dim=16,
+        encoder_ffn_embed_dim=24,
+        encoder_attention_heads=4,
+        decoder_attention_heads=4,
+        dropout=0.0,
         **{"share_all_embeddings": True, **settings},
-    )  # fmt: skip
+    )
     base_architecture(args)
     torch.manual_seed(3)
     task = SimpleNamespace(source_dictionary=(d := dictionary(words)), target_dictionary=d)
@@ -102,9 +108,7 @@ def configuration(*argv: str, **how) -> DictConfig:
     return convert_namespace_to_omegaconf(parse(*argv, **how))
 
 
-def trainer(
-    data: Path, save_dir: Path, *flags: str, cpu: bool = True
-) -> tuple[Trainer, Any]:
+def trainer(data: Path, save_dir: Path, *flags: str, cpu: bool = True) -> tuple[Trainer, Any]:
     """Return fairseq's trainer of a small model, and its epoch of batches.
 
     It continues the run in save_dir if there is one. Without `cpu` it takes a GPU if there is one.

@@ -19,6 +19,7 @@ export PATH="$PWD/.venv/bin:$PATH"
 export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1}
 
 ruff check .
+ruff format --check --quiet .
 mypy
 none=0 # runs that were asked for no test, which pytest ends with 5
 python -m pytest -m "alone$kind" "$@" || { [ $? = 5 ] && none=1; }

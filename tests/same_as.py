@@ -29,9 +29,11 @@ ROOT = Path(__file__).resolve().parents[1]
 torch.serialization.add_safe_globals([argparse.Namespace])  # fairseq stores its command line
 #: A small training of 20 updates, and what is varied; the weights are compared bit by bit. The last
 #: one is long enough for sentences that differ: its model translates in the checks that follow.
-SMALL = ("--arch aiayn_tiny --d-model 32 --d-ff 64 --cpu --log-format json --log-interval 1 "
-         "--num-workers 0 --max-update 20 --save-interval-updates 10 --warmup-updates 10 "
-         "--max-tokens 400 --tokens-per-update 700")  # fmt: skip
+SMALL = (
+    "--arch aiayn_tiny --d-model 32 --d-ff 64 --cpu --log-format json --log-interval 1 "
+    "--num-workers 0 --max-update 20 --save-interval-updates 10 --warmup-updates 10 "
+    "--max-tokens 400 --tokens-per-update 700"
+)
 TRAININGS = {
     "float32": "",
     "bf16": "--bf16",
@@ -41,10 +43,10 @@ TRAININGS = {
     "fairseq's positions": "--positions fairseq",
     "fairseq's words": "--encoder-layers 1 --decoder-layers 1 --label-smoothing 0 --dropout 0.2",
     "fairseq's own parts": "--optimizer adam --adam-betas (0.9,0.98) --lr-scheduler inverse_sqrt "
-                           "--lr 0.001 --criterion label_smoothed_cross_entropy",
+    "--lr 0.001 --criterion label_smoothed_cross_entropy",
     "longer": "--d-model 128 --d-ff 256 --dropout 0 --max-update 400 --warmup-updates 150 "
-              "--max-tokens 1500 --tokens-per-update 1500 --save-interval-updates 400",
-}  # fmt: skip
+    "--max-tokens 1500 --tokens-per-update 1500 --save-interval-updates 400",
+}
 SEARCHES = {
     "the paper's": "",
     "fairseq's rules": "--length-penalty fairseq --lenpen 0.5 --nbest 3",
@@ -55,10 +57,23 @@ HELP = {
     "fairseq_cli.train": "x --user-dir aiayn_plugin --arch aiayn_base --help",
     "fairseq_cli.generate": "x --user-dir aiayn_plugin --help",
     "aiayn_plugin.cli": "--help",
-    **{f"aiayn_plugin.cli {name}": "--help" for name in (
-        "architectures", "average", "benchmark attention", "benchmark train", "benchmark translate",
-        "bundle", "configs", "convert", "export", "score", "translate")},
-}  # fmt: skip
+    **{
+        f"aiayn_plugin.cli {name}": "--help"
+        for name in (
+            "architectures",
+            "average",
+            "benchmark attention",
+            "benchmark train",
+            "benchmark translate",
+            "bundle",
+            "configs",
+            "convert",
+            "export",
+            "score",
+            "translate",
+        )
+    },
+}
 NUMBER = r"-?\d+\.\d+"
 SENTENCES = "Monday, May 1, 2023\n5 hours and 3 minutes\n\nMar@@ ch 3\n"
 
@@ -75,10 +90,13 @@ class Side:
         words = command.split()
         start = words[:1] if words[0].endswith(".py") else ["-m", *words[:1]]
         done = subprocess.run(
-            [sys.executable, *start, *words[1:], *map(str, more)], input=stdin, cwd=self.tree,
-            capture_output=True, text=True,
+            [sys.executable, *start, *words[1:], *map(str, more)],
+            input=stdin,
+            cwd=self.tree,
+            capture_output=True,
+            text=True,
             env={**os.environ, "PYTHONPATH": str(self.tree), "PYTHONWARNINGS": "ignore"},
-        )  # fmt: skip
+        )
         if done.returncode and "--help" not in words:
             sys.exit(f"{self.tree}: {command} failed:\n{done.stderr[-3000:]}")
         return done.stdout + done.stderr
@@ -87,14 +105,20 @@ class Side:
 def weights(path: Path) -> dict[str, str]:
     """Return a digest of each weight of a checkpoint, but for buffers of whole numbers."""
     model = torch.load(path, weights_only=True)["model"]
-    return {name: hashlib.sha256(weight.numpy().tobytes()).hexdigest()
-            for name, weight in model.items() if weight.is_floating_point()}  # fmt: skip
+    return {
+        name: hashlib.sha256(weight.numpy().tobytes()).hexdigest()
+        for name, weight in model.items()
+        if weight.is_floating_point()
+    }
 
 
 def files(folder: Path) -> dict[str, str]:
     """Return a digest of each file, but for those that hold a checkpoint."""
-    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest()
-            for path in sorted(folder.iterdir()) if path.suffix != ".pt"}  # fmt: skip
+    return {
+        path.name: hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(folder.iterdir())
+        if path.suffix != ".pt"
+    }
 
 
 def lines(output: str, pattern: str) -> list[str]:
@@ -110,11 +134,17 @@ def flags(output: str) -> set[str]:
 
 def prepare(side: Side, old: Path) -> Any:
     """Make the corpus and the data."""
-    side.run("preprocess/cldr.py --train 1500 --valid 100 --test 60", "", "--dest",
-             side.work / "raw")  # fmt: skip
+    side.run(
+        "preprocess/cldr.py --train 1500 --valid 100 --test 60", "", "--dest", side.work / "raw"
+    )
     splits = [f"--{split}pref={side.work}/raw/{split}" for split in ("train", "valid", "test")]
-    side.run("preprocess/prepare.py -s en -t de --merges 400", "", "--destdir",
-             side.work / "data", *splits)  # fmt: skip
+    side.run(
+        "preprocess/prepare.py -s en -t de --merges 400",
+        "",
+        "--destdir",
+        side.work / "data",
+        *splits,
+    )
     return files(side.work / "raw"), files(side.work / "data")
 
 
@@ -122,9 +152,11 @@ def train(side: Side, old: Path, name: str) -> Any:
     """Train for 20 updates or more, from the beginning."""
     shutil.rmtree(side.work / name, ignore_errors=True)
     output = side.run(
-        f"fairseq_cli.train {old}/data --user-dir aiayn_plugin {SMALL} {TRAININGS[name]}", "",
-        "--save-dir", side.work / name,
-    )  # fmt: skip
+        f"fairseq_cli.train {old}/data --user-dir aiayn_plugin {SMALL} {TRAININGS[name]}",
+        "",
+        "--save-dir",
+        side.work / name,
+    )
     losses = re.findall(r'train_inner .*"loss": "([\d.]+)"', output)
     valid = re.findall(r'"valid_loss": "([\d.]+)"', output)
     assert len(losses) >= 20 and valid, output[-2000:]
@@ -133,13 +165,14 @@ def train(side: Side, old: Path, name: str) -> Any:
 
 def model_of(old: Path) -> str:
     """Return the arguments of a command that loads the other commit's model."""
-    return (f"{old}/data --user-dir aiayn_plugin --cpu --path {old}/longer/checkpoint_last.pt")
+    return f"{old}/data --user-dir aiayn_plugin --cpu --path {old}/longer/checkpoint_last.pt"
 
 
 def generate(side: Side, old: Path, more: str = "") -> Any:
     """Translate the test set by fairseq-generate."""
-    output = side.run(f"fairseq_cli.generate {model_of(old)} --gen-subset test --batch-size 20 "
-                      f"{more}")  # fmt: skip
+    output = side.run(
+        f"fairseq_cli.generate {model_of(old)} --gen-subset test --batch-size 20 {more}"
+    )
     (side.work / "generate.log").write_text(output)
     return lines(output, "[HDA]-|Generate")
 
@@ -173,8 +206,14 @@ def convert(side: Side, old: Path) -> Any:
     """Average, convert to fairseq's model and back."""
     names = "model.pt", "fairseqs.pt", "back.pt"
     average, fairseqs, back = (side.work / name for name in names)
-    side.run("aiayn_plugin.cli average --num-update-checkpoints 2", "", "--inputs",
-             old / "fairseq's positions", "--output", average)  # fmt: skip
+    side.run(
+        "aiayn_plugin.cli average --num-update-checkpoints 2",
+        "",
+        "--inputs",
+        old / "fairseq's positions",
+        "--output",
+        average,
+    )
     for source, target in ((average, fairseqs), (fairseqs, back)):
         side.run("aiayn_plugin.cli convert", "", "--input", source, "--output", target)
     return [weights(side.work / name) for name in names]
@@ -195,8 +234,9 @@ def raw_text(side: Side, old: Path) -> Any:
         for place, more in ((recipe, ""), (old / "bundle", "--nbest 2 --lenpen 1"))
     ]
     generate(side, old)
-    scores = side.run("aiayn_plugin.cli score", "", side.work / "generate.log", "--data",
-                      old / "data")  # fmt: skip
+    scores = side.run(
+        "aiayn_plugin.cli score", "", side.work / "generate.log", "--data", old / "data"
+    )
     return files(bundle), weights(bundle / "model.pt"), files(export), translations, scores
 
 
@@ -228,7 +268,8 @@ def same(one: str, other: str) -> bool:
     texts = [re.sub(NUMBER, "#", result) for result in (one, other)]
     numbers = (map(float, re.findall(NUMBER, result)) for result in (one, other))
     return texts[0] == texts[1] and all(
-        math.isclose(a, b, rel_tol=1e-5, abs_tol=2e-4) for a, b in zip(*numbers, strict=True))
+        math.isclose(a, b, rel_tol=1e-5, abs_tol=2e-4) for a, b in zip(*numbers, strict=True)
+    )
 
 
 def main() -> None:
@@ -242,15 +283,18 @@ def main() -> None:
         work = (args.work or Path(temporary)).resolve()
         tree = work / "tree"
         tree.mkdir(parents=True, exist_ok=True)
-        archive = subprocess.run(["git", "archive", args.commit], cwd=ROOT, check=True,
-                                 capture_output=True).stdout  # fmt: skip
+        archive = subprocess.run(
+            ["git", "archive", args.commit], cwd=ROOT, check=True, capture_output=True
+        ).stdout
         subprocess.run(["tar", "-x", "-C", str(tree)], input=archive, check=True)
         before, now = Side(tree, work / "before"), Side(ROOT, work / "now")
         different = 0
         for name in filter(re.compile(args.only).match, CHECKS):
             check = CHECKS[name]
-            results = [json.dumps(check(side, before.work), sort_keys=True, default=sorted)
-                       for side in (before, now)]  # fmt: skip
+            results = [
+                json.dumps(check(side, before.work), sort_keys=True, default=sorted)
+                for side in (before, now)
+            ]
             different += not same(*results)
             print(f"{'same' if same(*results) else 'DIFFERENT':<10} {name}", flush=True)
     sys.exit(different > 0)

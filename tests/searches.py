@@ -3,13 +3,17 @@
 import torch
 from models import EOS, PAD, build, dictionary
 
-from aiayn_plugin.boundary.generator import Generator
+from aiayn_plugin.fairseq_plugin.generator import Generator
 
 WORDS = 12
 VARIANTS = [
-    {}, {"positions": "learned"}, {"neighbourhood": 3}, {"d_k": 3, "d_v": 5},
-    {"attention_bias": True, "positions": "fairseq"}, {"tie_embeddings": "none"},
-]  # fmt: skip
+    {},
+    {"positions": "learned"},
+    {"neighbourhood": 3},
+    {"d_k": 3, "d_v": 5},
+    {"attention_bias": True, "positions": "fairseq"},
+    {"tie_embeddings": "none"},
+]
 
 
 def unsettled(model, seed):
@@ -40,8 +44,10 @@ def batch(lengths=(4, 1, 9, 6, 0), left=True):
 
 def sample(source):
     """Return source tokens (batch, m) as one of fairseq's batches."""
-    return {"id": torch.arange(len(source)), "net_input": {"src_tokens": source,
-            "src_lengths": source.ne(PAD).sum(dim=1)}}  # fmt: skip
+    return {
+        "id": torch.arange(len(source)),
+        "net_input": {"src_tokens": source, "src_lengths": source.ne(PAD).sum(dim=1)},
+    }
 
 
 def search(models, rules, **options):
@@ -57,5 +63,6 @@ def assert_same(found, expected):
         assert [h["tokens"].tolist() for h in ours] == [h["tokens"].tolist() for h in theirs]
         for name in ("score", "positional_scores"):
             for one, other in zip(ours, theirs, strict=True):
-                torch.testing.assert_close(one[name].double(), other[name].double(),
-                                           rtol=0, atol=1e-5)  # fairseq keeps float32
+                torch.testing.assert_close(
+                    one[name].double(), other[name].double(), rtol=0, atol=1e-5
+                )  # fairseq keeps float32

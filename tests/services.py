@@ -71,8 +71,10 @@ def serving(model: Path, folder: Path, *options: str) -> Iterator[Server]:
     """Serve a model at a free port, with its log in `folder`."""
     command = [Path(sys.executable).with_name("aiayn"), "serve", model, "--port", "0", *options]
     log = folder / "serve.log"
-    with open(log, "w") as file, subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=file,
-                                                  stderr=file) as process:  # fmt: skip
+    with (
+        open(log, "w") as file,
+        subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=file, stderr=file) as process,
+    ):
         try:
             yield Server(process, log)
         finally:

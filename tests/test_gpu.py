@@ -11,16 +11,26 @@ from commands import LINES
 from fairseq import checkpoint_utils
 from models import build, sentences, trainer
 
+from aiayn_plugin.inference.translator import Translator
 from aiayn_plugin.training.loss import projected_loss
-from aiayn_plugin.translator import Translator
 
 pytestmark = [
     pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU here"),
     pytest.mark.usefixtures("quiet"),
 ]
 #: What is fixed, so that trainings can be compared.
-FIXED = ["--dropout", "0", "--tokens-per-update", "0", "--max-tokens", "1000",
-         "--warmup-updates", "50", "--seed", "3"]  # fmt: skip
+FIXED = [
+    "--dropout",
+    "0",
+    "--tokens-per-update",
+    "0",
+    "--max-tokens",
+    "1000",
+    "--warmup-updates",
+    "50",
+    "--seed",
+    "3",
+]
 PRECISIONS = {"float32": [], "bf16": ["--bf16"], "fp16": ["--fp16"], "amp": ["--amp"]}
 
 
@@ -37,9 +47,14 @@ def losses(corpus, folder, updates, *flags):
     return found, training, epoch
 
 
-@pytest.mark.parametrize("precision, tolerance", [
-    (None, 1e-5), (torch.bfloat16, 0.05), (torch.float16, 2e-3),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "precision, tolerance",
+    [
+        (None, 1e-5),
+        (torch.bfloat16, 0.05),
+        (torch.float16, 2e-3),
+    ],
+)
 def test_loss_and_gradients_are_those_of_float64_on_a_cpu(precision, tolerance):
     model = build(words=500, dropout=0.0)
     source, target = sentences(batch=8)
@@ -64,8 +79,9 @@ def test_every_precision_learns_as_a_cpu_does(corpus, tmp_path, kind):
     assert found == pytest.approx(expected, rel=1e-3 if kind == "float32" else 0.03)
 
 
-@pytest.mark.parametrize("flags", [[], ["--bf16"], ["--neighbourhood", "3"]],
-                         ids=["float32", "bf16", "restricted"])  # fmt: skip
+@pytest.mark.parametrize(
+    "flags", [[], ["--bf16"], ["--neighbourhood", "3"]], ids=["float32", "bf16", "restricted"]
+)
 def test_no_step_of_an_update_waits(corpus, tmp_path, flags):
     """torch raises an error where a step waits for the GPU."""
     _, training, epoch = losses(corpus, tmp_path, 1, *flags)  # what is prepared once may wait
@@ -79,8 +95,7 @@ def test_no_step_of_an_update_waits(corpus, tmp_path, flags):
     assert torch.isfinite(loss) and torch.isfinite(training.get_model().projection.grad).all()
 
 
-@pytest.mark.parametrize("first, then", [(["--cpu"], []), ([], ["--cpu"])],
-                         ids=["to", "away"])  # fmt: skip
+@pytest.mark.parametrize("first, then", [(["--cpu"], []), ([], ["--cpu"])], ids=["to", "away"])
 @pytest.mark.parametrize("kind", [[], ["--bf16"]], ids=["float32", "bf16"])
 def test_a_training_goes_on_on_another_device(corpus, tmp_path, first, then, kind):
     _, training, epoch = losses(corpus, tmp_path / "moved", 5, *first, *kind)
@@ -109,12 +124,33 @@ def test_two_gpus_are_one_with_twice_the_accumulation(run, corpus, tmp_path, kin
     found = []
     for processes, batches in ((1, 2), (2, 1)):
         log = run(
-            "torchrun", "--nproc_per_node", str(processes),
-            Path(sys.executable).with_name("fairseq-train"), corpus, "--user-dir", "aiayn_plugin",
-            "--arch", "aiayn_tiny", "--dropout", "0", "--max-update", "10", "--batch-size", "20",
-            "--update-freq", str(batches), "--tokens-per-update", "0", "--log-format", "simple",
-            "--log-interval", "1", "--save-dir", tmp_path / str(processes), *PRECISIONS[kind],
-        )  # fmt: skip
+            "torchrun",
+            "--nproc_per_node",
+            str(processes),
+            Path(sys.executable).with_name("fairseq-train"),
+            corpus,
+            "--user-dir",
+            "aiayn_plugin",
+            "--arch",
+            "aiayn_tiny",
+            "--dropout",
+            "0",
+            "--max-update",
+            "10",
+            "--batch-size",
+            "20",
+            "--update-freq",
+            str(batches),
+            "--tokens-per-update",
+            "0",
+            "--log-format",
+            "simple",
+            "--log-interval",
+            "1",
+            "--save-dir",
+            tmp_path / str(processes),
+            *PRECISIONS[kind],
+        )
         assert log.returncode == 0, log.stderr[-2000:]
         text = log.stdout + log.stderr
         found.append([float(loss) for loss in re.findall(r"train_inner .* loss=([\d.]+)", text)])

@@ -5,10 +5,26 @@ import torch
 from models import build, parse
 
 from aiayn_plugin.errors import InputError
-from aiayn_plugin.paper import ARCHITECTURES, ModelSettings, parameters, settings, table, weights
+from aiayn_plugin.paper import (
+    ARCHITECTURES,
+    ModelSettings,
+    parameters,
+    settings,
+    table,
+    weights,
+)
 
-MODEL_SETTINGS = ("N", "d_model", "d_ff", "h", "d_k", "d_v", "positions", "dropout",
-                  "tie_embeddings")  # fmt: skip
+MODEL_SETTINGS = (
+    "N",
+    "d_model",
+    "d_ff",
+    "h",
+    "d_k",
+    "d_v",
+    "positions",
+    "dropout",
+    "tie_embeddings",
+)
 #: Parameters with a shared vocabulary of 37,000, from the specification.
 KNOWN = {
     "aiayn_base": 63_045_632,
@@ -43,11 +59,17 @@ def test_attention_biases_are_counted():
     assert sum(p.numel() for p in model.parameters()) == 63_082_496
 
 
-@pytest.mark.parametrize("changed", [
-    {"tie_embeddings": "all"}, {"tie_embeddings": "target"}, {"tie_embeddings": "none"},
-    {"attention_bias": True, "d_k": 3, "d_v": 5}, {"positions": "learned"},
-    {"neighbourhood": 4, "positions": "fairseq"},
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"tie_embeddings": "all"},
+        {"tie_embeddings": "target"},
+        {"tie_embeddings": "none"},
+        {"attention_bias": True, "d_k": 3, "d_v": 5},
+        {"positions": "learned"},
+        {"neighbourhood": 4, "positions": "fairseq"},
+    ],
+)
 def test_weights_of_any_settings(changed):
     """max_positions are 64 in these small models."""
     sizes = {"N": 2, "d_model": 16, "d_ff": 24, "h": 4, **changed}

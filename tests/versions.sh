@@ -2,7 +2,7 @@
 # Runs every check but the long ones with each of several Pythons, and prints a table of what passed.
 #   bash tests/versions.sh                                 every version that README.md names
 #   bash tests/versions.sh 3.10 3.11=2.10.0 /my/python     these; after = stands the version of torch
-#   bash tests/versions.sh 3.10 -- tests/boundary          hands the arguments on to tests/run.sh
+#   bash tests/versions.sh 3.10 -- tests/fairseq_plugin          hands the arguments on to tests/run.sh
 #   bash tests/versions.sh -- --all                        the long ones as well
 # Each Python has a copy of this tree, with a .venv of its own (about 5 GB), in WORK (default:
 # runs/versions), where the logs are too. The same command goes on where it was stopped: a row without

@@ -6,4 +6,4 @@ import os
 os.environ.setdefault("KINETO_LOG_LEVEL", "99")
 
 # Before fairseq, which the plugin keeps from logging while it is imported.
-from .. import boundary  # noqa: E402, F401
+from .. import fairseq_plugin  # noqa: E402, F401

@@ -50,8 +50,9 @@ def engines(args: argparse.Namespace, directory: str) -> dict[str, Engine]:
     )
     task.load_dataset(args.gen_subset)
     words = task.source_dictionary.symbols
-    sources = [[words[token] for token in sentence[:-1]]
-               for sentence in task.dataset(args.gen_subset).src]
+    sources = [
+        [words[token] for token in sentence[:-1]] for sentence in task.dataset(args.gen_subset).src
+    ]
     Path(directory).mkdir(exist_ok=True)
     transformer = specification(model, words, task.target_dictionary.symbols)
     transformer.validate()
@@ -59,5 +60,7 @@ def engines(args: argparse.Namespace, directory: str) -> dict[str, Engine]:
     search = {"beam_size": args.beam, "length_penalty": args.lenpen, "max_decoding_length": 200}
     if args.length:
         search |= {"min_decoding_length": args.length, "max_decoding_length": args.length}
-    return {f"CTranslate2 {precision}": Engine(directory, precision, sources, search)
-            for precision in args.ctranslate2}
+    return {
+        f"CTranslate2 {precision}": Engine(directory, precision, sources, search)
+        for precision in args.ctranslate2
+    }

@@ -65,14 +65,25 @@ def measure(
 
 def _report(args: argparse.Namespace, seconds: Mapping[str, list[float]]) -> None:
     rows, reference = [], statistics.median(seconds["fairseq"])
-    print(f"one sentence at a time, the first {args.one_by_one} of {args.gen_subset}, "
-          f"{args.runs} runs, alternating; beam {args.beam}")
+    print(
+        f"one sentence at a time, the first {args.one_by_one} of {args.gen_subset}, "
+        f"{args.runs} runs, alternating; beam {args.beam}"
+    )
     for way, taken in seconds.items():
         middle, late = statistics.median(taken), float(np.quantile(taken, 0.95))
-        rows.append({"way": way, "median": middle, "percentile_95": late,
-                     "ratio": reference / middle, "seconds": taken})
-        print(f"{way:<35} median {1000 * middle:8.1f} ms  95th percentile {1000 * late:8.1f} ms  "
-              f"{reference / middle:5.2f} ×")
+        rows.append(
+            {
+                "way": way,
+                "median": middle,
+                "percentile_95": late,
+                "ratio": reference / middle,
+                "seconds": taken,
+            }
+        )
+        print(
+            f"{way:<35} median {1000 * middle:8.1f} ms  95th percentile {1000 * late:8.1f} ms  "
+            f"{reference / middle:5.2f} ×"
+        )
     if args.output:
         write_json(rows, args.output)
 
@@ -85,8 +96,9 @@ class _Search:
             options.parse_args_and_arch(options.get_generation_parser(), argv)
         )
         self.task = tasks.setup_task(cfg.task)
-        self.models, _ = checkpoint_utils.load_model_ensemble([cfg.common_eval.path],
-                                                              task=self.task)
+        self.models, _ = checkpoint_utils.load_model_ensemble(
+            [cfg.common_eval.path], task=self.task
+        )
         self.on_gpu = torch.cuda.is_available() and not cfg.common.cpu
         for model in self.models:
             if cfg.common.fp16:

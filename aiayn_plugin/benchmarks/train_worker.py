@@ -16,7 +16,7 @@ from fairseq import options, tasks, utils
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.trainer import Trainer
 
-from ..model.products import linear
+from ..kernels.linear import linear
 from ..paper import settings
 from .measure import peak_memory, profiled, timed
 
@@ -117,8 +117,9 @@ def memory(max_tokens: int) -> int:
     trainer = _training.trainer
     batch, _ = trainer._prepare_sample(_training.batches(max_tokens, 1)[0])
     trainer.zero_grad()
-    step = partial(_training.task.train_step, batch, trainer.model, trainer.criterion,
-                   trainer.optimizer, 0)  # fmt: skip
+    step = partial(
+        _training.task.train_step, batch, trainer.model, trainer.criterion, trainer.optimizer, 0
+    )
     return peak_memory(step, trainer.device)
 
 
@@ -149,5 +150,8 @@ def _sizes(batches: list[dict[str, Any]]) -> dict[str, float]:
         flops += 6 * float((s.N * (encoder + decoder) + n * d * vocabulary).sum())
         real += int(m.sum() + n.sum())
         padded += source.numel() + target.numel()
-    return {"tokens": sum(batch["ntokens"] for batch in batches), "flops": flops,
-            "padding": 1 - real / padded}
+    return {
+        "tokens": sum(batch["ntokens"] for batch in batches),
+        "flops": flops,
+        "padding": 1 - real / padded,
+    }

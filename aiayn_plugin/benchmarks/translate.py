@@ -38,27 +38,52 @@ DESCRIPTION = (
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of `aiayn benchmark translate`."""
     parser.add_argument("data", type=Path, metavar="DATA", help="a fairseq data directory")
-    parser.add_argument("--stock", type=Path, required=True, metavar="FILE",
-                        help="a checkpoint of fairseq's model")
-    parser.add_argument("--converted", type=Path, required=True, metavar="FILE",
-                        help="the same, converted")
+    parser.add_argument(
+        "--stock", type=Path, required=True, metavar="FILE", help="a checkpoint of fairseq's model"
+    )
+    parser.add_argument(
+        "--converted", type=Path, required=True, metavar="FILE", help="the same, converted"
+    )
     parser.add_argument("--gen-subset", default="valid")
     parser.add_argument("--beam", type=int, default=SearchSettings.beam)
     parser.add_argument("--lenpen", type=float, default=SearchSettings.alpha)
     parser.add_argument("--batch-sizes", type=int, nargs="+", default=[32, 64, 128], metavar="N")
     parser.add_argument("--runs", type=int, default=3, help="medians of so many (default: 3)")
-    parser.add_argument("--length", type=int, metavar="N",
-                        help="each hypothesis has N tokens, whatever the model says: for a model "
-                        "that is not trained")
-    parser.add_argument("--one-by-one", type=int, default=0, metavar="N",
-                        help="instead of batches, the first N sentences one at a time: the time to "
-                        "each answer")
-    parser.add_argument("--precisions", nargs="+", choices=("float32", "fp16", "bf16", "int8"),
-                        default=["float32"], help="of the plugin's side (default: float32)")
-    parser.add_argument("--stock-precision", choices=("float32", "fp16"), default="float32",
-                        help="of fairseq's side (default: %(default)s)")
-    parser.add_argument("--ctranslate2", nargs="+", choices=QUANTIZATIONS, default=[],
-                        metavar="PRECISION", help="CTranslate2 on the CPU too, in these precisions")
+    parser.add_argument(
+        "--length",
+        type=int,
+        metavar="N",
+        help="each hypothesis has N tokens, whatever the model says: for a model "
+        "that is not trained",
+    )
+    parser.add_argument(
+        "--one-by-one",
+        type=int,
+        default=0,
+        metavar="N",
+        help="instead of batches, the first N sentences one at a time: the time to each answer",
+    )
+    parser.add_argument(
+        "--precisions",
+        nargs="+",
+        choices=("float32", "fp16", "bf16", "int8"),
+        default=["float32"],
+        help="of the plugin's side (default: float32)",
+    )
+    parser.add_argument(
+        "--stock-precision",
+        choices=("float32", "fp16"),
+        default="float32",
+        help="of fairseq's side (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--ctranslate2",
+        nargs="+",
+        choices=QUANTIZATIONS,
+        default=[],
+        metavar="PRECISION",
+        help="CTranslate2 on the CPU too, in these precisions",
+    )
     parser.add_argument("--cpu", action="store_true")
     parser.add_argument("--output", type=Path, metavar="FILE.json")
 
@@ -75,8 +100,9 @@ def run(args: argparse.Namespace) -> None:
         of_ctranslate2 = engines(args, directory) if args.ctranslate2 else {}
         if args.one_by_one:
             return latency.measure(args, commands(args), of_ctranslate2)
-        ways: dict[str, Way] = {way: partial(_generate, args, words)
-                                for way, words in commands(args).items()}  # fmt: skip
+        ways: dict[str, Way] = {
+            way: partial(_generate, args, words) for way, words in commands(args).items()
+        }
         measure(args, ways | {way: e.all_in_batches for way, e in of_ctranslate2.items()})
 
 
@@ -97,18 +123,30 @@ def measure(args: argparse.Namespace, ways: dict[str, Way]) -> None:
             seconds[way].append(taken)
             print(f"{way:<35} run   {number + 1:>4}  {taken:8.2f} s", flush=True)
     reference, theirs = statistics.median(seconds["fairseq"]), hypotheses["fairseq"]
-    print(f"\nmedians of {args.runs} runs, alternating; {len(theirs):,} sentences of "
-          f"{args.gen_subset}, beam {args.beam}")
+    print(
+        f"\nmedians of {args.runs} runs, alternating; {len(theirs):,} sentences of "
+        f"{args.gen_subset}, beam {args.beam}"
+    )
     rows = []
     for way in ways:
         median, bleu = statistics.median(seconds[way]), _bleu(args, hypotheses[way])
         same = sum(hypotheses[way].get(n) == text for n, text in theirs.items())
-        rows.append({"way": way, "batch_size": best[way], "seconds": seconds[way],
-                     "ratio": reference / median, "same": same, "sentences": len(theirs),
-                     "sacrebleu": bleu})
-        print(f"{way:<35} batch {best[way]:>4}  {len(theirs) / median:8.2f} sentences/s  "
-              f"{reference / median:5.2f} ×  {same:,} hypotheses as fairseq's"
-              + (f"  sacreBLEU {bleu:.2f}" if bleu is not None else ""))
+        rows.append(
+            {
+                "way": way,
+                "batch_size": best[way],
+                "seconds": seconds[way],
+                "ratio": reference / median,
+                "same": same,
+                "sentences": len(theirs),
+                "sacrebleu": bleu,
+            }
+        )
+        print(
+            f"{way:<35} batch {best[way]:>4}  {len(theirs) / median:8.2f} sentences/s  "
+            f"{reference / median:5.2f} ×  {same:,} hypotheses as fairseq's"
+            + (f"  sacreBLEU {bleu:.2f}" if bleu is not None else "")
+        )
     if args.output:
         write_json(rows, args.output)
 
@@ -136,12 +174,28 @@ def _command(
     args: argparse.Namespace, model: Path, precision: str, words: Sequence[str]
 ) -> list[str]:
     forced = ["--min-len", args.length, "--max-len-a", 0, "--max-len-b", args.length]
-    return list(map(str, [
-        args.data, "--user-dir", Path(__file__).resolve().parent.parent, "--path", model,
-        "--gen-subset", args.gen_subset, "--beam", args.beam, "--lenpen", args.lenpen, *words,
-        *(["--cpu"] if args.cpu else []), *([f"--{precision}"] if precision != "float32" else []),
-        *(forced if args.length else []),
-    ]))  # fmt: skip
+    return list(
+        map(
+            str,
+            [
+                args.data,
+                "--user-dir",
+                Path(__file__).resolve().parent.parent,
+                "--path",
+                model,
+                "--gen-subset",
+                args.gen_subset,
+                "--beam",
+                args.beam,
+                "--lenpen",
+                args.lenpen,
+                *words,
+                *(["--cpu"] if args.cpu else []),
+                *([f"--{precision}"] if precision != "float32" else []),
+                *(forced if args.length else []),
+            ],
+        )
+    )
 
 
 def _generate(
@@ -154,7 +208,8 @@ def _generate(
     if done.returncode or not match:
         raise InputError(f"{' '.join(line)} failed: {reason(done.stderr)}")
     if not float(match[3]):  # fairseq reports tenths
-        raise InputError(f"{args.gen_subset} takes less than 0.05 s: give a --gen-subset of more "
-                         "sentences")
+        raise InputError(
+            f"{args.gen_subset} takes less than 0.05 s: give a --gen-subset of more sentences"
+        )
     hypotheses = dict(re.findall(r"^H-(\d+)\t\S+\t(.*)$", done.stdout, re.MULTILINE))
     return float(match[3]), hypotheses

@@ -6,8 +6,8 @@ from pathlib import Path
 import torch
 
 from ..errors import InputError
-from .compare import dictionaries_of
-from .files import load
+from .compatibility import dictionaries_of
+from .safe_load import load
 
 #: The checkpoints of --save-interval-updates and of epochs, with the number that orders them.
 PATTERNS = {

@@ -9,8 +9,21 @@ from importlib import import_module
 
 from .commands import add_commands
 
-COMMANDS = ("architectures", "attention", "average", "benchmark", "bundle", "configs", "convert",
-            "export", "parse", "report", "score", "serve", "translate")  # fmt: skip
+COMMANDS = (
+    "architectures",
+    "attention",
+    "average",
+    "benchmark",
+    "bundle",
+    "configs",
+    "convert",
+    "export",
+    "parse",
+    "report",
+    "score",
+    "serve",
+    "translate",
+)
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -24,7 +37,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     add_commands(commands, [import_module(f".{name}", __package__) for name in wanted])
     args = parser.parse_args(argv)
     # What they tell a user of fairseq's commands is not what our commands are asked.
-    for library in ("fairseq", "sacrebleu", "aiayn_plugin.boundary"):
+    for library in ("fairseq", "sacrebleu", "aiayn_plugin.fairseq_plugin"):
         logging.getLogger(library).setLevel(logging.WARNING)
     try:
         args.run(args)
@@ -34,7 +47,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise SystemExit(1) from None
     except FileNotFoundError as error:
-        raise SystemExit(f"aiayn: error: {error.filename} is missing: see the paths of the command"
-                         ) from None  # fmt: skip
+        raise SystemExit(
+            f"aiayn: error: {error.filename} is missing: see the paths of the command"
+        ) from None
     except (OSError, ValueError) as error:  # InputError is a ValueError
         raise SystemExit(f"aiayn: error: {error}") from None

@@ -15,7 +15,10 @@ DESCRIPTION = (
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of `aiayn architectures`."""
     parser.add_argument(
-        "--vocabulary", type=int, default=37_000, metavar="V",
+        "--vocabulary",
+        type=int,
+        default=37_000,
+        metavar="V",
         help="entries of the shared dictionary (default: 37,000)",
     )
 

@@ -5,22 +5,22 @@ import sys
 from itertools import islice
 from pathlib import Path
 
-from ..checkpoints.aside import file_aside
-from ..errors import InputError
-from ..model.weights import KINDS
-from ..paper import SearchSettings
-from ..text.lines import decode_lines, read_lines
-from ..translator import Translator
-from ..view import plots
-from ..view.attention import Sentence, attended, check_length, prepared, sentences
-from ..view.attention_figure import Choice, attention_figure
-from ..view.attention_page import (
+from .. import plots
+from ..atomic import file_aside
+from ..attention_page.figure import Choice, attention_figure
+from ..attention_page.maps import Sentence, attended, check_length, prepared, sentences
+from ..attention_page.page import (
     MOST_PIECES,
     MOST_SENTENCES,
     attention_page,
     check_number,
     check_size,
 )
+from ..errors import InputError
+from ..inference.translator import Translator
+from ..model.attention_maps import KINDS
+from ..paper import SearchSettings
+from ..text.lines import decode_lines, read_lines
 
 #: Options that only a figure has.
 OF_FIGURES = ("sentence", "kind", "layer", "heads", "word", "join")
@@ -35,41 +35,102 @@ DESCRIPTION = (
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of `aiayn attention`."""
-    parser.add_argument("model", metavar="MODEL_DIR", type=Path,
-                        help="what a recipe of examples/ leaves behind, or aiayn bundle made")
-    parser.add_argument("--input", type=Path, metavar="FILE", default=None,
-                        help="raw text, a sentence a line (default: standard input)")
-    parser.add_argument("--split", default=None,
-                        help="in place of raw text: a split of the prepared data, such as test")
-    parser.add_argument("--numbers", type=int, nargs="+", metavar="N", default=None,
-                        help="sentences of --split, from 0 as fairseq-generate counts them "
-                        "(default: 0)")
-    parser.add_argument("--reference", action="store_true",
-                        help="the target of --split in place of the model's translation")
-    parser.add_argument("--output", type=Path, metavar="FILE.html", default=None,
-                        help="the page (default: attention.html, if no --figure is asked for)")
-    parser.add_argument("--layers", type=int, nargs="+", metavar="L", default=None,
-                        help="layers of the page, from 1 (default: all)")
-    parser.add_argument("--beam", type=int, default=SearchSettings.beam,
-                        help="default: %(default)s")
-    parser.add_argument("--lenpen", type=float, default=SearchSettings.alpha,
-                        help="α of GNMT's length penalty (default: %(default)s)")
-    parser.add_argument("--device", default=None,
-                        help="as torch names it (default: a GPU if there is one)")
+    parser.add_argument(
+        "model",
+        metavar="MODEL_DIR",
+        type=Path,
+        help="what a recipe of examples/ leaves behind, or aiayn bundle made",
+    )
+    parser.add_argument(
+        "--input",
+        type=Path,
+        metavar="FILE",
+        default=None,
+        help="raw text, a sentence a line (default: standard input)",
+    )
+    parser.add_argument(
+        "--split",
+        default=None,
+        help="in place of raw text: a split of the prepared data, such as test",
+    )
+    parser.add_argument(
+        "--numbers",
+        type=int,
+        nargs="+",
+        metavar="N",
+        default=None,
+        help="sentences of --split, from 0 as fairseq-generate counts them (default: 0)",
+    )
+    parser.add_argument(
+        "--reference",
+        action="store_true",
+        help="the target of --split in place of the model's translation",
+    )
+    parser.add_argument(
+        "--output",
+        type=Path,
+        metavar="FILE.html",
+        default=None,
+        help="the page (default: attention.html, if no --figure is asked for)",
+    )
+    parser.add_argument(
+        "--layers",
+        type=int,
+        nargs="+",
+        metavar="L",
+        default=None,
+        help="layers of the page, from 1 (default: all)",
+    )
+    parser.add_argument(
+        "--beam", type=int, default=SearchSettings.beam, help="default: %(default)s"
+    )
+    parser.add_argument(
+        "--lenpen",
+        type=float,
+        default=SearchSettings.alpha,
+        help="α of GNMT's length penalty (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--device", default=None, help="as torch names it (default: a GPU if there is one)"
+    )
     figure = parser.add_argument_group("a figure for a paper, of one layer of one sentence")
-    figure.add_argument("--figure", type=Path, metavar="FILE", default=None,
-                        help=".svg, .pdf or .png; needs matplotlib")
-    figure.add_argument("--sentence", type=int, metavar="N", default=None,
-                        help="which of the sentences above, from 1 (default: 1)")
-    figure.add_argument("--kind", default=None, choices=[k.replace("_", "-") for k in KINDS],
-                        help="default: encoder, which is its self-attention")
-    figure.add_argument("--layer", type=int, metavar="L", default=None,
-                        help="default: the last but one; the paper shows 5 of 6")
-    figure.add_argument("--heads", type=int, nargs="+", metavar="H", default=None,
-                        help="from 1 (default: all)")
+    figure.add_argument(
+        "--figure",
+        type=Path,
+        metavar="FILE",
+        default=None,
+        help=".svg, .pdf or .png; needs matplotlib",
+    )
+    figure.add_argument(
+        "--sentence",
+        type=int,
+        metavar="N",
+        default=None,
+        help="which of the sentences above, from 1 (default: 1)",
+    )
+    figure.add_argument(
+        "--kind",
+        default=None,
+        choices=[k.replace("_", "-") for k in KINDS],
+        help="default: encoder, which is its self-attention",
+    )
+    figure.add_argument(
+        "--layer",
+        type=int,
+        metavar="L",
+        default=None,
+        help="default: the last but one; the paper shows 5 of 6",
+    )
+    figure.add_argument(
+        "--heads", type=int, nargs="+", metavar="H", default=None, help="from 1 (default: all)"
+    )
     figure.add_argument("--word", default=None, help="only the lines of this word on the left")
-    figure.add_argument("--join", action="store_true", default=None,
-                        help="join subwords into words, as a switch of the page does")
+    figure.add_argument(
+        "--join",
+        action="store_true",
+        default=None,
+        help="join subwords into words, as a switch of the page does",
+    )
 
 
 def run(args: argparse.Namespace) -> None:
@@ -128,9 +189,14 @@ def _sentences(
     else:
         if args.input is None and sys.stdin is None:
             raise InputError("standard input is closed: give --input FILE")
-        lines = list(islice(decode_lines(iter(sys.stdin.buffer.readline, b""), "standard input")
-                            if args.input is None else read_lines(args.input),
-                            MOST_SENTENCES + 1))  # fmt: skip
+        lines = list(
+            islice(
+                decode_lines(iter(sys.stdin.buffer.readline, b""), "standard input")
+                if args.input is None
+                else read_lines(args.input),
+                MOST_SENTENCES + 1,
+            )
+        )
         check_number(len(lines))
         names = [f"line {number}" for number in range(1, len(lines) + 1)]
         found = sentences(translator, lines, most=most)
@@ -149,11 +215,15 @@ def _write_page(
     found = [attended(translator, sentence, args.layers) for sentence in sentences]
     settings = translator.pipeline.settings
     target = "the given references" if args.reference else "its own translations"
-    about = (f"{args.model}: {settings.source_lang} to {settings.target_lang}, {len(layers)} "
-             f"layers, {heads} heads, with {target}")  # fmt: skip
+    about = (
+        f"{args.model}: {settings.source_lang} to {settings.target_lang}, {len(layers)} "
+        f"layers, {heads} heads, with {target}"
+    )
     output = args.output or Path("attention.html")
     with file_aside(output) as aside:
         page = attention_page(found, translator.pipeline, args.model.resolve().name, about)
         aside.write_text(page, encoding="utf-8")
-    print(f"{output}: {len(found)} sentence{'s' * (len(found) > 1)}, "
-          f"{output.stat().st_size / 1e3:,.0f} kB; open it in a browser")
+    print(
+        f"{output}: {len(found)} sentence{'s' * (len(found) > 1)}, "
+        f"{output.stat().st_size / 1e3:,.0f} kB; open it in a browser"
+    )

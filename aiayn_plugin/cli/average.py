@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 
 from ..checkpoints.averaging import average, last_checkpoints
-from ..checkpoints.files import save
+from ..checkpoints.safe_load import save
 from ..errors import InputError
 
 HELP = "average the last checkpoints of a run into one model"
@@ -18,16 +18,35 @@ DESCRIPTION = (
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of `aiayn average`."""
     parser.add_argument(
-        "--inputs", nargs="+", required=True, metavar="PATH", type=Path,
+        "--inputs",
+        nargs="+",
+        required=True,
+        metavar="PATH",
+        type=Path,
         help="a run's --save-dir, with one of the options below; or the checkpoints themselves",
     )
     last = parser.add_mutually_exclusive_group()
-    last.add_argument("--num-update-checkpoints", type=int, metavar="N", default=None,
-                      help="the last N checkpoints of --save-interval-updates")
-    last.add_argument("--num-epoch-checkpoints", type=int, metavar="N", default=None,
-                      help="the last N checkpoints of epochs")
-    parser.add_argument("--checkpoint-upper-bound", type=int, metavar="N", default=None,
-                        help="leave out checkpoints after update (or epoch) N")
+    last.add_argument(
+        "--num-update-checkpoints",
+        type=int,
+        metavar="N",
+        default=None,
+        help="the last N checkpoints of --save-interval-updates",
+    )
+    last.add_argument(
+        "--num-epoch-checkpoints",
+        type=int,
+        metavar="N",
+        default=None,
+        help="the last N checkpoints of epochs",
+    )
+    parser.add_argument(
+        "--checkpoint-upper-bound",
+        type=int,
+        metavar="N",
+        default=None,
+        help="leave out checkpoints after update (or epoch) N",
+    )
     parser.add_argument("--output", required=True, metavar="FILE", type=Path)
 
 
@@ -49,6 +68,7 @@ def choose(args: argparse.Namespace) -> list[Path]:
                 raise InputError("--inputs takes one directory with a number of checkpoints")
             return last_checkpoints(args.inputs[0], kind, count, bound)
     if bound is not None:
-        raise InputError("--checkpoint-upper-bound needs --num-update-checkpoints or "
-                         "--num-epoch-checkpoints")
+        raise InputError(
+            "--checkpoint-upper-bound needs --num-update-checkpoints or --num-epoch-checkpoints"
+        )
     return args.inputs

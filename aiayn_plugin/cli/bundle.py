@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from ..checkpoints.directory import MODEL_FILE, bundle
+from ..checkpoints.bundle import MODEL_FILE, bundle
 
 HELP = "make a model directory to copy to another machine"
 DESCRIPTION = (
@@ -14,12 +14,19 @@ DESCRIPTION = (
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of `aiayn bundle`."""
-    parser.add_argument("model", metavar="MODEL_DIR", type=Path,
-                        help="what a recipe of examples/ leaves behind")
-    parser.add_argument("--checkpoint", metavar="FILE", type=Path, default=None,
-                        help=f"default: MODEL_DIR/{MODEL_FILE}")
-    parser.add_argument("--output", metavar="DIR", type=Path, required=True,
-                        help="the new directory")
+    parser.add_argument(
+        "model", metavar="MODEL_DIR", type=Path, help="what a recipe of examples/ leaves behind"
+    )
+    parser.add_argument(
+        "--checkpoint",
+        metavar="FILE",
+        type=Path,
+        default=None,
+        help=f"default: MODEL_DIR/{MODEL_FILE}",
+    )
+    parser.add_argument(
+        "--output", metavar="DIR", type=Path, required=True, help="the new directory"
+    )
 
 
 def run(args: argparse.Namespace) -> None:

@@ -2,7 +2,7 @@
 
 import argparse
 
-from ..boundary.hydra import DIRECTORY
+from ..fairseq_plugin.hydra import DIRECTORY
 
 HELP = "print the directory of the configurations for fairseq-hydra-train"
 DESCRIPTION = (

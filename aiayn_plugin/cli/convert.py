@@ -3,8 +3,8 @@
 import argparse
 from pathlib import Path
 
-from ..boundary.convert import convert
-from ..checkpoints.files import load, save
+from ..checkpoints.safe_load import load, save
+from ..fairseq_plugin.convert import convert
 
 HELP = "turn a checkpoint of fairseq's transformer into one of the plugin's, or back"
 DESCRIPTION = (

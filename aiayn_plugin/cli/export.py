@@ -3,9 +3,9 @@
 import argparse
 from pathlib import Path
 
-from ..checkpoints.aside import directory_aside
+from ..atomic import directory_aside
 from ..checkpoints.export import QUANTIZATIONS, imported_ctranslate2, specification
-from ..searcher import load
+from ..inference.run_directory import load
 from ..text.pipeline import TextPipeline
 
 HELP = "write a model for CTranslate2"
@@ -17,12 +17,21 @@ DESCRIPTION = (
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of `aiayn export`."""
-    parser.add_argument("model", metavar="MODEL_DIR", type=Path,
-                        help="what a recipe of examples/ leaves behind, or aiayn bundle made")
-    parser.add_argument("--output", metavar="DIR", type=Path, required=True,
-                        help="the new directory")
-    parser.add_argument("--quantization", choices=QUANTIZATIONS, default="float32",
-                        help="how the weights are stored (default: %(default)s)")
+    parser.add_argument(
+        "model",
+        metavar="MODEL_DIR",
+        type=Path,
+        help="what a recipe of examples/ leaves behind, or aiayn bundle made",
+    )
+    parser.add_argument(
+        "--output", metavar="DIR", type=Path, required=True, help="the new directory"
+    )
+    parser.add_argument(
+        "--quantization",
+        choices=QUANTIZATIONS,
+        default="float32",
+        help="how the weights are stored (default: %(default)s)",
+    )
 
 
 def run(args: argparse.Namespace) -> None:
@@ -39,5 +48,7 @@ def run(args: argparse.Namespace) -> None:
     with directory_aside(args.output) as directory:
         transformer.save(str(directory))
     rows = transformer.decoder.position_encodings.encodings.shape[0]
-    print(f"{args.output} holds the model in {args.quantization}, with {rows:,} positions; "
-          "CTranslate2 cuts a source at its max_input_length, 1,024 unless you give another")
+    print(
+        f"{args.output} holds the model in {args.quantization}, with {rows:,} positions; "
+        "CTranslate2 cuts a source at its max_input_length, 1,024 unless you give another"
+    )

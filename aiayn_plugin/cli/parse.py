@@ -10,7 +10,7 @@ from ..paper import PARSING_SEARCH
 from . import stream
 
 if TYPE_CHECKING:
-    from ..parser import Parse
+    from ..inference.parser import Parse
 
 HELP = "parse sentences into trees"
 DESCRIPTION = (
@@ -23,13 +23,22 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of `aiayn parse`."""
     nbest = "at most N trees of each line: line number ||| tree ||| score"
     stream.add_options(parser, PARSING_SEARCH, nbest)
-    parser.add_argument("--tokenised", action="store_true",
-                        help="the words have spaces between them already, as in the Penn Treebank")
-    parser.add_argument("--pretty", action="store_true",
-                        help="indented, over several lines, with an empty line after each tree")
-    parser.add_argument("--trees-only", action="store_true",
-                        help="let the search find nothing but trees over the words; without it, "
-                        "what is no tree is mended")
+    parser.add_argument(
+        "--tokenised",
+        action="store_true",
+        help="the words have spaces between them already, as in the Penn Treebank",
+    )
+    parser.add_argument(
+        "--pretty",
+        action="store_true",
+        help="indented, over several lines, with an empty line after each tree",
+    )
+    parser.add_argument(
+        "--trees-only",
+        action="store_true",
+        help="let the search find nothing but trees over the words; without it, "
+        "what is no tree is mended",
+    )
 
 
 def run(args: argparse.Namespace) -> None:
@@ -37,13 +46,19 @@ def run(args: argparse.Namespace) -> None:
     stream.check(args)
     if args.pretty and args.nbest > 1:
         raise InputError("--pretty is for one tree of each line: leave out --nbest")
-    from ..parser import Parser
+    from ..inference.parser import Parser
     from ..parsing.trees import as_line
 
     parser = Parser.load(
-        args.model, args.device, args.precision, args.max_tokens, args.trees_only,
-        beam=args.beam, lenpen=args.lenpen, nbest=args.nbest,
-    )  # fmt: skip
+        args.model,
+        args.device,
+        args.precision,
+        args.max_tokens,
+        args.trees_only,
+        beam=args.beam,
+        lenpen=args.lenpen,
+        nbest=args.nbest,
+    )
     trees = mended = mends = 0
 
     def text(parse: "Parse") -> str:
@@ -58,9 +73,11 @@ def run(args: argparse.Namespace) -> None:
         mends += sum(parse.mends for parse in best)
         if args.nbest == 1:
             return [text(parses[0]) if parses else "" for parses in found]
-        return [f"{number} ||| {text(parse)} ||| {parse.score:.4f}"
-                for number, parses in enumerate(found, start=first)
-                for parse in parses]  # fmt: skip
+        return [
+            f"{number} ||| {text(parse)} ||| {parse.score:.4f}"
+            for number, parses in enumerate(found, start=first)
+            for parse in parses
+        ]
 
     stream.stream(args, answer)
     if mends:

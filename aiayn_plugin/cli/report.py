@@ -7,10 +7,10 @@ from contextlib import suppress
 from pathlib import Path
 
 from ..errors import InputError
-from ..view.plots import matplotlib
-from ..view.report import Report, report
-from ..view.run import Run, read_run
-from ..view.words import printable
+from ..plots import matplotlib
+from ..report.formatting import printable
+from ..report.report import Report, report
+from ..report.run import Run, read_run
 
 HELP = "a training run beside the paper, as a page, Markdown and JSON"
 DESCRIPTION = (
@@ -23,17 +23,39 @@ DESCRIPTION = (
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of `aiayn report`."""
-    parser.add_argument("runs", nargs="+", metavar="RUN", type=Path,
-                        help="directory that a recipe made, or the log of fairseq-train alone")
-    parser.add_argument("--output", metavar="NAME", type=Path, default=None,
-                        help="write NAME.html, NAME.md and NAME.json (default: report, in RUN or "
-                        "in the directory that the runs are in)")
-    parser.add_argument("--tflops", metavar="X", type=float, default=None,
-                        help="sustained TFLOPS of a device, for a cost the paper's way; the paper "
-                        "has K80 2.8, K40 3.7, M40 6.0, P100 9.5")
-    parser.add_argument("--follow", metavar="SECONDS", type=int, nargs="?", const=60, default=None,
-                        help="write it anew every so many seconds (default: 60) until all runs "
-                        "have finished or Ctrl-C; the page in a browser opens itself anew")
+    parser.add_argument(
+        "runs",
+        nargs="+",
+        metavar="RUN",
+        type=Path,
+        help="directory that a recipe made, or the log of fairseq-train alone",
+    )
+    parser.add_argument(
+        "--output",
+        metavar="NAME",
+        type=Path,
+        default=None,
+        help="write NAME.html, NAME.md and NAME.json (default: report, in RUN or "
+        "in the directory that the runs are in)",
+    )
+    parser.add_argument(
+        "--tflops",
+        metavar="X",
+        type=float,
+        default=None,
+        help="sustained TFLOPS of a device, for a cost the paper's way; the paper "
+        "has K80 2.8, K40 3.7, M40 6.0, P100 9.5",
+    )
+    parser.add_argument(
+        "--follow",
+        metavar="SECONDS",
+        type=int,
+        nargs="?",
+        const=60,
+        default=None,
+        help="write it anew every so many seconds (default: 60) until all runs "
+        "have finished or Ctrl-C; the page in a browser opens itself anew",
+    )
 
 
 def run(args: argparse.Namespace) -> None:

@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from ..checkpoints.aside import file_aside
+from ..atomic import file_aside
 from ..errors import InputError
 from ..text.lines import read_lines
 from ..text.scores import Scores, Translations, score, translations
@@ -21,25 +21,65 @@ DESCRIPTION = (
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of `aiayn score`."""
-    parser.add_argument("system", metavar="FILE", type=Path,
-                        help="what fairseq-generate printed, or with --reference raw text")
-    parser.add_argument("--data", metavar="DIR", type=Path, default=None,
-                        help="directory made by prepare.py, wmt14.py or trees.py")
+    parser.add_argument(
+        "system",
+        metavar="FILE",
+        type=Path,
+        help="what fairseq-generate printed, or with --reference raw text",
+    )
+    parser.add_argument(
+        "--data",
+        metavar="DIR",
+        type=Path,
+        default=None,
+        help="directory made by prepare.py, wmt14.py or trees.py",
+    )
     parser.add_argument("--split", default="test", help="default: %(default)s")
-    parser.add_argument("--reference", metavar="FILE", type=Path, default=None,
-                        help="raw references, a sentence a line")
-    parser.add_argument("--target-lang", "-t", metavar="LANG", default=None,
-                        help="language of the raw text")
-    parser.add_argument("--trees", metavar="GOLD", type=Path, default=None,
-                        help="FILE has trees: their F1 against these, counted as EVALB does")
-    parser.add_argument("--output", metavar="FILE", type=Path, default=None,
-                        help="write the detokenised hypotheses there")
-    parser.add_argument("--examples", metavar="N", type=int, default=0,
-                        help="print N sentences with reference and hypothesis")
-    parser.add_argument("--min-bleu", metavar="X", type=float, default=0.0,
-                        help="fail below this sacreBLEU, in a check that runs by itself")
-    parser.add_argument("--min-exact", metavar="X", type=float, default=0.0,
-                        help="fail below this percentage of exact matches")
+    parser.add_argument(
+        "--reference",
+        metavar="FILE",
+        type=Path,
+        default=None,
+        help="raw references, a sentence a line",
+    )
+    parser.add_argument(
+        "--target-lang", "-t", metavar="LANG", default=None, help="language of the raw text"
+    )
+    parser.add_argument(
+        "--trees",
+        metavar="GOLD",
+        type=Path,
+        default=None,
+        help="FILE has trees: their F1 against these, counted as EVALB does",
+    )
+    parser.add_argument(
+        "--output",
+        metavar="FILE",
+        type=Path,
+        default=None,
+        help="write the detokenised hypotheses there",
+    )
+    parser.add_argument(
+        "--examples",
+        metavar="N",
+        type=int,
+        default=0,
+        help="print N sentences with reference and hypothesis",
+    )
+    parser.add_argument(
+        "--min-bleu",
+        metavar="X",
+        type=float,
+        default=0.0,
+        help="fail below this sacreBLEU, in a check that runs by itself",
+    )
+    parser.add_argument(
+        "--min-exact",
+        metavar="X",
+        type=float,
+        default=0.0,
+        help="fail below this percentage of exact matches",
+    )
 
 
 def run(args: argparse.Namespace) -> None:
@@ -61,23 +101,33 @@ def run(args: argparse.Namespace) -> None:
 def of_trees(args: argparse.Namespace) -> None:
     """Print the scores of trees. Raises InputError or OSError as `run` does."""
     if args.reference is not None or args.min_bleu or args.min_exact:
-        raise InputError("--reference, --min-bleu and --min-exact are for translations, and these "
-                         "are trees")
+        raise InputError(
+            "--reference, --min-bleu and --min-exact are for translations, and these are trees"
+        )
     if args.trees is not None and args.data is not None:
-        raise InputError("give --trees for a file of trees, or --data for a log of "
-                         "fairseq-generate")
+        raise InputError(
+            "give --trees for a file of trees, or --data for a log of fairseq-generate"
+        )
     from ..parsing import scores
     from ..parsing.trees import as_line
 
-    found = (scores.of_files(args.trees, args.system) if args.trees is not None
-             else scores.of_log(args.system, args.data, args.split))  # fmt: skip
+    found = (
+        scores.of_files(args.trees, args.system)
+        if args.trees is not None
+        else scores.of_log(args.system, args.data, args.split)
+    )
     gold, system = (list(map(as_line, trees)) for trees in (found.gold, found.system))
     show(args, [], gold, system, "tree")
     print("\n".join(found.lines()))
 
 
-def show(args: argparse.Namespace, sources: list[str], references: list[str], system: list[str],
-         name: str) -> None:  # fmt: skip
+def show(
+    args: argparse.Namespace,
+    sources: list[str],
+    references: list[str],
+    system: list[str],
+    name: str,
+) -> None:
     """Write the hypotheses to --output, and print --examples. name: what a hypothesis is."""
     if args.output is not None:
         with file_aside(args.output) as aside:

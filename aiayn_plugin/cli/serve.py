@@ -4,14 +4,14 @@ import argparse
 import logging
 
 from ..errors import InputError
+from ..inference.translator import Translator
 from ..paper import SearchSettings
-from ..translator import Translator
 from . import stream
 
 HELP = "translate over HTTP, with a page to type into"
 DESCRIPTION = (
-    "Answer POST /translate, with JSON such as {\"text\": \"A man sleeps.\"} or {\"text\": [\"…\", "
-    "\"…\"], \"nbest\": 2}, until Ctrl-C or SIGTERM. What arrives together is translated together. "
+    'Answer POST /translate, with JSON such as {"text": "A man sleeps."} or {"text": ["…", '
+    '"…"], "nbest": 2}, until Ctrl-C or SIGTERM. What arrives together is translated together. '
     "At / is a page to type sentences into, at /health whether the service is well."
 )
 
@@ -20,18 +20,41 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of `aiayn serve`."""
     stream.add_search_options(parser, SearchSettings())
     option = parser.add_argument
-    option("--host", default="127.0.0.1",
-           help="address to listen at; 0.0.0.0 is every one of this computer's, and then anyone "
-           "who reaches it can ask (default: %(default)s)")
+    option(
+        "--host",
+        default="127.0.0.1",
+        help="address to listen at; 0.0.0.0 is every one of this computer's, and then anyone "
+        "who reaches it can ask (default: %(default)s)",
+    )
     option("--port", type=int, default=8000, help="0: any free one (default: %(default)s)")
-    option("--allow-host", metavar="NAME", nargs="+", default=[],
-           help="further names by which the service is called, such as that of a proxy")
-    option("--batch-size", metavar="N", type=int, default=64,
-           help="sentences that are translated at once (default: %(default)s)")
-    option("--max-length", metavar="N", type=int, default=2000,
-           help="characters of a sentence; a longer one is refused (default: %(default)s)")
-    option("--max-waiting", metavar="N", type=int, default=1000,
-           help="sentences that may wait; a request beyond it is refused (default: %(default)s)")
+    option(
+        "--allow-host",
+        metavar="NAME",
+        nargs="+",
+        default=[],
+        help="further names by which the service is called, such as that of a proxy",
+    )
+    option(
+        "--batch-size",
+        metavar="N",
+        type=int,
+        default=64,
+        help="sentences that are translated at once (default: %(default)s)",
+    )
+    option(
+        "--max-length",
+        metavar="N",
+        type=int,
+        default=2000,
+        help="characters of a sentence; a longer one is refused (default: %(default)s)",
+    )
+    option(
+        "--max-waiting",
+        metavar="N",
+        type=int,
+        default=1000,
+        help="sentences that may wait; a request beyond it is refused (default: %(default)s)",
+    )
 
 
 def run(args: argparse.Namespace) -> None:
@@ -56,8 +79,12 @@ def run(args: argparse.Namespace) -> None:
         known = server.names(args.host, listening, args.allow_host)
         service = app.Service(args.model.resolve().name, keeping, limits, args.batch_size)
         # As fairseq's lines look, on standard error.
-        logging.basicConfig(format="%(asctime)s | %(levelname)s | %(name)s | %(message)s",
-                            datefmt="%Y-%m-%d %H:%M:%S", level=logging.INFO, force=True)
+        logging.basicConfig(
+            format="%(asctime)s | %(levelname)s | %(name)s | %(message)s",
+            datefmt="%Y-%m-%d %H:%M:%S",
+            level=logging.INFO,
+            force=True,
+        )
         where = server.address(listening)
 
         def ready() -> None:

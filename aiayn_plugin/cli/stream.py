@@ -10,8 +10,8 @@ from typing import BinaryIO
 from tqdm import tqdm
 
 from ..errors import InputError
+from ..inference.run_directory import PRECISIONS
 from ..paper import SearchSettings
-from ..searcher import PRECISIONS
 from ..text.lines import decode_lines
 
 #: Lines that are read before they are sorted by length.
@@ -24,25 +24,41 @@ Answer = Callable[[list[str], int, Callable[[int], object]], list[str]]
 
 def add_search_options(parser: argparse.ArgumentParser, search: SearchSettings) -> None:
     """Add the options of a model and its search."""
-    parser.add_argument("model", metavar="MODEL_DIR", type=Path,
-                        help="what a recipe of examples/ leaves behind, or aiayn bundle made")
+    parser.add_argument(
+        "model",
+        metavar="MODEL_DIR",
+        type=Path,
+        help="what a recipe of examples/ leaves behind, or aiayn bundle made",
+    )
     parser.add_argument("--beam", type=int, default=search.beam, help="default: %(default)s")
-    parser.add_argument("--lenpen", type=float, default=search.alpha,
-                        help="α of GNMT's length penalty (default: %(default)s)")
-    parser.add_argument("--max-tokens", metavar="N", type=int, default=2000,
-                        help="source tokens of a batch (default: %(default)s)")
-    parser.add_argument("--device", default=None,
-                        help="as torch names it (default: a GPU if there is one)")
-    parser.add_argument("--precision", choices=sorted(PRECISIONS), default="float32",
-                        help="default: %(default)s")
+    parser.add_argument(
+        "--lenpen",
+        type=float,
+        default=search.alpha,
+        help="α of GNMT's length penalty (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--max-tokens",
+        metavar="N",
+        type=int,
+        default=2000,
+        help="source tokens of a batch (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--device", default=None, help="as torch names it (default: a GPU if there is one)"
+    )
+    parser.add_argument(
+        "--precision", choices=sorted(PRECISIONS), default="float32", help="default: %(default)s"
+    )
 
 
 def add_options(parser: argparse.ArgumentParser, search: SearchSettings, nbest: str) -> None:
     """Add the options of a model, its search and what is answered. nbest: the help of --nbest."""
     add_search_options(parser, search)
     parser.add_argument("--nbest", metavar="N", type=int, default=1, help=nbest)
-    parser.add_argument("--line-by-line", action="store_true",
-                        help="answer each line before the next is read")
+    parser.add_argument(
+        "--line-by-line", action="store_true", help="answer each line before the next is read"
+    )
 
 
 def check(args: argparse.Namespace) -> None:
@@ -52,8 +68,10 @@ def check(args: argparse.Namespace) -> None:
     if not 1 <= args.nbest <= args.beam:
         raise InputError(f"--nbest {args.nbest} must be from 1 to --beam {args.beam}")
     if sys.stdin is None or sys.stdout is None:
-        raise InputError("standard input or output is closed: the text comes from one, and the "
-                         "answer goes to the other")
+        raise InputError(
+            "standard input or output is closed: the text comes from one, and the "
+            "answer goes to the other"
+        )
 
 
 def stream(args: argparse.Namespace, answer: Answer) -> None:

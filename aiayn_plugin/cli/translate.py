@@ -3,8 +3,8 @@
 import argparse
 from collections.abc import Callable
 
+from ..inference.translator import Translator
 from ..paper import SearchSettings
-from ..translator import Translator
 from . import stream
 
 HELP = "translate raw text"
@@ -24,16 +24,23 @@ def run(args: argparse.Namespace) -> None:
     """Translate standard input. Raises InputError or OSError for an unusable model or text."""
     stream.check(args)
     translator = Translator.load(
-        args.model, args.device, args.precision, args.max_tokens,
-        beam=args.beam, lenpen=args.lenpen, nbest=args.nbest,
-    )  # fmt: skip
+        args.model,
+        args.device,
+        args.precision,
+        args.max_tokens,
+        beam=args.beam,
+        lenpen=args.lenpen,
+        nbest=args.nbest,
+    )
 
     def answer(lines: list[str], first: int, progress: Callable[[int], object]) -> list[str]:
         found = translator.translate_nbest(lines, first, progress)
         if args.nbest == 1:
             return [translations[0].text for translations in found]
-        return [f"{number} ||| {translation.text} ||| {translation.score:.4f}"
-                for number, translations in enumerate(found, start=first)
-                for translation in translations]  # fmt: skip
+        return [
+            f"{number} ||| {translation.text} ||| {translation.score:.4f}"
+            for number, translations in enumerate(found, start=first)
+            for translation in translations
+        ]
 
     stream.stream(args, answer)

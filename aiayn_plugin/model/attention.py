@@ -9,9 +9,15 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from ..errors import InputError
-from .neighbourhood import Reach, causal_reach, centred_reach, restricted_attention, visible
-from .precision import autocast_once
-from .products import linear
+from ..kernels.autocast import autocast_once
+from ..kernels.linear import linear
+from .restricted import (
+    Reach,
+    causal_reach,
+    centred_reach,
+    restricted_attention,
+    visible,
+)
 
 
 class AttentionCache(Protocol):
@@ -163,8 +169,15 @@ class MultiHeadAttention(nn.Module):
             out, weights = scaled_dot_product_attention(*cache.queries_keys_values(x))
             return self._joined(out.to(x.dtype)), weights if need_weights else None
         if self.recompute and torch.is_grad_enabled():
-            return checkpoint(self._attend, x, memory, padding, need_weights, use_reentrant=False,
-                              preserve_rng_state=self.dropout > 0)  # fmt: skip
+            return checkpoint(
+                self._attend,
+                x,
+                memory,
+                padding,
+                need_weights,
+                use_reentrant=False,
+                preserve_rng_state=self.dropout > 0,
+            )
         return self._attend(x, memory, padding, need_weights)
 
     def _attend(
@@ -201,8 +214,10 @@ class MultiHeadAttention(nn.Module):
     def side_by_side(self) -> dict[str, Tensor]:
         """Return W^Q, W^K and W^V as one "weight", and their biases, if any, as "bias"."""
         projections = (self.W_Q, self.W_K, self.W_V)
-        parts = {"weight": [p.weight for p in projections],
-                 "bias": [p.bias for p in projections if p.bias is not None]}  # fmt: skip
+        parts = {
+            "weight": [p.weight for p in projections],
+            "bias": [p.bias for p in projections if p.bias is not None],
+        }
         return {name: torch.cat(tuple(some)) for name, some in parts.items() if some}
 
     def _joined(self, x: Tensor) -> Tensor:

@@ -4,8 +4,8 @@ import torch
 from torch import Tensor, nn
 
 from ..errors import InputError
-from .fixed import fix_products
-from .stacks import Decoder, Encoder
+from .packing import fix_products
+from .transformer import Decoder, Encoder
 
 #: Some processors add two products of 8-bit numbers in 16 bits. Without instructions that do not
 #: (VNNI), torch gives x 7 bits, so that no sum is too large.
@@ -32,11 +32,15 @@ class Int8Projection(nn.Module):
         super().__init__()
         weight = weight.detach()
         if weight.device.type != "cpu" or weight.dtype != torch.float32:
-            raise InputError("8-bit numbers are for a model in float32 on a CPU: give --cpu (or "
-                             "aiayn's --device cpu), and neither --fp16 nor --bf16")
+            raise InputError(
+                "8-bit numbers are for a model in float32 on a CPU: give --cpu (or "
+                "aiayn's --device cpu), and neither --fp16 nor --bf16"
+            )
         if not weight.isfinite().all():
-            raise InputError("the model has weights that are NaN or infinite: translate with an "
-                             "earlier checkpoint")
+            raise InputError(
+                "the model has weights that are NaN or infinite: translate with an "
+                "earlier checkpoint"
+            )
         scales = weight.abs().amax(dim=1).clamp(min=torch.finfo(torch.float32).tiny) / 127
         numbers = torch.quantize_per_channel(
             weight, scales.double(), torch.zeros(len(weight), dtype=torch.long), 0, torch.qint8

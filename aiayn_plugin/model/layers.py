@@ -4,9 +4,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from ..kernels.dropout import dropout
+from ..kernels.linear import Linear
 from .attention import AttentionCache, MultiHeadAttention
-from .dropout import dropout
-from .products import Linear
 
 
 class FeedForward(nn.Module):

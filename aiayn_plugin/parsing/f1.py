@@ -35,8 +35,9 @@ class Count:
     sentences: int = 0
 
     def __add__(self, other: "Count") -> "Count":
-        return Count(*(a + b for a, b in zip(vars(self).values(), vars(other).values(),
-                                             strict=True)))  # fmt: skip
+        return Count(
+            *(a + b for a, b in zip(vars(self).values(), vars(other).values(), strict=True))
+        )
 
     @property
     def precision(self) -> float:
@@ -59,14 +60,23 @@ def count(gold: Tree, system: Tree) -> Count:
     """Return the counts of one sentence. Raises InputError if the words differ."""
     ours, theirs = words(system), words(gold)
     if ours != theirs:
-        raise InputError(f"other words than the gold tree's: {' '.join(ours)[:80]!r}, not "
-                         f"{' '.join(theirs)[:80]!r}")
+        raise InputError(
+            f"other words than the gold tree's: {' '.join(ours)[:80]!r}, not "
+            f"{' '.join(theirs)[:80]!r}"
+        )
     gold_tags, tags = ([tag for _, tag in tree.pos()] for tree in (gold, system))
     counts = [tag not in PUNCTUATION for tag in gold_tags]
     wanted, found = (Counter(brackets(tree, counts)) for tree in (gold, system))
     right = sum(tag == own for tag, own, does in zip(gold_tags, tags, counts, strict=True) if does)
-    return Count(sum((wanted & found).values()), sum(wanted.values()), sum(found.values()), right,
-                 sum(counts), int(wanted == found), 1)  # fmt: skip
+    return Count(
+        sum((wanted & found).values()),
+        sum(wanted.values()),
+        sum(found.values()),
+        right,
+        sum(counts),
+        int(wanted == found),
+        1,
+    )
 
 
 def brackets(tree: Tree, counts: Sequence[bool]) -> list[tuple[str, int, int]]:

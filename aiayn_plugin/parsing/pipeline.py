@@ -12,12 +12,13 @@ from ..text.lines import clean_line
 from ..text.pipeline import load_subwords
 from ..text.settings import TextSettings
 from ..text.subwords import Subwords
-from .linear import tree_of
+from .linearisation import tree_of
 from .trees import escaped, plain
 
 #: Characters that the treebank does not have, and its own for them.
-TYPOGRAPHIC = str.maketrans({"“": "``", "”": "''", "‘": "`", "’": "'", "—": "--", "–": "--",
-                             "…": "..."})  # fmt: skip
+TYPOGRAPHIC = str.maketrans(
+    {"“": "``", "”": "''", "‘": "`", "’": "'", "—": "--", "–": "--", "…": "..."}
+)
 
 
 class ParsingPipeline:

@@ -12,7 +12,7 @@ from ..errors import InputError
 from ..text.manifest import read_manifest, verify
 from ..text.scores import hypotheses
 from .f1 import SHORT, Count, score
-from .linear import sequence
+from .linearisation import sequence
 from .pipeline import ParsingPipeline, read_tree
 from .trees import cleaned, read_trees, words
 
@@ -33,10 +33,18 @@ class TreeScores:
 
     def numbers(self) -> dict[str, Any]:
         """Return all counts and scores, as plain data."""
-        return {**{name: {**vars(count), "precision": count.precision, "recall": count.recall,
-                          "f1": count.f1} for name, count in (("all", self.all),
-                                                              ("short", self.short))},
-                "mends": self.mends}  # fmt: skip
+        return {
+            **{
+                name: {
+                    **vars(count),
+                    "precision": count.precision,
+                    "recall": count.recall,
+                    "f1": count.f1,
+                }
+                for name, count in (("all", self.all), ("short", self.short))
+            },
+            "mends": self.mends,
+        }
 
     def lines(self) -> list[str]:
         """Return a line for each score, with its name and its use."""
@@ -52,8 +60,10 @@ class TreeScores:
         ]
         if self.mends:
             mended = sum(number > 0 for number in self.mends)
-            lines.append(f"mended       {mended:,} of {len(self.mends):,} trees, by "
-                         f"{sum(self.mends):,} mends, to be well-formed")
+            lines.append(
+                f"mended       {mended:,} of {len(self.mends):,} trees, by "
+                f"{sum(self.mends):,} mends, to be well-formed"
+            )
         return lines
 
 
@@ -70,12 +80,16 @@ def of_log(log: Path, data: Path, split: str) -> TreeScores:
     with open(log, encoding="utf-8", newline="\n") as lines:
         targets = {int(match[1]): match[2] for match in map(TARGET.fullmatch, lines) if match}
     gold = list(_trees(data / raw))
-    other = next((n for n, tree in enumerate(gold)
-                  if not _same(targets.get(n, "<unk>"), sequence(tree))), None)  # fmt: skip
+    other = next(
+        (n for n, tree in enumerate(gold) if not _same(targets.get(n, "<unk>"), sequence(tree))),
+        None,
+    )
     if len(symbols) != len(gold) or other is not None:
         which = "" if other is None else f", and sentence {other + 1} is another"
-        raise InputError(f"{log} has {len(symbols):,} hypotheses, and {data / raw} {len(gold):,} "
-                         f"trees{which}: give the split that was parsed with --split")
+        raise InputError(
+            f"{log} has {len(symbols):,} hypotheses, and {data / raw} {len(gold):,} "
+            f"trees{which}: give the split that was parsed with --split"
+        )
     found = [read_tree(line, tree.leaves()) for line, tree in zip(symbols, gold, strict=True)]
     return _scores(gold, [tree for tree, _ in found], [mends for _, mends in found])
 
@@ -89,10 +103,14 @@ def of_files(gold: Path, system: Path) -> TreeScores:
     ours, theirs = list(_trees(system)), list(_trees(gold))
     if len(ours) != len(theirs):
         pairs = zip(map(words, ours), map(words, theirs), strict=False)
-        first = next((n for n, (a, b) in enumerate(pairs, start=1) if a != b),
-                     min(len(ours), len(theirs)) + 1)  # fmt: skip
-        raise InputError(f"{system} has {len(ours):,} trees, but {gold} {len(theirs):,}: they "
-                         f"differ from sentence {first} on")
+        first = next(
+            (n for n, (a, b) in enumerate(pairs, start=1) if a != b),
+            min(len(ours), len(theirs)) + 1,
+        )
+        raise InputError(
+            f"{system} has {len(ours):,} trees, but {gold} {len(theirs):,}: they "
+            f"differ from sentence {first} on"
+        )
     return _scores(theirs, ours, [])
 
 
@@ -111,4 +129,3 @@ def _scores(gold: list[Tree], system: list[Tree], mends: list[int]) -> TreeScore
         raise InputError("nothing to score: there is no tree")
     counts = score(zip(gold, system, strict=True))
     return TreeScores(system, gold, counts["all"], counts["short"], mends)
-

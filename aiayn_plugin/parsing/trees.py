@@ -41,13 +41,17 @@ def read_trees(path: str | Path) -> Iterator[Tree]:
                 begins = number
             depth += {"(": 1, ")": -1}.get(part, 0)
             if depth > DEEPEST:
-                raise InputError(f"{path}, line {number}: more than {DEEPEST} brackets are open; "
-                                 f"the tree begins in line {begins}")
+                raise InputError(
+                    f"{path}, line {number}: more than {DEEPEST} brackets are open; "
+                    f"the tree begins in line {begins}"
+                )
             text.append(part)
             length = length + len(part) if depth else 0
             if length > LONGEST:
-                raise InputError(f"{path}, line {begins}: the tree that begins here has more than "
-                                 f"{LONGEST:,} characters: is a bracket missing?")
+                raise InputError(
+                    f"{path}, line {begins}: the tree that begins here has more than "
+                    f"{LONGEST:,} characters: is a bracket missing?"
+                )
             if depth == 0 and part == ")":
                 yield _tree("".join(text), path, begins)
                 text.clear()
@@ -69,8 +73,9 @@ def _tree(text: str, path: str | Path, line: int) -> Tree:
         if not len(part):
             raise InputError(f"{name} is empty")
         if words and len(part) > 1:
-            raise InputError(f"{name} has a word beside others: each word has brackets of its own, "
-                             "with its tag")
+            raise InputError(
+                f"{name} has a word beside others: each word has brackets of its own, with its tag"
+            )
     return tree
 
 

@@ -7,12 +7,12 @@ import torch
 from torch import Tensor
 
 from ..errors import InputError
+from ..kernels.topk import largest
 from ..model.embedding import score_rows
+from ..parsing.grammar import TreeGrammar
+from .decoder_step import StepwiseModel
 from .hypotheses import Choices, Finished, History, OpenHypotheses
-from .largest import largest
-from .models import StepwiseModel
 from .rules import Rules
-from .trees import TreeGrammar
 
 #: Sentences that are done leave their batch as soon as they are an eighth of it. To leave costs a
 #: copy of the caches of all others; to stay costs the steps of hypotheses that nobody reads.
@@ -38,8 +38,8 @@ class State:
 class BeamSearch:
     """The search over the next tokens that some models propose.
 
-    boundary/generator.py inherits from this class and from fairseq's SequenceGenerator, which sets
-    all of these attributes but the first three.
+    fairseq_plugin/generator.py inherits from this class and from fairseq's SequenceGenerator, which
+    sets all of these attributes but the first three.
     """
 
     rules: Rules
@@ -70,16 +70,22 @@ class BeamSearch:
         limits = self.rules.limits(lengths, source.size(1)).clamp(max=self.max_len - 1)
         lowest, longest = (int(limits.min()), int(limits.max())) if len(limits) else (0, -1)
         if lowest < self.min_len and len(limits):
-            raise InputError(f"--min-len {self.min_len} is more than the limit of {lowest} "
-                             "tokens: lower it, or raise --max-len-b")
+            raise InputError(
+                f"--min-len {self.min_len} is more than the limit of {lowest} "
+                "tokens: lower it, or raise --max-len-b"
+            )
         zero = torch.zeros(len(source), 1, dtype=self.score_dtype(), device=source.device)
         numbers = torch.arange(len(source), device=source.device)
         first = torch.full_like(source[:, :1, None], first_token)
         words = self.grammar.words(source, self.unk) if self.grammar else None
         if words is not None:
             self._check_room(words, limits)
-        state = State(models, OpenHypotheses(numbers, limits, first, zero, prefix, words=words),
-                      Finished(len(source), self.rules, zero), lowest)  # fmt: skip
+        state = State(
+            models,
+            OpenHypotheses(numbers, limits, first, zero, prefix, words=words),
+            Finished(len(source), self.rules, zero),
+            lowest,
+        )
         for step in range(longest + 1):
             state.step = step
             self._choose(state, *self._best_tokens(state, self._advance(state)))
@@ -91,8 +97,10 @@ class BeamSearch:
         """Raise InputError if a sentence's limit has no room for the smallest tree over it."""
         for number, limit in zip(words.tolist(), limits.tolist(), strict=True):
             if 0 < number and limit < number + 2:
-                raise InputError(f"a tree over {number} words needs {number + 2} symbols, and the "
-                                 f"limit is {limit}: raise --max-len-b")
+                raise InputError(
+                    f"a tree over {number} words needs {number + 2} symbols, and the "
+                    f"limit is {limit}: raise --max-len-b"
+                )
 
     def score_dtype(self) -> torch.dtype:
         """Return the precision of the scores."""
@@ -132,15 +140,15 @@ class BeamSearch:
         log_p, token = (torch.cat(parts) for parts in zip(*best, strict=True))
         return log_p, token
 
-    def _scores(
-        self, state: State, features: list[Tensor], hypotheses: OpenHypotheses
-    ) -> Tensor:
+    def _scores(self, state: State, features: list[Tensor], hypotheses: OpenHypotheses) -> Tensor:
         """Return log P of the next token (sentences, b, V); −∞ for what may not come next.
 
         P is the mean over all models. features, hypotheses: of some of the sentences.
         """
-        log_ps = [model.log_probabilities(x, self.temperature)
-                  for model, x in zip(state.models, features, strict=True)]  # fmt: skip
+        log_ps = [
+            model.log_probabilities(x, self.temperature)
+            for model, x in zip(state.models, features, strict=True)
+        ]
         scores = log_ps[0]
         if len(log_ps) > 1:
             scores = torch.stack(log_ps).logsumexp(dim=0) - math.log(len(log_ps))

@@ -105,8 +105,10 @@ class Finished:
             if t == 0:
                 break
             step = history.choices[t - 1]
-            token, parent, score = (_at_places(step.sentence, values, place)
-                                    for values in (step.token, step.parent, step.score))
+            token, parent, score = (
+                _at_places(step.sentence, values, place)
+                for values in (step.token, step.parent, step.score)
+            )
             reached = end >= t  # the hypothesis has a token at t − 1 that is not its end
             tokens[:, :, t - 1] = torch.where(reached, token, eos)
             totals[:, :, t - 1] = torch.where(reached, score, totals[:, :, t - 1])
@@ -127,7 +129,8 @@ class Finished:
                 {
                     "tokens": tokens[i, j, : end[i, j] + 1],
                     "score": score[i, j],
-                    "attention": weights[i, j, :, : end[i, j] + 1] if weights is not None
+                    "attention": weights[i, j, :, : end[i, j] + 1]
+                    if weights is not None
                     else torch.empty(0),
                     "alignment": torch.empty(0),
                     "positional_scores": positional[i, j, : end[i, j] + 1],
@@ -136,7 +139,7 @@ class Finished:
                 if score[i, j] > -torch.inf
             ]
             for i in range(len(end))
-        ]  # fmt: skip
+        ]
 
 
 def _at_places(sentence: Tensor, values: Tensor, place: Tensor) -> Tensor:

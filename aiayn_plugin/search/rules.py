@@ -112,11 +112,14 @@ def rules_of(args: Any, paper: bool, vocabulary: int) -> Rules:
 
 def _check(args: Any, paper: bool, vocabulary: int) -> None:
     if not 1 <= args.beam < vocabulary:
-        raise InputError(f"--beam {args.beam} must be at least 1, and less than the {vocabulary} "
-                         "entries of the target dictionary")
+        raise InputError(
+            f"--beam {args.beam} must be at least 1, and less than the {vocabulary} "
+            "entries of the target dictionary"
+        )
     if paper and not 0 <= args.lenpen < math.inf:
-        raise InputError(f"--lenpen {args.lenpen} must not be negative: it is α of the GNMT "
-                         "penalty (§6.1)")
+        raise InputError(
+            f"--lenpen {args.lenpen} must not be negative: it is α of the GNMT penalty (§6.1)"
+        )
     if args.nbest < 1:
         raise InputError(f"--nbest {args.nbest} must be at least 1")
     if min(args.max_len_a, args.max_len_b) < 0:

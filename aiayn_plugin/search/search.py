@@ -6,12 +6,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..model.stacks import EncoderDecoder
+from ..model.transformer import EncoderDecoder
+from ..parsing.grammar import TreeGrammar
+from .batching import Batch, in_parts
 from .beam import BeamSearch
-from .models import OurModel
-from .parts import Batch, in_parts
+from .decoder_step import OurModel
 from .rules import rules_of
-from .trees import TreeGrammar
 
 
 class Search(BeamSearch):
@@ -48,7 +48,7 @@ class Search(BeamSearch):
     def hypotheses(self, source: Tensor) -> list[list[dict]]:
         """Return the hypotheses of each sentence of (sentences, m) tokens, best first.
 
-        Each is a dictionary as boundary/generator.py has it. Raises InputError if there is none.
+        Each is a dictionary as that of fairseq. Raises InputError if there is none.
         """
         return in_parts(self._find, {"src_tokens": source}, separable=True)
 

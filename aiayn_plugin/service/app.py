@@ -14,23 +14,27 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from ..attention_page.maps import attended, sentences
+from ..attention_page.page import MOST_PIECES, attention_page
 from ..errors import InputError
-from ..translator import Translation, Translator
-from ..view.attention import attended, sentences
-from ..view.attention_page import MOST_PIECES, attention_page
-from ..view.page import asset, page
-from ..view.words import printable
-from .asked import Limits, Refusal, read_asked
-from .http import body_of, unless_gone
-from .together import Busy, Together
+from ..html_page import asset, page
+from ..inference.translator import Translation, Translator
+from ..report.formatting import printable
+from .batcher import Busy, Together
+from .request_body import body_of, unless_gone
+from .schema import Limits, Refusal, read_asked
 
 logger = logging.getLogger("aiayn serve")
 
 #: What is asked for: N translations of a sentence, or this, the page of its attention.
 PAGE = 0
 #: A browser takes an answer for what it says it is, and shows no page of it inside another's.
-HEADERS = {b"x-content-type-options": b"nosniff", b"x-frame-options": b"DENY",
-           b"referrer-policy": b"no-referrer", b"cache-control": b"no-store"}  # fmt: skip
+HEADERS = {
+    b"x-content-type-options": b"nosniff",
+    b"x-frame-options": b"DENY",
+    b"referrer-policy": b"no-referrer",
+    b"cache-control": b"no-store",
+}
 
 
 class Service:
@@ -48,8 +52,10 @@ class Service:
         self.settings = self.translators[0].pipeline.settings
         self.together: Together[str, Any] = Together(
             # Pages are large: each is sent before the next is made.
-            self._answer, limits.waiting, lambda kind: 1 if kind == PAGE else together
-        )  # fmt: skip
+            self._answer,
+            limits.waiting,
+            lambda kind: 1 if kind == PAGE else together,
+        )
 
     async def translate(self, request: Request) -> Response:
         """POST /translate: sentences in, translations out, both as JSON."""
@@ -70,16 +76,27 @@ class Service:
 
     async def health(self, request: Request) -> Response:
         """GET /health: which model answers, and how many sentences wait."""
-        return JSONResponse({
-            "status": "ok", "model": self.name, "source": self.settings.source_lang,
-            "target": self.settings.target_lang, "waiting": self.together.waiting})  # fmt: skip
+        return JSONResponse(
+            {
+                "status": "ok",
+                "model": self.name,
+                "source": self.settings.source_lang,
+                "target": self.settings.target_lang,
+                "waiting": self.together.waiting,
+            }
+        )
 
     async def page(self, request: Request) -> Response:
         """GET /: a page to type sentences into."""
-        data = {"model": self.name, "source": self.settings.source_lang,
-                "target": self.settings.target_lang}  # fmt: skip
-        body = asset("translate.html")
-        return HTMLResponse(page(f"Translate: {self.name}", body, data, "translate", fetches=True))
+        data = {
+            "model": self.name,
+            "source": self.settings.source_lang,
+            "target": self.settings.target_lang,
+        }
+        body = asset("service/translate.html")
+        return HTMLResponse(
+            page(f"Translate: {self.name}", body, data, "service/translate", fetches=True)
+        )
 
     def _answer(self, lines: list[str], kind: int) -> Sequence[Any]:
         """Return what is found for each line: its translations, or its page."""
@@ -93,8 +110,10 @@ class Service:
 
     def _attention_page(self, line: str) -> str:
         translator = self.translators[0]
-        shown = [attended(translator, sentence)
-                 for sentence in sentences(translator, [line], most=MOST_PIECES)]  # fmt: skip
+        shown = [
+            attended(translator, sentence)
+            for sentence in sentences(translator, [line], most=MOST_PIECES)
+        ]
         about = f"{self.settings.source_lang} to {self.settings.target_lang}"
         return attention_page(shown, translator.pipeline, self.name, about)
 
@@ -181,9 +200,15 @@ class _Logged:
         finally:
             seconds, client = time.perf_counter() - begin, scope.get("client") or ("?", 0)
             of = f", sentences: {state['sentences']:,}" if "sentences" in state else ""
-            logger.info("%s %s %d%s, %.3f s, from %s", scope["method"],
-                        printable(scope["path"])[:100], status, of, seconds,
-                        printable(str(client[0]))[:100])
+            logger.info(
+                "%s %s %d%s, %.3f s, from %s",
+                scope["method"],
+                printable(scope["path"])[:100],
+                status,
+                of,
+                seconds,
+                printable(str(client[0]))[:100],
+            )
 
     def _known(self, request: Request) -> bool:
         name = request.headers.get("host", "").lower()

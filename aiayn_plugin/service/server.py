@@ -32,8 +32,9 @@ def listen(host: str, port: int) -> socket.socket:
         listening.listen()  # from now on nobody else can, and a client waits
     except (OSError, UnicodeError) as error:
         why = getattr(error, "strerror", None) or error
-        raise InputError(f"nothing can listen at {host}, port {port}: {why}; give another --host "
-                         "or --port") from None  # fmt: skip
+        raise InputError(
+            f"nothing can listen at {host}, port {port}: {why}; give another --host or --port"
+        ) from None
     return listening
 
 
@@ -61,7 +62,15 @@ def serve(app: ASGIApp, listening: socket.socket) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: None)
     logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
-    config = uvicorn.Config(app, access_log=False, log_config=None, lifespan="on", ws="none",
-                            http="h11", limit_concurrency=CONNECTIONS, server_header=False,
-                            timeout_graceful_shutdown=FAREWELL)  # fmt: skip
+    config = uvicorn.Config(
+        app,
+        access_log=False,
+        log_config=None,
+        lifespan="on",
+        ws="none",
+        http="h11",
+        limit_concurrency=CONNECTIONS,
+        server_header=False,
+        timeout_graceful_shutdown=FAREWELL,
+    )
     uvicorn.Server(config).run(sockets=[listening])

@@ -31,13 +31,17 @@ def read_dictionary(path: str | Path) -> list[tuple[str, int]]:
     try:
         content = Path(path).read_bytes()
     except FileNotFoundError:
-        raise InputError(f"{path} is missing: give a directory that a program of preprocess/, "
-                         "fairseq-preprocess or aiayn bundle made") from None
+        raise InputError(
+            f"{path} is missing: give a directory that a program of preprocess/, "
+            "fairseq-preprocess or aiayn bundle made"
+        ) from None
     except OSError as error:
         raise InputError(f"{path} cannot be read ({error.strerror}): {_ADVICE}") from None
     if content.startswith(b"\xef\xbb\xbf"):
-        raise InputError(f"{path}, line 1: begins with a byte-order mark, which becomes part of "
-                         f"the first word; {_ADVICE}")
+        raise InputError(
+            f"{path}, line 1: begins with a byte-order mark, which becomes part of "
+            f"the first word; {_ADVICE}"
+        )
     lines = content.removesuffix(b"\n").split(b"\n")
     if lines == [b""]:
         raise InputError(f"{path} is empty: {_ADVICE}")
@@ -46,8 +50,9 @@ def read_dictionary(path: str | Path) -> list[tuple[str, int]]:
     for number, line in enumerate(lines, start=1):
         word, count, again = _read_line(decode_line(line, number, path), f"{path}, line {number}")
         if word in known and not again:
-            raise InputError(f"{path}, line {number}: {word!r} is already in {known[word]}; "
-                             f"{_ADVICE}")
+            raise InputError(
+                f"{path}, line {number}: {word!r} is already in {known[word]}; {_ADVICE}"
+            )
         known[word] = f"line {number}"
         entries.append((word, count))
     return entries
@@ -82,13 +87,16 @@ def _read_line(line: str, where: str) -> tuple[str, int, bool]:
     if not word:
         raise InputError(f"{where}: {line[:40]!r} is no word and its count; {_ADVICE}")
     if found := _NO_WORD.search(word):
-        raise InputError(f"{where}: the word {word[:40]!r} holds U+{ord(found[0]):04X}, at which "
-                         f"fairseq splits text; {_ADVICE}")
+        raise InputError(
+            f"{where}: the word {word[:40]!r} holds U+{ord(found[0]):04X}, at which "
+            f"fairseq splits text; {_ADVICE}"
+        )
     try:
         return word, int(count), again
     except ValueError:
-        raise InputError(f"{where}: {count[:40]!r} after {word[:40]!r} is no count; "
-                         f"{_ADVICE}") from None
+        raise InputError(
+            f"{where}: {count[:40]!r} after {word[:40]!r} is no count; {_ADVICE}"
+        ) from None
 
 
 def words_sha256(words: Iterable[str]) -> str:

@@ -17,8 +17,9 @@ MANIFEST = "checksums.json"
 FORMAT_VERSION = 1
 #: Bytes of the largest file that is read. A line of it has about 120.
 LIMIT = 1 << 20
-ADVICE = (f"get the file anew or prepare the data anew; if it was changed on purpose, delete "
-          f"{MANIFEST}")  # fmt: skip
+ADVICE = (
+    f"get the file anew or prepare the data anew; if it was changed on purpose, delete {MANIFEST}"
+)
 
 
 class Checksum(NamedTuple):
@@ -44,8 +45,10 @@ def sha256(path: Path, progress: Callable[[int], object] = _nothing) -> str:
 
 def write_manifest(directory: Path, names: Iterable[str]) -> None:
     """Write the manifest of these files of a directory, which has to be the last one written."""
-    files = {name: {"bytes": (directory / name).stat().st_size, "sha256": sha256(directory / name)}
-             for name in sorted(names)}  # fmt: skip
+    files = {
+        name: {"bytes": (directory / name).stat().st_size, "sha256": sha256(directory / name)}
+        for name in sorted(names)
+    }
     content = json.dumps({"format": FORMAT_VERSION, "files": files}, indent=2, ensure_ascii=False)
     (directory / MANIFEST).write_text(content + "\n", "utf-8")
 
@@ -68,8 +71,10 @@ def read_manifest(directory: Path) -> dict[str, Checksum]:
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror}") from None
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-        raise InputError(f"{path}: no list of checksums that this version can read; prepare the "
-                         "data anew, or delete this file to do without") from None
+        raise InputError(
+            f"{path}: no list of checksums that this version can read; prepare the "
+            "data anew, or delete this file to do without"
+        ) from None
 
 
 def _plain(name: str) -> str:
@@ -85,8 +90,9 @@ def _checksum(bytes: int, sha256: str) -> Checksum:
     return Checksum(bytes, sha256)
 
 
-def fault(path: Path, expected: Checksum, whole: bool,
-          progress: Callable[[int], object] = _nothing) -> str | None:  # fmt: skip
+def fault(
+    path: Path, expected: Checksum, whole: bool, progress: Callable[[int], object] = _nothing
+) -> str | None:
     """Return what is wrong with a file, None if nothing is.
 
     whole: read the file, as sha256 does; otherwise only its size is compared.
@@ -126,6 +132,8 @@ def checked_dictionary(path: Path) -> list[tuple[str, int]]:
     if line and path.name not in manifest:
         logger.warning(
             "%s, line %d: more frequent than the word before; if the lines had another order when "
-            "the data was made, all words are others now", path, line,
-        )  # fmt: skip
+            "the data was made, all words are others now",
+            path,
+            line,
+        )
     return entries

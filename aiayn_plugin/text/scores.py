@@ -117,8 +117,7 @@ class Scores:
         """Return a line for each score, with its name and its use."""
         return [
             f"paper BLEU   {self.paper_bleu:.2f}   to compare with Table 2: {self.words}",
-            f"sacreBLEU    {self.bleu:.2f}   to compare with today's systems "
-            f"({self.signature})",
+            f"sacreBLEU    {self.bleu:.2f}   to compare with today's systems ({self.signature})",
             f"chrF         {self.chrf:.2f}   the same on characters, kinder to inflection "
             f"({self.chrf_signature})",
             f"exact match  {self.exact:.1%}   ({self.sentences:,} sentences)",
@@ -169,16 +168,23 @@ def by_chance(
     words = [[tokens(line) for line in side] for side in (*systems, references)]
     plain = BLEU(tokenize="none", smooth_method="none", force=True)
     found = {}
-    for name, metric, texts in (("paper BLEU", plain, words),
-                                ("sacreBLEU", BLEU(), [*systems, references])):
+    for name, metric, texts in (
+        ("paper BLEU", plain, words),
+        ("sacreBLEU", BLEU(), [*systems, references]),
+    ):
         named: list = [(f"system {number}", text) for number, text in enumerate(texts[:-1])]
         test: Any = PairedTest(named, {"BLEU": metric}, [texts[-1]], "bs", samples)
         first, *others = test()[1]["BLEU"]
         # of equal scores sacrebleu counts only larger differences, and finds p = 1 / (samples + 1)
         found[name] = [Chance(first.score, float(first.mean), float(first.ci), None)] + [
-            Chance(other.score, float(other.mean), float(other.ci),
-                   1.0 if other.score == first.score else other.p_value)
-            for other in others]  # fmt: skip
+            Chance(
+                other.score,
+                float(other.mean),
+                float(other.ci),
+                1.0 if other.score == first.score else other.p_value,
+            )
+            for other in others
+        ]
     return found
 
 

@@ -74,8 +74,11 @@ class Bpe:
         if self._vocabulary is None:
             return pieces
         # The end of each word stays, so that words can be counted.
-        return " ".join(piece for piece in pieces.split(" ")
-                        if piece in self._vocabulary or not piece.endswith("@@"))  # fmt: skip
+        return " ".join(
+            piece
+            for piece in pieces.split(" ")
+            if piece in self._vocabulary or not piece.endswith("@@")
+        )
 
     def encode(self, tokens: Iterable[str]) -> str:
         """Return the subwords of the tokens, separated by single spaces."""

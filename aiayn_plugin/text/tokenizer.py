@@ -103,8 +103,10 @@ def _with_classes(rule: Rule) -> Rule:
 def _ensure(found: bool) -> None:
     """Raise InputError unless the rules of sacremoses that are replaced were found."""
     if not found:
-        raise InputError("the rules of this version of sacremoses are others than this program "
-                         "knows: pip install 'sacremoses>=0.2,<0.3'")
+        raise InputError(
+            "the rules of this version of sacremoses are others than this program "
+            "knows: pip install 'sacremoses>=0.2,<0.3'"
+        )
 
 
 def _normalizer(lang: str, kind: str) -> list[Substitute]:
@@ -170,8 +172,12 @@ class Tokenizer:
             text = clean_line(self._normalized(text))
         words, protected = text.split(), -1  # -1: no word is protected
         if self._protects and _MAY_BE_PROTECTED.search(text):
-            matches = [i for i, word in enumerate(words)
-                       for pattern in _PATTERNS for _ in pattern.finditer(word)]  # fmt: skip
+            matches = [
+                i
+                for i, word in enumerate(words)
+                for pattern in _PATTERNS
+                for _ in pattern.finditer(word)
+            ]
             if len(matches) > 1:  # Moses protects the longest match of the whole line first
                 return self._whole(text)
             protected = matches[0] if matches else -1

@@ -69,8 +69,13 @@ def _measure(
     padded = sum(len(batch) * int(sizes[batch, 1].max()) for batch in batches)
     updates = ceil(ceil(len(batches) / devices) / update_freq)
     return Plan(
-        max_tokens, update_freq, devices, updates,
-        source / updates, target / updates, 1 - target / padded,
+        max_tokens,
+        update_freq,
+        devices,
+        updates,
+        source / updates,
+        target / updates,
+        1 - target / padded,
     )
 
 

@@ -5,9 +5,9 @@ import math
 import torch
 from torch import Tensor
 
+from ..kernels.autocast import autocast_once
+from ..kernels.linear import add_transposed_product, linear
 from ..model.embedding import score_rows
-from ..model.precision import autocast_once
-from ..model.products import add_transposed_product, linear
 
 # float16 has two limits: its smallest positive number is 6e-8, and its largest 65,504.
 #: With a vocabulary of 37,000 a wrong class has q = 0.1 / 36,999 = 2.7e-6, where float16 keeps 6

@@ -37,16 +37,30 @@ class HalfPrecisionAdam(torch.optim.Adam):
     def _update(self, weight: nn.Parameter, gradient: Tensor, group: dict) -> None:
         wide, state = weight.float(), self.state[weight]
         if not state:
-            state.update(step=torch.zeros(()), exp_avg=torch.zeros_like(wide),
-                         exp_avg_sq=torch.zeros_like(wide))  # fmt: skip
+            state.update(
+                step=torch.zeros(()),
+                exp_avg=torch.zeros_like(wide),
+                exp_avg_sq=torch.zeros_like(wide),
+            )
         for name, value in state.items():  # a checkpoint's may be on another device
             state[name] = torch.as_tensor(value).to(wide)
         beta_1, beta_2 = group["betas"]
         take_update(
-            [wide], [gradient], [state["exp_avg"]], [state["exp_avg_sq"]], [],
-            [state["step"]], fused=group["fused"], amsgrad=False, beta1=beta_1, beta2=beta_2,
-            lr=group["lr"], weight_decay=0.0, eps=group["eps"], maximize=False,
-        )  # fmt: skip
+            [wide],
+            [gradient],
+            [state["exp_avg"]],
+            [state["exp_avg_sq"]],
+            [],
+            [state["step"]],
+            fused=group["fused"],
+            amsgrad=False,
+            beta1=beta_1,
+            beta2=beta_2,
+            lr=group["lr"],
+            weight_decay=0.0,
+            eps=group["eps"],
+            maximize=False,
+        )
         weight.copy_(wide)
 
 

@@ -101,8 +101,11 @@ def compact(rng: Random) -> Pair:
     """
     value = Decimal(rng.randrange(11, 9999)).scaleb(rng.choice((5, 8, 11)))
     length = rng.choice(LENGTHS)
-    return both(lambda locale: numbers.format_compact_decimal(
-        value, format_type=length, locale=locale, fraction_digits=1))  # fmt: skip
+    return both(
+        lambda locale: numbers.format_compact_decimal(
+            value, format_type=length, locale=locale, fraction_digits=1
+        )
+    )
 
 
 def price(rng: Random) -> Pair:

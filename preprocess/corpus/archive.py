@@ -65,8 +65,10 @@ def extract(archive: Path, members: dict[str, Path], headers: int = HEADERS) -> 
     except InputError:
         raise
     except _OutOfBounds as error:
-        raise RefusedArchive(f"{archive}: refused, because {error}; get it from elsewhere, or pack "
-                             "it anew with no more than the members that are wanted") from None
+        raise RefusedArchive(
+            f"{archive}: refused, because {error}; get it from elsewhere, or pack "
+            "it anew with no more than the members that are wanted"
+        ) from None
     except Exception as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise  # of the disk; those of gzip and bz2 have no number
@@ -216,8 +218,11 @@ def segments(lines: Iterable[bytes]) -> Iterator[bytes]:
         starts = [part.lower().count(b"<seg") for part in closed]
         sound = b"<seg" not in rest.lower() and max(starts, default=0) <= 1
         # A search takes time that grows with the square of the number of starts.
-        texts = [_SEGMENT.search(part) for part, count in zip(closed, starts, strict=True)
-                 if sound and count]  # fmt: skip
+        texts = [
+            _SEGMENT.search(part)
+            for part, count in zip(closed, starts, strict=True)
+            if sound and count
+        ]
         if not sound or not all(texts):
             raise InputError(f"line {number} holds a segment that does not end there")
         yield from (b" ".join(text[1].split()) for text in texts if text)

@@ -79,12 +79,15 @@ def binarise(job: Job, split: str, encoded: Stage, words: list[Any], destdir: Pa
 
     source, target = job.langs
     stems = [str(destdir / f"{split}.{source}-{target}.{lang}") for lang in job.langs]
-    builders = [indexed_dataset.make_builder(f"{stem}.bin", "mmap", len(dictionary))
-                for stem, dictionary in zip(stems, words, strict=True)]  # fmt: skip
+    builders = [
+        indexed_dataset.make_builder(f"{stem}.bin", "mmap", len(dictionary))
+        for stem, dictionary in zip(stems, words, strict=True)
+    ]
     files = [destdir / f"dict.{lang}.txt" for lang in job.langs]
     step, pairs = functools.partial(number_batch, files), encoded.result["pairs"]
-    for numbers in map_pairs(job.workers, step, [job.files(encoded.folder)], pairs,
-                             f"binarising {split}"):  # fmt: skip
+    for numbers in map_pairs(
+        job.workers, step, [job.files(encoded.folder)], pairs, f"binarising {split}"
+    ):
         for builder, (tokens, lengths) in zip(builders, numbers.sides, strict=True):
             for sentence in from_numpy(tokens).split(lengths):
                 builder.add_item(sentence)

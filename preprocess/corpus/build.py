@@ -56,8 +56,14 @@ def build_from_tokens(
     train = encode(job, "train", tokenised["train"], learnt)
     # A parser's search counts words, and a piece that no training text has may hide the end of one.
     known = train if settings.holds_trees else None
-    encoded = {"train": train, **{split: encode(job, split, stages, learnt, known)
-                                  for split, stages in tokenised.items() if split != "train"}}
+    encoded = {
+        "train": train,
+        **{
+            split: encode(job, split, stages, learnt, known)
+            for split, stages in tokenised.items()
+            if split != "train"
+        },
+    }
     summary = count_pairs([*tokenised["train"], encoded["train"]])
     say("making the dictionary and the binary files")
     words = _dictionaries(job, learnt, encoded["train"])
@@ -131,8 +137,12 @@ def advice_on(differences: list[str], existing: TextSettings) -> str:
 
 def missing_binaries(data: Path, splits: Iterable[str], langs: Langs) -> list[str]:
     """Return the names of the binary files that a data directory lacks."""
-    names = [f"{split}.{'-'.join(langs)}.{lang}.{end}"
-             for split in splits for lang in langs for end in ("bin", "idx")]  # fmt: skip
+    names = [
+        f"{split}.{'-'.join(langs)}.{lang}.{end}"
+        for split in splits
+        for lang in langs
+        for end in ("bin", "idx")
+    ]
     return [name for name in names if not (data / name).is_file()]
 
 

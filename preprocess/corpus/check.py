@@ -16,14 +16,25 @@ QUICK = 100_000_000
 
 def add_check(parser: argparse.ArgumentParser) -> None:
     """Add the option --check to a parser. As --help, it needs no other option and ends the run."""
-    parser.add_argument("--check", metavar="DIR", type=Path, action=_Check, help="read all files "
-                        "of prepared data, name each one that is not as it was made, and do no "
-                        "more")  # fmt: skip
+    parser.add_argument(
+        "--check",
+        metavar="DIR",
+        type=Path,
+        action=_Check,
+        help="read all files "
+        "of prepared data, name each one that is not as it was made, and do no "
+        "more",
+    )
 
 
 class _Check(argparse.Action):
-    def __call__(self, parser: argparse.ArgumentParser, namespace: Any, values: Any,
-                 option_string: str | None = None) -> None:  # fmt: skip
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: Any,
+        values: Any,
+        option_string: str | None = None,
+    ) -> None:
         parser.exit(run_command(parser.prog, lambda: check(values), "nothing was changed"))
 
 
@@ -40,21 +51,31 @@ def check(directory: Path) -> None:
         directory /= "data"
     manifest = read_manifest(directory)
     if not manifest:
-        raise InputError(f"{directory} has no {MANIFEST}, so nothing tells how its files were "
-                         "made: prepare.py and wmt14.py write one, older versions did not")
+        raise InputError(
+            f"{directory} has no {MANIFEST}, so nothing tells how its files were "
+            "made: prepare.py and wmt14.py write one, older versions did not"
+        )
     total = sum(checksum.size for checksum in manifest.values())
     quick = total <= QUICK
-    with progress(lambda done: f"{done / 1e6:,.0f} of {total / 1e6:,.0f} MB",
-                  None if quick else total, disable=quick, unit="B", unit_scale=True) as add:
-        faults = [fault(directory / name, checksum, True, add)
-                  for name, checksum in manifest.items()]  # fmt: skip
+    with progress(
+        lambda done: f"{done / 1e6:,.0f} of {total / 1e6:,.0f} MB",
+        None if quick else total,
+        disable=quick,
+        unit="B",
+        unit_scale=True,
+    ) as add:
+        faults = [
+            fault(directory / name, checksum, True, add) for name, checksum in manifest.items()
+        ]
     wrong = [line for line in faults if line]
     for line in wrong:
         say(line)
     if wrong:
-        raise InputError(f"{len(wrong)} of the {len(manifest)} files in {directory} are not as "
-                         "they were made: get them anew, or delete the directory and prepare it "
-                         "anew")
+        raise InputError(
+            f"{len(wrong)} of the {len(manifest)} files in {directory} are not as "
+            "they were made: get them anew, or delete the directory and prepare it "
+            "anew"
+        )
     print(f"{directory}: all {len(manifest)} files are as they were made ({total:,} bytes)")
 
 

@@ -47,17 +47,25 @@ def progress(
 def add_tokenizer(parser: argparse.ArgumentParser) -> None:
     """Add the option that sets `tokenizer`, one of TOKENIZERS."""
     parser.add_argument(
-        "--protect-patterns", dest="tokenizer", action="store_const", const=SACREMOSES,
-        default=MOSES, help="keep times, fractions, units and compounds with a slash or a dash "
+        "--protect-patterns",
+        dest="tokenizer",
+        action="store_const",
+        const=SACREMOSES,
+        default=MOSES,
+        help="keep times, fractions, units and compounds with a slash or a dash "
         "whole, such as 15:05, and/or, km² and 1939–1945; Moses takes them apart. Data of older "
         "versions was made so (default: Moses's tokens, exactly in English, German and French)",
-    )  # fmt: skip
+    )
 
 
 def add_workers(parser: argparse.ArgumentParser) -> None:
     """Add the option --workers to a parser."""
-    parser.add_argument("--workers", type=int, default=len(os.sched_getaffinity(0)),
-                        help="processes to use (default: all cores)")  # fmt: skip
+    parser.add_argument(
+        "--workers",
+        type=int,
+        default=len(os.sched_getaffinity(0)),
+        help="processes to use (default: all cores)",
+    )
 
 
 def show_next_step(data: str) -> None:

@@ -35,8 +35,9 @@ class Destination:
         if not self.path.exists() or (self.path.is_dir() and not any(self.path.iterdir())):
             return None
         if not (self.path / SETTINGS_FILE).is_file():
-            raise InputError(f"{self.path} exists, but was not made by {self.program}; choose "
-                             "another --destdir")
+            raise InputError(
+                f"{self.path} exists, but was not made by {self.program}; choose another --destdir"
+            )
         return TextSettings.load(self.path / SETTINGS_FILE)
 
     def check_same(self, existing: TextSettings, wanted: TextSettings) -> None:
@@ -51,8 +52,10 @@ class Destination:
         differences += sorted(f"input {name}" for name in {name for name, _ in inputs})
         advice = "choose another --destdir or delete this one"
         if differences:
-            raise InputError(f"{self.path} belongs to other settings: {', '.join(differences)}; "
-                             f"{advice_on(names, existing)}{advice}")
+            raise InputError(
+                f"{self.path} belongs to other settings: {', '.join(differences)}; "
+                f"{advice_on(names, existing)}{advice}"
+            )
         splits = dict.fromkeys(name.partition(".")[0] for name in wanted.inputs)
         missing = missing_binaries(self.path, splits, (wanted.source_lang, wanted.target_lang))
         if not (self.path / existing.codes).is_file():

@@ -243,8 +243,10 @@ def _receive(
     def describe(done: int) -> str:
         rate = (done - start) / max(time.monotonic() - began, 1e-3)
         left = ((total or 0) - done) / max(rate, 1)
-        return (f"{name}: {done / 1e6:,.1f} of {(total or 0) / 1e6:,.1f} MB, "
-                f"{rate / 1e6:,.1f} MB/s, {left:,.0f} s left")  # fmt: skip
+        return (
+            f"{name}: {done / 1e6:,.1f} of {(total or 0) / 1e6:,.1f} MB, "
+            f"{rate / 1e6:,.1f} MB/s, {left:,.0f} s left"
+        )
 
     bar = {"desc": name, "initial": start, "unit": "B", "unit_scale": True}
     with open(path, "ab" if start else "wb") as file, progress(describe, total, **bar) as add:

@@ -34,8 +34,11 @@ def learn_codes(counted: Iterable[str], codes: TextIO, size: int, total: bool) -
 @contextlib.contextmanager
 def _faster() -> Iterator[None]:
     """Let the library call other functions. Can go when subword-nmt is as fast."""
-    ours = {"get_pair_statistics": _count_pairs, "replace_pair": _replace_pair,
-            "update_pair_statistics": _update_pairs}  # fmt: skip
+    ours = {
+        "get_pair_statistics": _count_pairs,
+        "replace_pair": _replace_pair,
+        "update_pair_statistics": _update_pairs,
+    }
     theirs = {name: getattr(library, name) for name in ours}
     vars(library).update(ours, max=_max)
     collects = gc.isenabled()

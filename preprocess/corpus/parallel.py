@@ -104,9 +104,12 @@ def transform_files(
 
 
 def map_pairs(
-    workers: Workers, step: Callable[[LinePairs], Any], sources: Sequence[Files], total: int,
+    workers: Workers,
+    step: Callable[[LinePairs], Any],
+    sources: Sequence[Files],
+    total: int,
     activity: str,
-) -> Iterator[Any]:  # fmt: skip
+) -> Iterator[Any]:
     """Yield what `step` makes of some pairs of lines at a time, one source after the other.
 
     It has to have `read`, the number of pairs. The progress shows `activity` and how many of

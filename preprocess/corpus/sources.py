@@ -30,10 +30,11 @@ def read_texts(pair: LanguagePair, dest: Path, workers: Workers) -> dict[str, li
     archives that cannot be fetched.
     """
     needed = dict.fromkeys(
-        corpus.archive for corpus in pair.corpora
+        corpus.archive
+        for corpus in pair.corpora
         if corpus.archive
         and not find_stage(dest / "work", f"raw.{corpus.name}", _made_of(pair, corpus, dest))
-    )  # fmt: skip
+    )
     _ensure_room(list(needed), dest / "download")
     problems = []
     for archive in needed:
@@ -45,9 +46,11 @@ def read_texts(pair: LanguagePair, dest: Path, workers: Workers) -> dict[str, li
         raise InputError("\n".join(problems))
     return {
         split: [
-            _unpack(pair, corpus, dest, workers) if corpus.archive
-            else _on_disk(pair, corpus, workers) for corpus in corpora
-        ]  # fmt: skip
+            _unpack(pair, corpus, dest, workers)
+            if corpus.archive
+            else _on_disk(pair, corpus, workers)
+            for corpus in corpora
+        ]
         for split, corpora in pair.splits.items()
     }
 
@@ -98,8 +101,11 @@ def _unpack(pair: LanguagePair, corpus: Corpus, dest: Path, workers: Workers) ->
         say(f"{corpus.name}: taking it out of {archive.name}")
         files = folder / source, folder / target
         try:
-            extract(dest / "download" / archive.name, dict(zip(corpus.files, files, strict=True)),
-                    TRUSTED_HEADERS if archive.sha256 else HEADERS)
+            extract(
+                dest / "download" / archive.name,
+                dict(zip(corpus.files, files, strict=True)),
+                TRUSTED_HEADERS if archive.sha256 else HEADERS,
+            )
         except BrokenArchive as error:
             advice = reject(archive, dest / "download", dest / RECORD)
             raise InputError(f"{error}; {advice}") from None

@@ -45,8 +45,13 @@ def learn(job: Job, tokenised: list[Stage]) -> Stage:
             learn_merges(words, size, bool(settings.vocabulary), folder / settings.codes)
 
     library = "sentencepiece" if settings.subword == "wordpiece" else "subword-nmt"
-    made_of = [[stage.key for stage in tokenised], settings.subword, settings.merges,
-               settings.vocabulary, importlib.metadata.version(library)]  # fmt: skip
+    made_of = [
+        [stage.key for stage in tokenised],
+        settings.subword,
+        settings.merges,
+        settings.vocabulary,
+        importlib.metadata.version(library),
+    ]
     return make_stage(job.work, "subwords", made_of, make)
 
 
@@ -121,28 +126,38 @@ def encode(
     model = learnt.folder / job.settings.codes
     known = train.folder / PIECES_FILE if train else None
     split_sides = (0,) if job.settings.holds_trees else (0, 1)
-    step = functools.partial(encode_batch, (job.settings.subword, model, known), cleaning,
-                             split_sides, split == "train")  # fmt: skip
+    step = functools.partial(
+        encode_batch, (job.settings.subword, model, known), cleaning, split_sides, split == "train"
+    )
 
     def make(folder: Path) -> dict[str, Any]:
         sources = [job.files(stage.folder) for stage in tokenised]
-        lines = sum(stage.result["lines"] - sum(stage.result["dropped"].values())
-                    for stage in tokenised)  # fmt: skip
+        lines = sum(
+            stage.result["lines"] - sum(stage.result["dropped"].values()) for stage in tokenised
+        )
         dropped, pieces = transform_files(
             job.workers, step, sources, job.files(folder), lines, f"splitting {split}"
         )
         write_pieces(folder / PIECES_FILE, pieces)
         return {"dropped": dropped, "pairs": lines - dropped.total()}
 
-    made_of = [[stage.key for stage in tokenised], learnt.key, cleaning, PIECES_FILE,
-               train.key if train else ""]  # fmt: skip
+    made_of = [
+        [stage.key for stage in tokenised],
+        learnt.key,
+        cleaning,
+        PIECES_FILE,
+        train.key if train else "",
+    ]
     return make_stage(job.work, f"split.{split}", made_of, make)
 
 
 def encode_batch(
-    splitter: tuple[str, Path, Path | None], cleaning: Cleaning | None, sides: tuple[int, ...],
-    counted: bool, pairs: LinePairs,
-) -> Batch:  # fmt: skip
+    splitter: tuple[str, Path, Path | None],
+    cleaning: Cleaning | None,
+    sides: tuple[int, ...],
+    counted: bool,
+    pairs: LinePairs,
+) -> Batch:
     """Return the tokenised pairs, with their sides 0 or 1 as subwords.
 
     splitter: kind of subwords, their model, and the pieces that may come out (None: all). With
@@ -151,8 +166,10 @@ def encode_batch(
     subwords = _subwords(*splitter)
     kept, dropped = list[tuple[str, str]](), Counts()
     for pair in pairs:
-        source, target = (subwords.encode(line.decode().split()) if side in sides else line.decode()
-                          for side, line in enumerate(pair))  # fmt: skip
+        source, target = (
+            subwords.encode(line.decode().split()) if side in sides else line.decode()
+            for side, line in enumerate(pair)
+        )
         if cleaning and (flaw := cleaning.flaw(_count(source), _count(target))):
             dropped[flaw] += 1
         else:

@@ -62,21 +62,34 @@ def load_pair(table: Path, name: str) -> LanguagePair:
     source, _, target = name.partition("-")
     try:
         downloads = {
-            file: Download(_plain(file), tuple(facts["addresses"]), facts.get("size"),
-                           facts.get("sha256"), facts.get("md5"))
+            file: Download(
+                _plain(file),
+                tuple(facts["addresses"]),
+                facts.get("size"),
+                facts.get("sha256"),
+                facts.get("md5"),
+            )
             for file, facts in archives.items()
-        }  # fmt: skip
+        }
         splits = {
             split: [
-                Corpus(_plain(corpus["name"]),
-                       downloads[corpus["archive"]] if "archive" in corpus else None,
-                       (str(corpus[source]), str(corpus[target])), split != "train")
+                Corpus(
+                    _plain(corpus["name"]),
+                    downloads[corpus["archive"]] if "archive" in corpus else None,
+                    (str(corpus[source]), str(corpus[target])),
+                    split != "train",
+                )
                 for corpus in pairs[name][split]
             ]
             for split in ("train", "valid", "test")
-        }  # fmt: skip
-        pair = LanguagePair(table.parent, (source, target), splits,
-                            pairs[name]["subword"], pairs[name]["vocabulary"])  # fmt: skip
+        }
+        pair = LanguagePair(
+            table.parent,
+            (source, target),
+            splits,
+            pairs[name]["subword"],
+            pairs[name]["vocabulary"],
+        )
     except KeyError as error:
         raise InputError(f"{table}: {name} or its archives lack {error}") from None
     except (TypeError, AttributeError) as error:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from nltk import Tree
 
 from aiayn_plugin.errors import InputError
-from aiayn_plugin.parsing.linear import sequence
+from aiayn_plugin.parsing.linearisation import sequence
 from aiayn_plugin.parsing.trees import as_line, cleaned, read_trees, words
 from aiayn_plugin.text.lines import LONG_WORD
 from aiayn_plugin.text.manifest import sha256
@@ -40,8 +40,10 @@ def sections(treebank: Path, numbers: Iterable[int]) -> list[Path]:
     InputError if a section is missing, or if a file is there twice.
     """
     named = re.compile(r"wsj_(\d\d)\d\d\.mrg", re.IGNORECASE)
-    files = sorted((path for path in _below(treebank) if named.fullmatch(path.name)),
-                   key=lambda path: path.name.lower())  # fmt: skip
+    files = sorted(
+        (path for path in _below(treebank) if named.fullmatch(path.name)),
+        key=lambda path: path.name.lower(),
+    )
     for one, next_ in zip(files, files[1:], strict=False):
         if one.name.lower() == next_.name.lower():
             raise InputError(f"{one} and {next_} have one name: give the directory of one of them")
@@ -50,9 +52,11 @@ def sections(treebank: Path, numbers: Iterable[int]) -> list[Path]:
         of_section.setdefault(int(path.name[4:6]), []).append(path)
     missing = [f"{number:02}" for number in numbers if number not in of_section]
     if missing:
-        raise InputError(f"{treebank} has no files of section {missing[0]}, such as "
-                         f"wsj_{missing[0]}00.mrg: give the directory of the Penn Treebank, with "
-                         "parsed/mrg/wsj in it")
+        raise InputError(
+            f"{treebank} has no files of section {missing[0]}, such as "
+            f"wsj_{missing[0]}00.mrg: give the directory of the Penn Treebank, with "
+            "parsed/mrg/wsj in it"
+        )
     return [path for number in numbers for path in of_section[number]]
 
 
@@ -91,8 +95,12 @@ def read(job: Job, part: Part) -> Text:
         places = [folder / f"{number}.part" for number in range(len(part.files))]
         count, activity = len(part.files), f"reading the trees of {part.name}"
         read_now = job.workers.pool.map(_read_file, part.files, places)
-        with progress(lambda done: f"{activity}: {done:,} of {count:,} files", count,
-                      desc=activity, unit=" files") as add:  # fmt: skip
+        with progress(
+            lambda done: f"{activity}: {done:,} of {count:,} files",
+            count,
+            desc=activity,
+            unit=" files",
+        ) as add:
             trees = []
             for number in read_now:
                 trees.append(number)
@@ -101,8 +109,9 @@ def read(job: Job, part: Part) -> Text:
         lines = _write_kept(places, job.files(folder), kept, part.weight)
         if not lines:
             why = "" if part.kept == slice(None) else ", for --hold-out takes so many"
-            raise InputError(f"{part.name}: no tree is left of {sum(trees):,} in {count:,} "
-                             f"files{why}")
+            raise InputError(
+                f"{part.name}: no tree is left of {sum(trees):,} in {count:,} files{why}"
+            )
         return {"lines": lines}
 
     stage = make_stage(job.work, f"trees.{part.name}", digest(part, job.workers), make)

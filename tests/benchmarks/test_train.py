@@ -11,9 +11,26 @@ from aiayn_plugin.cli import main
 @pytest.mark.long
 def test_training_is_measured_beside_fairseqs(corpus, tmp_path, capsys):
     out = tmp_path / "found.json"
-    main(["benchmark", "train", str(corpus), "--cpu", "--max-tokens", "60", "120", "--runs", "2",
-          "--updates", "1", "--memory-tokens", "90", "--profile",
-          "--output", str(out)])  # fmt: skip
+    main(
+        [
+            "benchmark",
+            "train",
+            str(corpus),
+            "--cpu",
+            "--max-tokens",
+            "60",
+            "120",
+            "--runs",
+            "2",
+            "--updates",
+            "1",
+            "--memory-tokens",
+            "90",
+            "--profile",
+            "--output",
+            str(out),
+        ]
+    )
     ours, theirs = json.loads(out.read_text())
     assert (ours["way"], theirs["way"]) == ("plugin", "fairseq")
     for row in (ours, theirs):

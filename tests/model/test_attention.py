@@ -5,11 +5,7 @@ import math
 import pytest
 import torch
 
-from aiayn_plugin.model.attention import (
-    MultiHeadAttention,
-    scaled_dot_product_attention,
-    softmax,
-)
+from aiayn_plugin.model.attention import MultiHeadAttention, scaled_dot_product_attention, softmax
 
 
 def one_query(q, keys, values, allowed):

@@ -7,7 +7,7 @@ import torch
 from models import PAD, build, pad_left, pad_right, sentences
 from reference import Reference
 
-from aiayn_plugin.boundary.model import TransformerConfig
+from aiayn_plugin.fairseq_plugin.model import TransformerConfig
 
 CONFIGURATIONS = {
     "base": {},
@@ -84,8 +84,10 @@ def test_equals_torchs_transformer_without_its_final_norms():
     theirs = torch.nn.Transformer(
         custom_encoder=torch.nn.TransformerEncoder(torch.nn.TransformerEncoderLayer(**sizes), 2),
         custom_decoder=torch.nn.TransformerDecoder(torch.nn.TransformerDecoderLayer(**sizes), 2),
-        d_model=16, nhead=4, batch_first=True,
-    )  # fmt: skip
+        d_model=16,
+        nhead=4,
+        batch_first=True,
+    )
     state = {}
     for stack, last in (("encoder", 1), ("decoder", 2)):
         for i, layer in enumerate(getattr(ours, stack).layers):

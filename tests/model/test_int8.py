@@ -7,8 +7,8 @@ from models import build, sentences
 
 from aiayn_plugin.errors import InputError
 from aiayn_plugin.model import int8
-from aiayn_plugin.model.cache import DecoderCache
 from aiayn_plugin.model.int8 import SEVEN_BITS, Int8Projection, in_int8
+from aiayn_plugin.search.kv_cache import DecoderCache
 
 
 def test_no_result_is_further_off_than_rounding_can_make_it():
@@ -73,11 +73,17 @@ def test_a_search_attends_in_bfloat16_where_the_processor_computes_in_it(monkeyp
     assert model.decoder.cache_dtype == (torch.bfloat16 if native else None)
 
 
-@pytest.mark.parametrize("spoil, message", [
-    (lambda model: model.double(), "in float32 on a CPU"),
-    (lambda model: model.half(), "in float32 on a CPU"),
-    (lambda model: model.decoder.layers[1].feed_forward.W_1.weight.data.fill_(torch.nan), "NaN"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "spoil, message",
+    [
+        (lambda model: model.double(), "in float32 on a CPU"),
+        (lambda model: model.half(), "in float32 on a CPU"),
+        (
+            lambda model: model.decoder.layers[1].feed_forward.W_1.weight.data.fill_(torch.nan),
+            "NaN",
+        ),
+    ],
+)
 def test_what_has_no_8_bits(spoil, message):
     model = build().float()
     spoil(model)

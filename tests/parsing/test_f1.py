@@ -17,34 +17,57 @@ def tree(text):
 GOLD = "(S (NP (DT the) (NN dog)) (VP (VBZ sleeps) (ADVP (RB now))) (. .))"
 
 
-@pytest.mark.parametrize("gold, system, expected", [
-    (GOLD, GOLD, (4, 4, 4, 4, 4, 1)),
-    (GOLD, "(S (NP (DT the) (NN dog)) (VP (VBZ sleeps) (PRT (RP now))) (. .))",
-     (4, 4, 4, 3, 4, 1)),  # PRT is ADVP
-    (GOLD, "(TOP (S (NP (DT the) (NN dog)) (VP (VBZ sleeps)) (ADVP (RB now)) (. .)))",
-     (3, 4, 4, 4, 4, 0)),  # the VP is another
-    (GOLD, "(S (NP (DT the)) (X (NN dog) (VBZ sleeps) (RB now)) (NP (. .)))", (1, 4, 3, 4, 4, 0)),
-    (GOLD, "(S (NP (DT the) (NN dog)) (VP (VBZ sleeps) (ADVP (RB now)) (. .)))",
-     (4, 4, 4, 4, 4, 1)),  # where the full stop hangs does not matter
-    (GOLD, "(S (NP (DT the) (NN dog)) (VP (VBZ sleeps) (ADVP (RB now))) (NN .))",
-     (4, 4, 4, 4, 4, 1)),  # the gold tree says that it is punctuation
-    ("(NP (NP (NN a)))", "(NP (NN a))", (1, 2, 1, 1, 1, 0)),  # the same bracket twice
-    ("(S (NP-SBJ (NN a)))", "(S (NP (NN a)))", (2, 2, 2, 1, 1, 1)),
-    ("(TOP (NN a))", "(TOP (NN a))", (0, 0, 0, 1, 1, 1)),
-    ("(S1 (S (NN a)))", "(ROOT (S (NN a)))", (1, 1, 1, 1, 1, 1)),
-    ("(S (NP=2 (NN a)))", "(S (NP (NN a)))", (2, 2, 2, 1, 1, 1)),
-    # one word beside a sign that does not count, which the system's tree has elsewhere
-    *((f"(S (NP (NN a)) ({sign} x))", f"(S (NP (NN a) ({sign} x)))", (2, 2, 2, 1, 1, 1))
-      for sign in (",", ":", "``", "''", ".")),
-    ("(S (NP (NN a)) ($ x))", "(S (NP (NN a) ($ x)))", (1, 2, 2, 2, 2, 0)),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "gold, system, expected",
+    [
+        (GOLD, GOLD, (4, 4, 4, 4, 4, 1)),
+        (
+            GOLD,
+            "(S (NP (DT the) (NN dog)) (VP (VBZ sleeps) (PRT (RP now))) (. .))",
+            (4, 4, 4, 3, 4, 1),
+        ),  # PRT is ADVP
+        (
+            GOLD,
+            "(TOP (S (NP (DT the) (NN dog)) (VP (VBZ sleeps)) (ADVP (RB now)) (. .)))",
+            (3, 4, 4, 4, 4, 0),
+        ),  # the VP is another
+        (
+            GOLD,
+            "(S (NP (DT the)) (X (NN dog) (VBZ sleeps) (RB now)) (NP (. .)))",
+            (1, 4, 3, 4, 4, 0),
+        ),
+        (
+            GOLD,
+            "(S (NP (DT the) (NN dog)) (VP (VBZ sleeps) (ADVP (RB now)) (. .)))",
+            (4, 4, 4, 4, 4, 1),
+        ),  # where the full stop hangs does not matter
+        (
+            GOLD,
+            "(S (NP (DT the) (NN dog)) (VP (VBZ sleeps) (ADVP (RB now))) (NN .))",
+            (4, 4, 4, 4, 4, 1),
+        ),  # the gold tree says that it is punctuation
+        ("(NP (NP (NN a)))", "(NP (NN a))", (1, 2, 1, 1, 1, 0)),  # the same bracket twice
+        ("(S (NP-SBJ (NN a)))", "(S (NP (NN a)))", (2, 2, 2, 1, 1, 1)),
+        ("(TOP (NN a))", "(TOP (NN a))", (0, 0, 0, 1, 1, 1)),
+        ("(S1 (S (NN a)))", "(ROOT (S (NN a)))", (1, 1, 1, 1, 1, 1)),
+        ("(S (NP=2 (NN a)))", "(S (NP (NN a)))", (2, 2, 2, 1, 1, 1)),
+        # one word beside a sign that does not count, which the system's tree has elsewhere
+        *(
+            (f"(S (NP (NN a)) ({sign} x))", f"(S (NP (NN a) ({sign} x)))", (2, 2, 2, 1, 1, 1))
+            for sign in (",", ":", "``", "''", ".")
+        ),
+        ("(S (NP (NN a)) ($ x))", "(S (NP (NN a) ($ x)))", (1, 2, 2, 2, 2, 0)),
+    ],
+)
 def test_counts_are_those_of_the_conventions(gold, system, expected):
     assert count(tree(gold), tree(system)) == Count(*expected, 1)
 
 
 def test_places_leave_punctuation_out():
-    found = brackets(tree("(S (`` ``) (NP (NN a)) (: :) (VP (VB b) (NP (. .))))"),
-                     [False, True, False, True, False])  # fmt: skip
+    found = brackets(
+        tree("(S (`` ``) (NP (NN a)) (: :) (VP (VB b) (NP (. .))))"),
+        [False, True, False, True, False],
+    )
     assert found == [("S", 0, 2), ("NP", 0, 1), ("VP", 1, 2)]
 
 
@@ -86,9 +109,17 @@ def test_scores_are_those_of_another_implementation():
     f1s = set()
     for _ in range(500):
         words = [f"w{i}" for i in range(rng.randint(1, 12))]
-        pair = [Tree("TOP", [random_tree(rng, [
-            (word, rng.choice(["NN", "VB", "JJ", ",", "."])) for word in words])])
-            for _ in range(2)]  # fmt: skip
+        pair = [
+            Tree(
+                "TOP",
+                [
+                    random_tree(
+                        rng, [(word, rng.choice(["NN", "VB", "JJ", ",", "."])) for word in words]
+                    )
+                ],
+            )
+            for _ in range(2)
+        ]
         ours, other = differing(*pair)
         assert other == ""
         f1s.add(round(ours.f1, 2))

@@ -18,13 +18,16 @@ def pipeline(tmp_path):
     return ParsingPipeline.load(tmp_path)
 
 
-@pytest.mark.parametrize("line, expected", [
-    ('It isn\'t "new".', "It is n't `` new '' ."),
-    ("It’s the dog’s bone — isn’t it?", "It 's the dog 's bone -- is n't it ?"),
-    ("“No” … (yes)", "`` No '' ... ( yes )"),
-    ("a\u00a0b\u2028c\x01d", "a b cd"),
-    ("", ""),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "line, expected",
+    [
+        ('It isn\'t "new".', "It is n't `` new '' ."),
+        ("It’s the dog’s bone — isn’t it?", "It 's the dog 's bone -- is n't it ?"),
+        ("“No” … (yes)", "`` No '' ... ( yes )"),
+        ("a\u00a0b\u2028c\x01d", "a b cd"),
+        ("", ""),
+    ],
+)
 def test_raw_words_are_the_treebanks(pipeline, line, expected):
     assert pipeline.words(line) == expected.split()
 
@@ -33,9 +36,16 @@ def test_tokenised_words_stay_but_for_the_treebanks_spellings(pipeline):
     assert pipeline.words(r"-LRB- 1\/2 isn't -RRB-", tokenised=True) == ["(", "1/2", "isn't", ")"]
 
 
-@pytest.mark.parametrize("word, pieces", [
-    ("abc", "abc"), ("abac", "a@@ b@@ a@@ c"), ("aüc", "a@@ c"), ("ü", "ü"), ("üc", "c"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "word, pieces",
+    [
+        ("abc", "abc"),
+        ("abac", "a@@ b@@ a@@ c"),
+        ("aüc", "a@@ c"),
+        ("ü", "ü"),
+        ("üc", "c"),
+    ],
+)
 def test_pieces_that_the_training_text_had(pipeline, word, pieces):
     """A merge that is no piece is split again; of unknown characters only the end of a word
     stays."""

@@ -28,9 +28,13 @@ def write_tar(path, *members):
 
 def test_members_cannot_leave_the_directory(tmp_path):
     archive = write_tar(
-        tmp_path / "a.tgz", ("../evil", b"x"), (str(tmp_path / "evil"), b"x"),
-        ("link", tarfile.SYMTYPE, ".."), ("link/evil", b"x"), ("good", b"text\n"),
-    )  # fmt: skip
+        tmp_path / "a.tgz",
+        ("../evil", b"x"),
+        (str(tmp_path / "evil"), b"x"),
+        ("link", tarfile.SYMTYPE, ".."),
+        ("link/evil", b"x"),
+        ("good", b"text\n"),
+    )
     (tmp_path / "out").mkdir()
     extract(archive, {"good": tmp_path / "out" / "en"})
     assert content(tmp_path) == {Path("a.tgz"): archive.read_bytes(), Path("out/en"): b"text\n"}

@@ -57,8 +57,7 @@ ARCHIVES = {
     "text": ("a", lambda: gigabyte(header("a", 1 << 30), TEXT * 1024), "unpacks to more"),
     "line": ("a.sgm", lambda: gigabyte(header("a.sgm", 1 << 30)), "line 1 of a.sgm has 16,777,216"),
     "nested": ("a.gz", lambda: member("a.gz", gigabyte(content=TEXT * 1024)), "100 times"),
-    "nested twice": (
-        "a.gz", lambda: gzip.compress(member("a.gz", gigabyte())), "line 1 of a has"),
+    "nested twice": ("a.gz", lambda: gzip.compress(member("a.gz", gigabyte())), "line 1 of a has"),
     "nested line": ("a.sgm.gz", lambda: member("a.sgm.gz", gigabyte()), "line 1 of a.sgm has"),
     "long name": ("a", lambda: gigabyte(header("x", 1 << 30, LONG_NAME)), "the name or the attrib"),
     "long link": ("a", lambda: gigabyte(header("x", 1 << 30, LONG_LINK)), "the name or the attrib"),
@@ -67,9 +66,12 @@ ARCHIVES = {
     "names of names": ("a", lambda: member("x", b"y", LONG_NAME) * 2000, "recursion"),
     "members": ("a", lambda: gzip.compress(header("x", 0) * 10_000), "its headers have more than"),
     "starts": (
-        "a.sgm", lambda: member("a.sgm", b"<seg " * 200_000 + b"</seg>\n"), "line 1 holds a seg"),
+        "a.sgm",
+        lambda: member("a.sgm", b"<seg " * 200_000 + b"</seg>\n"),
+        "line 1 holds a seg",
+    ),
     "holes": ("a", lambda: gzip.compress(HOLES), "its headers have more than"),
-}  # fmt: skip
+}
 
 
 def limit() -> None:

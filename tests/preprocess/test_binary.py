@@ -10,15 +10,23 @@ from corpus.tokens import Job
 
 from aiayn_plugin.text.settings import PENN, TextSettings
 
-ODD = ["<s> </s> <unk> <pad>", "", "a a a", "\u00fc \u4e2d\u6587 \U0001f600", "madeupword0000 x",
-       "@@ b@@ c"]  # fmt: skip
+ODD = [
+    "<s> </s> <unk> <pad>",
+    "",
+    "a a a",
+    "\u00fc \u4e2d\u6587 \U0001f600",
+    "madeupword0000 x",
+    "@@ b@@ c",
+]
 
 
 def lines(seed, number, words):
     """Return odd lines and lines of words, of which a few are frequent and many rare."""
     rng = random.Random(seed)
-    made = (" ".join(f"w{int(rng.paretovariate(0.5)) % words}" for _ in range(rng.randint(1, 30)))
-            for _ in range(number))  # fmt: skip
+    made = (
+        " ".join(f"w{int(rng.paretovariate(0.5)) % words}" for _ in range(rng.randint(1, 30)))
+        for _ in range(number)
+    )
     return [*ODD, *made]
 
 

@@ -19,8 +19,18 @@ from aiayn_plugin.text.manifest import MANIFEST, read_manifest
 from aiayn_plugin.text.pipeline import TextPipeline
 from aiayn_plugin.text.settings import PAIRS_FILE, TextSettings
 
-ODD = ["a\u2028b", "a\x85b", "a\fb", "a\0b", "a\rb\r", "\u00a0a\u200bb", "<s> </s> <unk> <pad>",
-       "#fairseq:overwrite 1", "x@@ y @@", "a \x1c \x1d \x1e b\x0b"]  # fmt: skip
+ODD = [
+    "a\u2028b",
+    "a\x85b",
+    "a\fb",
+    "a\0b",
+    "a\rb\r",
+    "\u00a0a\u200bb",
+    "<s> </s> <unk> <pad>",
+    "#fairseq:overwrite 1",
+    "x@@ y @@",
+    "a \x1c \x1d \x1e b\x0b",
+]
 PLAIN = [f"The {noun} number {n} sleeps, doesn't it?" for n in range(40) for noun in ("dog", "cat")]
 ENGLISH = [*PLAIN, *ODD]
 GERMAN = [*(line.replace("sleeps", "schläft") for line in PLAIN), *(f"{o} ü" for o in ODD)]
@@ -111,8 +121,12 @@ def test_decoding_gives_the_tokenised_text_back(made):
 
 def test_the_directory_holds_the_data_and_nothing_else(made):
     _, data, done = made
-    binary = {f"{split}.en-de.{lang}.{end}" for split in ("train", "valid", "test")
-              for lang in ("en", "de") for end in ("bin", "idx")}  # fmt: skip
+    binary = {
+        f"{split}.en-de.{lang}.{end}"
+        for split in ("train", "valid", "test")
+        for lang in ("en", "de")
+        for end in ("bin", "idx")
+    }
     text = {f"{split}.raw.{lang}" for split in ("valid", "test") for lang in ("en", "de")}
     names = {path.name for path in data.iterdir()}
     rest = {"dict.en.txt", "dict.de.txt", "codes.bpe", "text.json", PAIRS_FILE}
@@ -227,8 +241,10 @@ def test_missing_plugin_is_one_line(tmp_path):
     # -E -S: without PYTHONPATH and without any installed package.
     done = subprocess.run(
         [sys.executable, "-E", "-S", prepare.__file__, "--help"],
-        capture_output=True, text=True, cwd=tmp_path,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+    )
     assert done.returncode == 1 and done.stderr.count("\n") == 1 and not done.stdout
     assert done.stderr.startswith("prepare.py: error: the plugin is not installed")
     assert "bash examples/setup.sh" in done.stderr

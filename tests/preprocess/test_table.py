@@ -8,8 +8,10 @@ import yaml
 def table(change):
     """Return the text of a small table with one archive after `change(archive, pair)`."""
     archive = {"addresses": ["http://x/a.tgz"], "size": 3}
-    corpora = {split: [{"name": split, "archive": "a.tgz", "en": "e", "de": "d"}]
-               for split in ("train", "valid", "test")}  # fmt: skip
+    corpora = {
+        split: [{"name": split, "archive": "a.tgz", "en": "e", "de": "d"}]
+        for split in ("train", "valid", "test")
+    }
     pair = {"subword": "bpe", "vocabulary": 9, **corpora}
     change(archive, pair)
     return yaml.safe_dump({"archives": {"a.tgz": archive}, "pairs": {"en-de": pair}})

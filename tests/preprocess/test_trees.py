@@ -29,8 +29,17 @@ def write(path, nouns, number=1):
 
 def make(destdir, *arguments, code=0):
     """Run trees.py and return what it prints on the standard error."""
-    command = [sys.executable, trees.__file__, "--destdir", destdir, "--vocabulary", 40,
-               "--workers", 1, *arguments]  # fmt: skip
+    command = [
+        sys.executable,
+        trees.__file__,
+        "--destdir",
+        destdir,
+        "--vocabulary",
+        40,
+        "--workers",
+        1,
+        *arguments,
+    ]
     done = subprocess.run(list(map(str, command)), capture_output=True, text=True)
     assert done.returncode == code, done.stderr
     return done.stderr
@@ -49,19 +58,35 @@ def data(tmp_path_factory):
     folder = tmp_path_factory.mktemp("trees")
     one, two = write(folder / "a.mrg", NOUNS[:4]), write(folder / "b.mrg", NOUNS[4:])
     extra = write(folder / "extra.mrg", ["ant", "bee", "fox"], 2)
-    make(folder / "data", "--train", one, two, "--valid", one, "--test", two, "--weight", 2,
-         "--extra", 0.5, extra)  # fmt: skip
+    make(
+        folder / "data",
+        "--train",
+        one,
+        two,
+        "--valid",
+        one,
+        "--test",
+        two,
+        "--weight",
+        2,
+        "--extra",
+        0.5,
+        extra,
+    )
     return folder / "data"
 
 
 def test_source_and_target_are_words_and_brackets(data):
     source, target = lines(data, "test", "en"), lines(data, "test", "tree")
     assert [line.replace("@@ ", "") for line in source] == [
-        "the snail sleeps now0 ( .", "the whale sleeps now0 ( ."]  # fmt: skip
+        "the snail sleeps now0 ( .",
+        "the whale sleeps now0 ( .",
+    ]
     assert target == ["(S (NP DT NN )NP (VP VBZ (ADVP RB )ADVP -LRB- )VP . )S"] * 2
     raw = (data / "test.raw.tree").read_text().splitlines()
-    assert raw[0] == ("(S (NP (DT the) (NN snail)) (VP (VBZ sleeps) (ADVP (RB now0)) "
-                      "(-LRB- -LRB-)) (. .))")  # fmt: skip
+    assert raw[0] == (
+        "(S (NP (DT the) (NN snail)) (VP (VBZ sleeps) (ADVP (RB now0)) (-LRB- -LRB-)) (. .))"
+    )
     assert (data / "test.raw.en").read_text().splitlines()[0] == "the snail sleeps now0 ( ."
 
 
@@ -89,8 +114,18 @@ def test_the_data_says_what_it_is(data):
 
 def test_the_same_command_finds_it_up_to_date_and_another_is_refused(data):
     folder = data.parent
-    command = ["--train", folder / "a.mrg", folder / "b.mrg", "--valid", folder / "a.mrg",
-               "--test", folder / "b.mrg", "--extra", 0.5, folder / "extra.mrg"]  # fmt: skip
+    command = [
+        "--train",
+        folder / "a.mrg",
+        folder / "b.mrg",
+        "--valid",
+        folder / "a.mrg",
+        "--test",
+        folder / "b.mrg",
+        "--extra",
+        0.5,
+        folder / "extra.mrg",
+    ]
     assert make(data, *command, "--weight", 2) == ""
     message = make(data, *command, "--weight", 3, code=1)
     assert "belongs to other settings: input train; choose another --destdir" in message
@@ -100,9 +135,13 @@ def test_trees_held_out_are_the_last(tmp_path):
     files = write(tmp_path / "a.mrg", NOUNS[:4]), write(tmp_path / "b.mrg", NOUNS[4:])
     make(tmp_path / "data", "--train", *files, "--hold-out", 1, 2)
     assert len(lines(tmp_path / "data", "train", "en")) == 3
-    nouns = {split: [line.split()[1] for line in
-                     (tmp_path / "data" / f"{split}.raw.en").read_text().splitlines()]
-             for split in ("valid", "test")}  # fmt: skip
+    nouns = {
+        split: [
+            line.split()[1]
+            for line in (tmp_path / "data" / f"{split}.raw.en").read_text().splitlines()
+        ]
+        for split in ("valid", "test")
+    }
     assert nouns == {"valid": NOUNS[3:4], "test": NOUNS[4:]}
 
 
@@ -113,8 +152,10 @@ def test_the_sections_of_the_wall_street_journal(tmp_path):
     write(wsj / "22" / "wsj_2201.mrg", ["second"])
     (tmp_path / "options").write_text(f"--wsj\n{tmp_path / 'LDC'}\n")
     make(tmp_path / "data", f"@{tmp_path / 'options'}")
-    raw = {split: (tmp_path / "data" / f"{split}.raw.en").read_text().splitlines()
-           for split in ("valid", "test")}  # fmt: skip
+    raw = {
+        split: (tmp_path / "data" / f"{split}.raw.en").read_text().splitlines()
+        for split in ("valid", "test")
+    }
     assert [len(line.split()) for line in raw["valid"]] == [3 + 23 + 2, 3 + 1 + 2]
     assert [len(line.split()) for line in raw["test"]] == [3 + 24 + 2]
     assert len(lines(tmp_path / "data", "train", "en")) == 20

@@ -38,8 +38,10 @@ def test_data_holds_the_pieces_of_each_kept_pair(whole, pair, read):
     for side, lang in enumerate(langs):
         dictionary = Dictionary.load(str(data / f"dict.{lang}.txt"))
         dataset = data_utils.load_indexed_dataset(str(data / f"train.{pair}.{lang}"), dictionary)
-        pieces = [[piece if piece in dictionary else unknown for piece in line[side].split()]
-                  for line in kept]  # fmt: skip
+        pieces = [
+            [piece if piece in dictionary else unknown for piece in line[side].split()]
+            for line in kept
+        ]
         wanted = [" ".join(line) for line in pieces]
         assert [dictionary.string(sentence) for sentence in dataset] == wanted
         assert abs(len(dictionary) - 400) < 60 if pair == "en-de" else len(dictionary) <= 403
@@ -117,19 +119,27 @@ def test_other_settings_leave_data_alone_and_use_stages(whole, mirror, tmp_path,
     assert not mirror.requests
 
 
-@pytest.mark.parametrize(("there", "options", "message"), [
-    ({"tokenizer": "sacremoses"}, (), "it was made with --protect-patterns: give it, or "),
-    ({}, ("--protect-patterns",), "it was made without --protect-patterns: leave it out, or "),
-    ({"vocabulary": 500, "tokenizer": "sacremoses"}, (), "(tokenizer, vocabulary); choose"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("there", "options", "message"),
+    [
+        ({"tokenizer": "sacremoses"}, (), "it was made with --protect-patterns: give it, or "),
+        ({}, ("--protect-patterns",), "it was made without --protect-patterns: leave it out, or "),
+        ({"vocabulary": 500, "tokenizer": "sacremoses"}, (), "(tokenizer, vocabulary); choose"),
+    ],
+)
 def test_other_settings_are_told_before_anything_is_fetched(
     mirror, tmp_path, error, there, options, message
 ):
     dest = tmp_path / "dest"
     (dest / "data").mkdir(parents=True)
     (dest / wmt14.LOCK).touch()
-    made = {"vocabulary": 400, "normalize_punctuation": True, "cleaning": wmt14.CLEANING._asdict(),
-            "inputs": {"train.europarl-v7": "00"}, **there}  # fmt: skip
+    made = {
+        "vocabulary": 400,
+        "normalize_punctuation": True,
+        "cleaning": wmt14.CLEANING._asdict(),
+        "inputs": {"train.europarl-v7": "00"},
+        **there,
+    }
     TextSettings("en", "de", 0, **made).save(dest / "data" / SETTINGS_FILE)
     table = mirror.table(tmp_path / "table.yaml")
     assert message in error(wmt14, *wmt14_arguments("en-de", dest, table, *options))

@@ -25,8 +25,11 @@ def command(*args):
 
 def raw(dest):
     """Return the files of the texts that were taken out of their archives."""
-    return {path: text for path, text in content(dest / "work").items()
-            if path.parts[0].startswith("raw.")}  # fmt: skip
+    return {
+        path: text
+        for path, text in content(dest / "work").items()
+        if path.parts[0].startswith("raw.")
+    }
 
 
 def forget(table):

@@ -6,7 +6,7 @@ from models import EOS, PAD
 from searches import VARIANTS, WORDS, assert_same, batch, ending_model, sample, search
 
 import aiayn_plugin.model.embedding
-import aiayn_plugin.search.models
+import aiayn_plugin.search.decoder_step
 from aiayn_plugin.errors import InputError
 from aiayn_plugin.search.beam import closed_up
 from aiayn_plugin.search.rules import FairseqRules, PaperRules
@@ -34,10 +34,15 @@ def obvious_search(model, source, alpha, a, b, beam):
     return sorted(finished, key=lambda c: -c[0])
 
 
-@pytest.mark.parametrize("alpha, beam, options", [
-    (0.0, 4, {}), (2.0, 4, {}), *((0.6, 4, options) for options in VARIANTS),
-    *((0.6, beam, {}) for beam in (1, 6, 7, 8, WORDS - 1)),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "alpha, beam, options",
+    [
+        (0.0, 4, {}),
+        (2.0, 4, {}),
+        *((0.6, 4, options) for options in VARIANTS),
+        *((0.6, beam, {}) for beam in (1, 6, 7, 8, WORDS - 1)),
+    ],
+)
 def test_the_papers_search_is_the_obvious_one(alpha, beam, options):
     model, kept = ending_model(**options), min(beam, 3)
     data = batch((4, 1, 6, 0))
@@ -93,14 +98,21 @@ def test_work_in_pieces_changes_nothing(monkeypatch, left):
     options = {"temperature": 2.0, "min_len": 3, "no_repeat_ngram_size": 2}
     expected = search(models, rules, **options).generate(models, data, prefix_tokens=prefix)
     monkeypatch.setitem(aiayn_plugin.model.embedding.SCORES_AT_ONCE, "cpu", 3 * 4 * WORDS)
-    monkeypatch.setattr(aiayn_plugin.search.models, "ENCODED_AT_ONCE", 3)
+    monkeypatch.setattr(aiayn_plugin.search.decoder_step, "ENCODED_AT_ONCE", 3)
     found = search(models, rules, **options).generate(models, data, prefix_tokens=prefix)
     assert_same(found, expected)
 
 
-@pytest.mark.parametrize("done, rows", [
-    ([0, 1, 0, 1, 0], [0, 4, 2]), ([0, 0, 1], [0, 1]), ([1, 1, 0], [2]), ([1, 1], []), ([0], [0]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "done, rows",
+    [
+        ([0, 1, 0, 1, 0], [0, 4, 2]),
+        ([0, 0, 1], [0, 1]),
+        ([1, 1, 0], [2]),
+        ([1, 1], []),
+        ([0], [0]),
+    ],
+)
 def test_the_last_sentences_take_the_places_of_those_that_are_done(done, rows):
     assert closed_up(torch.tensor(done, dtype=torch.bool)).tolist() == rows
 
@@ -112,8 +124,11 @@ def test_a_prefix_does_not_depend_on_its_batch():
     together = generator.generate([model], data, prefix_tokens=prefix)
     for number, width in enumerate((1, 4)):
         source = data["net_input"]["src_tokens"][number]
-        alone = generator.generate([model], sample(source[source.ne(PAD)][None]),
-                                   prefix_tokens=prefix[number : number + 1, :width])
+        alone = generator.generate(
+            [model],
+            sample(source[source.ne(PAD)][None]),
+            prefix_tokens=prefix[number : number + 1, :width],
+        )
         assert_same(alone, together[number : number + 1])
 
 

@@ -17,22 +17,24 @@ def finished(sentences=1, kept=1, alpha=0.0):
 
 def choices(sentence, token, parent, score):
     """Return what was chosen at a step, from lists."""
-    return Choices(tensor(sentence), tensor(token), tensor(parent),
-                   tensor(score, dtype=torch.float64))  # fmt: skip
+    return Choices(
+        tensor(sentence), tensor(token), tensor(parent), tensor(score, dtype=torch.float64)
+    )
 
 
 def take(places, sentence, total, parent, end, step):
     """Call Finished.take with lists."""
-    places.take(tensor(sentence), tensor(total).to(places.score), tensor(parent),
-                tensor(end), step)  # fmt: skip
+    places.take(tensor(sentence), tensor(total).to(places.score), tensor(parent), tensor(end), step)
 
 
 def example():
     """Return the example in the docstring of Finished.read: places and history of one sentence."""
     places = finished(alpha=1.0)
     take(places, [0], [[-5.0, -9.0]], [[0, 1]], [[True, False]], step=2)
-    steps = [choices([0], [[A, B]], [[0, 0]], [[-1.0, -2.0]]),
-             choices([0], [[C, D]], [[1, 0]], [[-3.0, -4.0]])]  # fmt: skip
+    steps = [
+        choices([0], [[A, B]], [[0, 0]], [[-1.0, -2.0]]),
+        choices([0], [[C, D]], [[1, 0]], [[-3.0, -4.0]]),
+    ]
     return places, History(steps)
 
 
@@ -50,8 +52,9 @@ def test_attention_is_that_of_the_places_on_the_way():
     """b was chosen at place 0 of step 0, c after b at place 1, the end after c at place 0."""
     places, history = example()
     # Weight 10 · step + place on the only source token.
-    history.attention = [(tensor([0]), tensor([[[10.0 * step], [10.0 * step + 1]]]))
-                         for step in range(3)]  # fmt: skip
+    history.attention = [
+        (tensor([0]), tensor([[[10.0 * step], [10.0 * step + 1]]])) for step in range(3)
+    ]
     ((hypothesis,),) = places.read(history, END)
     assert hypothesis["attention"].tolist() == [[0.0, 11.0, 20.0]]
 
@@ -59,12 +62,20 @@ def test_attention_is_that_of_the_places_on_the_way():
 def test_a_sentence_that_is_done_earlier_is_not_in_the_later_steps():
     """Sentence 0 ends after b at step 1 and leaves; sentence 1 is the example."""
     places = finished(sentences=2)
-    history = History([
-        choices([0, 1], [[A, B], [A, B]], [[0, 0], [0, 0]], [[-1.0, -2.0], [-1.0, -2.0]]),
-        choices([1], [[C, D]], [[1, 0]], [[-3.0, -4.0]]),
-    ])  # fmt: skip
-    take(places, [0, 1], [[-2.5, -3.0], [-3.0, -4.0]], [[1, 0], [1, 0]],
-         [[True, False], [False, False]], step=1)  # fmt: skip
+    history = History(
+        [
+            choices([0, 1], [[A, B], [A, B]], [[0, 0], [0, 0]], [[-1.0, -2.0], [-1.0, -2.0]]),
+            choices([1], [[C, D]], [[1, 0]], [[-3.0, -4.0]]),
+        ]
+    )
+    take(
+        places,
+        [0, 1],
+        [[-2.5, -3.0], [-3.0, -4.0]],
+        [[1, 0], [1, 0]],
+        [[True, False], [False, False]],
+        step=1,
+    )
     take(places, [1], [[-5.0, -9.0]], [[0, 1]], [[True, False]], step=2)
     (one,), (other,) = places.read(history, END)
     assert (one["tokens"].tolist(), one["positional_scores"].tolist()) == ([B, END], [-2.0, -0.5])

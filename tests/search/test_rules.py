@@ -19,16 +19,19 @@ def fairseqs(lenpen=1.0, limit_a=0.0, limit_b=200, kept=1, first=3, early=True):
     return FairseqRules(lenpen, limit_a, limit_b, kept, first, early)
 
 
-@pytest.mark.parametrize("rules, length, penalty", [
-    (paper(0.0), 9, 1.0),
-    (paper(1.0), 1, 1.0),
-    (paper(1.0), 7, 2.0),
-    (paper(0.6), 7, 1.515716567),  # 2^0.6
-    (paper(2.0), 13, 9.0),  # (18 / 6)²
-    (fairseqs(0.0), 9, 1.0),
-    (fairseqs(1.0), 9, 9.0),
-    (fairseqs(0.5), 9, 3.0),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "rules, length, penalty",
+    [
+        (paper(0.0), 9, 1.0),
+        (paper(1.0), 1, 1.0),
+        (paper(1.0), 7, 2.0),
+        (paper(0.6), 7, 1.515716567),  # 2^0.6
+        (paper(2.0), 13, 9.0),  # (18 / 6)²
+        (fairseqs(0.0), 9, 1.0),
+        (fairseqs(1.0), 9, 9.0),
+        (fairseqs(0.5), 9, 3.0),
+    ],
+)
 def test_penalty(rules, length, penalty):
     assert rules.penalty(length) == pytest.approx(penalty, rel=1e-9)
     found = rules.penalty(tensor([float(length)], dtype=torch.float64))
@@ -54,17 +57,23 @@ def test_fairseq_accepts_ends_until_its_places_are_taken():
     """Of three places sentence 0 has taken none, sentence 1 two and sentence 2 all."""
     ended = tensor([[True, False, True, True], [False, True, True, False], [True] * 4])
     assert fairseqs(first=3).accepted(ended, tensor([0, 2, 3])).tolist() == [
-        [True, False, True, True], [False, True, False, False], [False] * 4]  # fmt: skip
+        [True, False, True, True],
+        [False, True, False, False],
+        [False] * 4,
+    ]
 
 
 @pytest.mark.parametrize("rules, limit", [(paper(), 6), (fairseqs(), 1)])
-@pytest.mark.parametrize("worst, best_open, done", [
-    (-2.0, -5.0, True),  # at best -5 / 2 = -2.5
-    (-2.0, -4.0, True),  # -2: no better
-    (-2.0, -3.9, False),  # -1.95 would be better
-    (-2.0, -float("inf"), True),
-    (-float("inf"), -5.0, False),  # a place is empty
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "worst, best_open, done",
+    [
+        (-2.0, -5.0, True),  # at best -5 / 2 = -2.5
+        (-2.0, -4.0, True),  # -2: no better
+        (-2.0, -3.9, False),  # -1.95 would be better
+        (-2.0, -float("inf"), True),
+        (-float("inf"), -5.0, False),  # a place is empty
+    ],
+)
 def test_a_sentence_is_done_when_nothing_open_can_beat_the_worst_kept(
     rules, limit, worst, best_open, done
 ):

@@ -15,8 +15,8 @@ from commands import after
 from services import serving
 
 from aiayn_plugin.errors import InputError
+from aiayn_plugin.inference.translator import Translator
 from aiayn_plugin.service.server import address, listen, names
-from aiayn_plugin.translator import Translator
 
 LINES = ["Sunday", "the Arctic", "Swiss German (Switzerland)", "3 minutes ago", "German", ""]
 #: Seconds of the load; the long test takes more.
@@ -25,8 +25,9 @@ SHORT, LONG = 5.0, 300.0
 
 @pytest.fixture(scope="module")
 def service(model_dir, tmp_path_factory):
-    with serving(model_dir, tmp_path_factory.mktemp("serve"), "--max-length", "200",
-                 "--max-waiting", "300") as running:  # fmt: skip
+    with serving(
+        model_dir, tmp_path_factory.mktemp("serve"), "--max-length", "200", "--max-waiting", "300"
+    ) as running:
         yield running
 
 
@@ -40,16 +41,23 @@ def alone(model_dir):
 def test_it_answers_as_the_translator_does(service, alone):
     status, found = service.translate("Sunday")
     [best, _] = alone["Sunday"]
-    assert (status, found) == (200, {"translations": [
-        {"text": best.text, "score": pytest.approx(best.score, abs=1e-4)}]})
+    assert (status, found) == (
+        200,
+        {"translations": [{"text": best.text, "score": pytest.approx(best.score, abs=1e-4)}]},
+    )
     status, found = service.translate(LINES, nbest=2)
     assert status == 200
     for line, one in zip(LINES, found["translations"], strict=True):
         assert one["text"] == alone[line][0].text
         assert [of["text"] for of in one["nbest"]] == [of.text for of in alone[line]]
     status, health = service.send("GET", "/health")
-    assert status == 200 and health == {"status": "ok", "model": health["model"], "source": "en",
-                                        "target": "de", "waiting": 0}  # fmt: skip
+    assert status == 200 and health == {
+        "status": "ok",
+        "model": health["model"],
+        "source": "en",
+        "target": "de",
+        "waiting": 0,
+    }
 
 
 @pytest.fixture(scope="module")
@@ -58,10 +66,14 @@ def service_in_int8(model_dir, tmp_path_factory):
         yield running
 
 
-@pytest.mark.parametrize("precision, seconds", [
-    ("float32", SHORT), pytest.param("float32", LONG, marks=pytest.mark.long),
-    pytest.param("int8", LONG, marks=pytest.mark.long),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "precision, seconds",
+    [
+        ("float32", SHORT),
+        pytest.param("float32", LONG, marks=pytest.mark.long),
+        pytest.param("int8", LONG, marks=pytest.mark.long),
+    ],
+)
 def test_fifty_clients_get_each_their_own(request, alone, precision, seconds):
     """No answer is lost or another's, and memory stays as it is after the first tenth."""
     service = request.getfixturevalue("service_in_int8" if precision == "int8" else "service")
@@ -91,21 +103,45 @@ def test_fifty_clients_get_each_their_own(request, alone, precision, seconds):
     assert max(memory) < 1.1 * memory[0] + 20
 
 
-@pytest.mark.parametrize("method, path, body, headers, status, message", [
-    ("POST", "/translate", b"{", {}, 400, "the body is no JSON"),
-    ("POST", "/translate", b'{"text": "a"}', {"Content_Type": "text/plain"}, 415, "must be JSON"),
-    ("POST", "/translate", b"[" * 999_999, {}, 400, "the body is no JSON"),
-    ("POST", "/translate", b" " * 1_000_001, {}, 413, "more than 1,000,000 bytes"),
-    ("POST", "/translate", {"text": "x" * 201}, {}, 413, "has 201 characters, and may have 200"),
-    ("POST", "/translate", {"text": ["x"] * 301}, {}, 413, "301 sentences are too many"),
-    ("POST", "/translate", {"text": "x"}, {"Host": "evil.example"}, 421, "another name"),
-    ("POST", "/translate", {"text": "x"}, {"Host": "localhost.evil.example:80"}, 421, "another"),
-    ("GET", "/translate", None, {}, 405, "Method Not Allowed"),
-    ("GET", "/../../etc/passwd", None, {}, 404, "Not Found"),
-    ("GET", "/attention?text=" + 201 * "x", None, {}, 413, "201 characters"),
-    ("GET", "/attention?text=", None, {}, 400, "no word"),
-    ("GET", "/attention?text=x", None, {"Sec_Fetch_Site": "cross-site"}, 403, "another site's"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "method, path, body, headers, status, message",
+    [
+        ("POST", "/translate", b"{", {}, 400, "the body is no JSON"),
+        (
+            "POST",
+            "/translate",
+            b'{"text": "a"}',
+            {"Content_Type": "text/plain"},
+            415,
+            "must be JSON",
+        ),
+        ("POST", "/translate", b"[" * 999_999, {}, 400, "the body is no JSON"),
+        ("POST", "/translate", b" " * 1_000_001, {}, 413, "more than 1,000,000 bytes"),
+        (
+            "POST",
+            "/translate",
+            {"text": "x" * 201},
+            {},
+            413,
+            "has 201 characters, and may have 200",
+        ),
+        ("POST", "/translate", {"text": ["x"] * 301}, {}, 413, "301 sentences are too many"),
+        ("POST", "/translate", {"text": "x"}, {"Host": "evil.example"}, 421, "another name"),
+        (
+            "POST",
+            "/translate",
+            {"text": "x"},
+            {"Host": "localhost.evil.example:80"},
+            421,
+            "another",
+        ),
+        ("GET", "/translate", None, {}, 405, "Method Not Allowed"),
+        ("GET", "/../../etc/passwd", None, {}, 404, "Not Found"),
+        ("GET", "/attention?text=" + 201 * "x", None, {}, 413, "201 characters"),
+        ("GET", "/attention?text=", None, {}, 400, "no word"),
+        ("GET", "/attention?text=x", None, {"Sec_Fetch_Site": "cross-site"}, 403, "another site's"),
+    ],
+)
 def test_what_it_cannot_answer_it_refuses_with_a_reason(
     service, method, path, body, headers, status, message
 ):
@@ -121,10 +157,17 @@ def test_its_own_names_are_known(service):
             assert service.send("GET", "/health", Host=host)[0] == 200
 
 
-@pytest.mark.parametrize("data", [
-    b"\0" * 1000, b"GET /\r\n\r\n", b"POST /translate HTTP/1.1\r\n" * 2, os.urandom(5000),
-    b"GET / HTTP/1.1\r\nX: " + b"x" * 200_000,
-], ids=["zeros", "version", "twice", "noise", "header"])  # fmt: skip
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"\0" * 1000,
+        b"GET /\r\n\r\n",
+        b"POST /translate HTTP/1.1\r\n" * 2,
+        os.urandom(5000),
+        b"GET / HTTP/1.1\r\nX: " + b"x" * 200_000,
+    ],
+    ids=["zeros", "version", "twice", "noise", "header"],
+)
 def test_what_is_no_request_harms_nothing(service, data):
     answer = b""
     with (
@@ -140,8 +183,10 @@ def test_what_is_no_request_harms_nothing(service, data):
 
 def test_a_client_that_stops_sending_or_leaves_harms_nothing(service):
     address = ("127.0.0.1", urlsplit(service.address).port)
-    head = (b"POST /translate HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
-            b"Content-Length: 99\r\n\r\n")  # fmt: skip
+    head = (
+        b"POST /translate HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        b"Content-Length: 99\r\n\r\n"
+    )
     with socket.create_connection(address, 30) as slow:
         slow.sendall(head + b"{")
         for _ in range(20):
@@ -179,8 +224,9 @@ def test_each_request_is_a_line_of_the_log(service):
         time.sleep(0.05)
     lines = service.log.splitlines()
     form = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d \| INFO \| aiayn serve \| "
-    assert re.fullmatch(form + r"POST /translate 200, sentences: 2, \d+\.\d{3} s, from 127.0.0.1",
-                        lines[-2])  # fmt: skip
+    assert re.fullmatch(
+        form + r"POST /translate 200, sentences: 2, \d+\.\d{3} s, from 127.0.0.1", lines[-2]
+    )
     assert re.fullmatch(form + r"GET /\\nforged\\x1b\[31m 404, .*, from \\x1b\[2Jy{,96}", lines[-1])
     assert "Traceback" not in service.log
 
@@ -190,7 +236,8 @@ def test_it_stops_cleanly_and_answers_first_what_it_was_asked(model_dir, tmp_pat
     with serving(model_dir, tmp_path) as service:
         found = []
         asking = threading.Thread(
-            target=lambda: found.append(service.translate(500 * ["Swiss German"])))
+            target=lambda: found.append(service.translate(500 * ["Swiss German"]))
+        )
         asking.start()
         end = after(30)
         while not service.send("GET", "/health")[1]["waiting"] and not end():
@@ -201,13 +248,16 @@ def test_it_stops_cleanly_and_answers_first_what_it_was_asked(model_dir, tmp_pat
         assert service.log.endswith("| stopped\n")
 
 
-@pytest.mark.parametrize("options, message", [
-    (["--port", "99999"], "--port 99999 must be from 0 to 65535"),
-    (["--host", "a" * 300], "nothing can listen at aaaaa"),
-    (["--host", "no.such.host.example"], "nothing can listen at no.such.host.example"),
-    (["--max-waiting", "0"], "--max-waiting 0 must be at least 1"),
-    (["--beam", "0"], "--beam 0 must be at least 1"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        (["--port", "99999"], "--port 99999 must be from 0 to 65535"),
+        (["--host", "a" * 300], "nothing can listen at aaaaa"),
+        (["--host", "no.such.host.example"], "nothing can listen at no.such.host.example"),
+        (["--max-waiting", "0"], "--max-waiting 0 must be at least 1"),
+        (["--beam", "0"], "--beam 0 must be at least 1"),
+    ],
+)
 def test_what_cannot_be_served_is_one_line(run, model_dir, options, message):
     done = run("aiayn", "serve", model_dir, *options, timeout=120)
     assert done.returncode == 1 and done.stderr.startswith(f"aiayn: error: {message}")
@@ -220,11 +270,14 @@ def test_a_port_that_is_taken_is_one_line(run, model_dir, service):
     assert done.returncode == 1 and f"port {port}: Address already in use" in done.stderr
 
 
-@pytest.mark.parametrize("host, others, known, unknown", [
-    ("127.0.0.1", [], {"localhost", "127.0.0.1", "[::1]"}, {"127.0.0.2", "proxy"}),
-    ("127.257", ["Proxy"], {"127.0.1.1", "127.257", "proxy"}, {"127.0.0.2"}),
-    ("0", ["proxy"], {"proxy", "0.0.0.0", "localhost"}, {"10.0.0.1"}),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "host, others, known, unknown",
+    [
+        ("127.0.0.1", [], {"localhost", "127.0.0.1", "[::1]"}, {"127.0.0.2", "proxy"}),
+        ("127.257", ["Proxy"], {"127.0.1.1", "127.257", "proxy"}, {"127.0.0.2"}),
+        ("0", ["proxy"], {"proxy", "0.0.0.0", "localhost"}, {"10.0.0.1"}),
+    ],
+)
 def test_the_names_of_a_service(host, others, known, unknown):
     with listen(host, 0) as listening:
         found = set(names(host, listening, others))

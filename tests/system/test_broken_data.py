@@ -17,10 +17,18 @@ def data(corpus, tmp_path):
 
 def test_generating_with_a_changed_dictionary(run, data, model_dir):
     (data / "dict.de.txt").write_bytes(b"".join(sorted((data / "dict.de.txt").open("rb"))))
-    log = run("fairseq-generate", data, "--user-dir", "aiayn_plugin", "--cpu", "--path",
-              model_dir / "model.pt")  # fmt: skip
-    assert last_line(log).startswith(f"fairseq-generate: error: {data}/dict.de.txt is not as it "
-                                     "was made: its bytes are others; ")  # fmt: skip
+    log = run(
+        "fairseq-generate",
+        data,
+        "--user-dir",
+        "aiayn_plugin",
+        "--cpu",
+        "--path",
+        model_dir / "model.pt",
+    )
+    assert last_line(log).startswith(
+        f"fairseq-generate: error: {data}/dict.de.txt is not as it was made: its bytes are others; "
+    )
 
 
 def test_training_on_a_cut_file(run, data, tmp_path):
@@ -47,12 +55,20 @@ def test_a_model_directory_that_lacks_a_file(run, model_dir, tmp_path, name):
 
 #: What each command gets, so that it ends soon when nothing is broken.
 COMMANDS = {
-    "fairseq-train": [*SMALL, "--max-update", "1", "--no-save", "--train-subset", "test",
-                      "--valid-subset", "test"],
+    "fairseq-train": [
+        *SMALL,
+        "--max-update",
+        "1",
+        "--no-save",
+        "--train-subset",
+        "test",
+        "--valid-subset",
+        "test",
+    ],
     "fairseq-generate": ["--max-len-b", "4", "--beam", "2", "--cpu"],
     "fairseq-interactive": ["--max-len-b", "4", "--cpu"],
     "fairseq-validate": ["--valid-subset", "test", "--max-tokens", "2000", "--cpu"],
-}  # fmt: skip
+}
 
 
 @pytest.mark.long
@@ -69,8 +85,16 @@ def test_the_table_of_broken_data(repo, corpus, model_dir, tmp_path, command, ma
         if not manifest:
             (data / MANIFEST).unlink()
         spoil(data)
-        log = in_a_copy(command, data, "--user-dir", repo / "aiayn_plugin", *path,
-                        *COMMANDS[command], cwd=tmp_path, stdin="March 3\n")  # fmt: skip
+        log = in_a_copy(
+            command,
+            data,
+            "--user-dir",
+            repo / "aiayn_plugin",
+            *path,
+            *COMMANDS[command],
+            cwd=tmp_path,
+            stdin="March 3\n",
+        )
         shutil.rmtree(data) if data.is_dir() else data.unlink(missing_ok=True)
         text = log.stdout + log.stderr
         if log.returncode == 0:  # whole, or taken with a warning

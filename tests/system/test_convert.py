@@ -9,8 +9,8 @@ import pytest
 import torch
 from commands import STOCK_TRAINING, TRAIN, losses, stock_model
 
-from aiayn_plugin.boundary.convert import convert
 from aiayn_plugin.errors import InputError
+from aiayn_plugin.fairseq_plugin.convert import convert
 
 
 def hypotheses(log):
@@ -22,16 +22,42 @@ def hypotheses(log):
 def stock(run, corpus, tmp_path_factory):
     """A model of fairseq's own, hardly trained, without the plugin."""
     folder = tmp_path_factory.mktemp("stock")
-    log = run("fairseq-train", corpus, *stock_model(32, 64, 4), *STOCK_TRAINING, "--lr", "0.005",
-              "--warmup-updates", "10", "--max-tokens", "2000", "--max-update", "40",
-              "--save-dir", folder)  # fmt: skip
+    log = run(
+        "fairseq-train",
+        corpus,
+        *stock_model(32, 64, 4),
+        *STOCK_TRAINING,
+        "--lr",
+        "0.005",
+        "--warmup-updates",
+        "10",
+        "--max-tokens",
+        "2000",
+        "--max-update",
+        "40",
+        "--save-dir",
+        folder,
+    )
     assert log.returncode == 0, log.stderr
     return folder / "checkpoint_last.pt"
 
 
 def test_there_and_back_again(run, corpus, stock, tmp_path):
-    generate = ["fairseq-generate", corpus, "--cpu", "--gen-subset", "valid", "--max-len-b", "8",
-                "--batch-size", "100", "--required-batch-size-multiple", "1", "--beam", "4"]
+    generate = [
+        "fairseq-generate",
+        corpus,
+        "--cpu",
+        "--gen-subset",
+        "valid",
+        "--max-len-b",
+        "8",
+        "--batch-size",
+        "100",
+        "--required-batch-size-multiple",
+        "1",
+        "--beam",
+        "4",
+    ]
     ours = ["--user-dir", "aiayn_plugin"]
     for source, target in ((stock, "ours.pt"), ("ours.pt", "theirs.pt")):
         log = run("aiayn", "convert", "--input", source, "--output", target, cwd=tmp_path)
@@ -53,11 +79,25 @@ def test_there_and_back_again(run, corpus, stock, tmp_path):
 
 
 def test_what_fairseq_has_not_is_refused(run, corpus, tmp_path):
-    log = run("fairseq-train", corpus, *TRAIN, "--max-update", "1", "--disable-validation",
-              "--save-dir", tmp_path)  # fmt: skip
+    log = run(
+        "fairseq-train",
+        corpus,
+        *TRAIN,
+        "--max-update",
+        "1",
+        "--disable-validation",
+        "--save-dir",
+        tmp_path,
+    )
     assert log.returncode == 0, log.stderr
-    bad = run("aiayn", "convert", "--input", tmp_path / "checkpoint_last.pt",
-              "--output", tmp_path / "out.pt")  # fmt: skip
+    bad = run(
+        "aiayn",
+        "convert",
+        "--input",
+        tmp_path / "checkpoint_last.pt",
+        "--output",
+        tmp_path / "out.pt",
+    )
     assert (bad.returncode, bad.stderr.count("\n")) == (1, 1)
     assert "--positions fairseq or learned" in bad.stderr
     assert not (tmp_path / "out.pt").exists()
@@ -66,8 +106,15 @@ def test_what_fairseq_has_not_is_refused(run, corpus, tmp_path):
 def old_form(state):
     """Return a checkpoint as it was years ago: a command line, joined projections, float16."""
     args = argparse.Namespace(**vars(state["cfg"]["model"]))
-    for name in ("layernorm_embedding", "activation_fn", "no_cross_attention", "base_layers",
-                 "max_source_positions", "max_target_positions", "_name"):
+    for name in (
+        "layernorm_embedding",
+        "activation_fn",
+        "no_cross_attention",
+        "base_layers",
+        "max_source_positions",
+        "max_target_positions",
+        "_name",
+    ):
         if hasattr(args, name):
             delattr(args, name)
     args.max_positions, args.source_lang, args.target_lang = 1024, "en", "de"
@@ -94,12 +141,15 @@ def test_checkpoints_of_old_are_converted(stock):
         torch.testing.assert_close(old["model"][name].float(), weight, rtol=1e-3, atol=1e-3)
 
 
-@pytest.mark.parametrize("spoil, message", [
-    (lambda state: state.pop("cfg"), "no settings of its model"),
-    (lambda state: state["model"].pop("decoder.layers.1.fc1.weight"), "weights are not those"),
-    (lambda state: state["model"].pop("encoder.embed_tokens.weight"), "weights are not those"),
-    (lambda state: setattr(state["cfg"]["model"], "_name", "lstm"), "architecture lstm is not"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "spoil, message",
+    [
+        (lambda state: state.pop("cfg"), "no settings of its model"),
+        (lambda state: state["model"].pop("decoder.layers.1.fc1.weight"), "weights are not those"),
+        (lambda state: state["model"].pop("encoder.embed_tokens.weight"), "weights are not those"),
+        (lambda state: setattr(state["cfg"]["model"], "_name", "lstm"), "architecture lstm is not"),
+    ],
+)
 def test_broken_checkpoints_are_refused(stock, spoil, message):
     state = torch.load(stock)
     spoil(state)
@@ -113,23 +163,64 @@ def test_two_hundred_updates_lose_as_fairseqs_model_does(run, corpus, tmp_path):
 
     With twice the rate fairseq's own losses, on one thread and on two, are 0.002 bits apart.
     """
-    train = ["fairseq-train", corpus, "--user-dir", "aiayn_plugin", *STOCK_TRAINING, "--max-tokens",
-             "1000", "--required-batch-size-multiple", "1", "--dropout", "0", "--log-format",
-             "simple", "--log-interval", "1"]
+    train = [
+        "fairseq-train",
+        corpus,
+        "--user-dir",
+        "aiayn_plugin",
+        *STOCK_TRAINING,
+        "--max-tokens",
+        "1000",
+        "--required-batch-size-multiple",
+        "1",
+        "--dropout",
+        "0",
+        "--log-format",
+        "simple",
+        "--log-interval",
+        "1",
+    ]
     stock = [*train, *stock_model(64, 256, 4)]
     init = run(*stock, "--lr", "0", "--max-update", "1", "--save-dir", tmp_path / "init")
     assert init.returncode == 0, init.stderr
     start = {"fairseq": tmp_path / "init" / "checkpoint_last.pt", "ours": tmp_path / "ours.pt"}
     log = run("aiayn", "convert", "--input", start["fairseq"], "--output", start["ours"])
     assert log.returncode == 0, log.stderr
-    ours = [*train, "--arch", "aiayn_tiny", "--d-model", "64", "--d-ff", "256", "--positions",
-            "fairseq", "--attention-bias", "--tokens-per-update", "0", "--optimizer", "aiayn_adam",
-            "--criterion", "aiayn_label_smoothed_cross_entropy"]
+    ours = [
+        *train,
+        "--arch",
+        "aiayn_tiny",
+        "--d-model",
+        "64",
+        "--d-ff",
+        "256",
+        "--positions",
+        "fairseq",
+        "--attention-bias",
+        "--tokens-per-update",
+        "0",
+        "--optimizer",
+        "aiayn_adam",
+        "--criterion",
+        "aiayn_label_smoothed_cross_entropy",
+    ]
     lost = {}
     for name, command in (("fairseq", stock), ("ours", ours)):
-        log = run(*command, "--lr", "5e-4", "--warmup-updates", "200", "--adam-eps", "1e-9",
-                  "--max-update", "200", "--finetune-from-model", start[name],
-                  "--save-dir", tmp_path / name)  # fmt: skip
+        log = run(
+            *command,
+            "--lr",
+            "5e-4",
+            "--warmup-updates",
+            "200",
+            "--adam-eps",
+            "1e-9",
+            "--max-update",
+            "200",
+            "--finetune-from-model",
+            start[name],
+            "--save-dir",
+            tmp_path / name,
+        )
         assert log.returncode == 0, log.stderr[-2000:]
         lost[name] = losses(log)
     assert len(lost["ours"]) == 200
@@ -141,8 +232,21 @@ def test_two_hundred_updates_lose_as_fairseqs_model_does(run, corpus, tmp_path):
 def test_both_searches_are_measured_beside_each_other(run, corpus, stock, tmp_path):
     """In batches, where all hypotheses have 7 tokens; and the time to single answers."""
     run("aiayn", "convert", "--input", stock, "--output", tmp_path / "ours.pt")
-    benchmark = ["aiayn", "benchmark", "translate", corpus, "--stock", stock, "--converted",
-                 tmp_path / "ours.pt", "--cpu", "--runs", "1", "--length", "7"]  # fmt: skip
+    benchmark = [
+        "aiayn",
+        "benchmark",
+        "translate",
+        corpus,
+        "--stock",
+        stock,
+        "--converted",
+        tmp_path / "ours.pt",
+        "--cpu",
+        "--runs",
+        "1",
+        "--length",
+        "7",
+    ]
     found = tmp_path / "found.json"
     log = run(*benchmark, "--batch-sizes", "100", "--ctranslate2", "float32", "--output", found)
     assert log.returncode == 0, log.stderr
@@ -152,14 +256,25 @@ def test_both_searches_are_measured_beside_each_other(run, corpus, stock, tmp_pa
     found_here = ways["plugin, float32"]
     assert found_here["same"] == found_here["sentences"] == 1014
     assert re.search(r"^fairseq +batch +100 ", log.stdout, re.MULTILINE)
-    log = run(*benchmark, "--one-by-one", "4", "--precisions", "int8", "bf16", "--ctranslate2",
-              "int8", "--output", found)  # fmt: skip
+    log = run(
+        *benchmark,
+        "--one-by-one",
+        "4",
+        "--precisions",
+        "int8",
+        "bf16",
+        "--ctranslate2",
+        "int8",
+        "--output",
+        found,
+    )
     assert log.returncode == 0, log.stderr
     rows = json.loads(found.read_text())
     ours = [f"{way}, {precision}" for precision in ("int8", "bf16") for way in searches]
     assert [row["way"] for row in rows] == ["fairseq", *ours, "CTranslate2 int8"]
-    assert all(len(row["seconds"]) == 4 and 0 < row["median"] <= row["percentile_95"]
-               for row in rows)  # fmt: skip
+    assert all(
+        len(row["seconds"]) == 4 and 0 < row["median"] <= row["percentile_95"] for row in rows
+    )
     log = run(*benchmark, "--one-by-one", "4", "--gen-subset", "nowhere")
     assert (log.returncode, log.stderr.count("\n")) == (1, 1)
     assert "the search failed: " in log.stderr

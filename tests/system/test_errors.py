@@ -12,8 +12,19 @@ def test_a_checkpoint_of_another_architecture(run, corpus, model_dir):
 
 
 def test_a_sentence_longer_than_the_model_takes(run, corpus, model_dir, tmp_path):
-    command = ["fairseq-generate", corpus, "--user-dir", "aiayn_plugin", "--cpu", "--path",
-               model_dir / "checkpoint_last.pt", "--gen-subset", "test", "--max-len-b", "5"]
+    command = [
+        "fairseq-generate",
+        corpus,
+        "--user-dir",
+        "aiayn_plugin",
+        "--cpu",
+        "--path",
+        model_dir / "checkpoint_last.pt",
+        "--gen-subset",
+        "test",
+        "--max-len-b",
+        "5",
+    ]
     log = run(*command, "--max-source-positions", "4", cwd=tmp_path)
     assert "longer than the (source, target) limits (4, 1024)" in last_line(log)
     assert re.search(r"sentence \d has \(\d+, \d+\) tokens", last_line(log))
@@ -24,12 +35,27 @@ def test_impossible_sizes(run, corpus, tmp_path):
     assert "d_model 32 is not divisible by h 5: change one of them" in last_line(log)
 
 
-@pytest.mark.parametrize("flag, message", [
-    (("--h", "7"), "d_model 512 is not divisible by h 7: change one of them, or give --d-k and "
-                   "--d-v"),
-    (("--warmup-updates", "0"), "--warmup-updates must be at least 1, not 0"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "flag, message",
+    [
+        (
+            ("--h", "7"),
+            "d_model 512 is not divisible by h 7: change one of them, or give --d-k and --d-v",
+        ),
+        (("--warmup-updates", "0"), "--warmup-updates must be at least 1, not 0"),
+    ],
+)
 def test_bad_settings_of_a_training(run, corpus, tmp_path, flag, message):
-    log = run("fairseq-train", corpus, "--user-dir", "aiayn_plugin", "--arch", "aiayn_base",
-              "--cpu", "--save-dir", tmp_path, *flag)  # fmt: skip
+    log = run(
+        "fairseq-train",
+        corpus,
+        "--user-dir",
+        "aiayn_plugin",
+        "--arch",
+        "aiayn_base",
+        "--cpu",
+        "--save-dir",
+        tmp_path,
+        *flag,
+    )
     assert last_line(log) == f"fairseq-train: error: {message}"

@@ -13,15 +13,52 @@ CPU = ["--cpu", "--num-workers", "0"]
 SMALL = ["--encoder-embed-dim", "8", "--decoder-embed-dim", "8"]
 #: fairseq's own models, the ConvS2S that the paper compares itself with among them.
 MODELS = {
-    "fconv": ["--arch", "fconv", *SMALL, "--encoder-layers", "[(8, 3), (8, 3)]",
-              "--decoder-layers", "[(8, 3), (8, 3)]", "--decoder-out-embed-dim", "8"],
-    "lstm": ["--arch", "lstm", *SMALL, "--encoder-hidden-size", "8", "--encoder-bidirectional",
-             "--decoder-out-embed-dim", "8", "--decoder-hidden-size", "8"],
-    "lightconv": ["--arch", "lightconv_iwslt_de_en", *SMALL, "--encoder-conv-type", "lightweight",
-                  "--decoder-conv-type", "lightweight"],
-    "transformer": ["--arch", "transformer", *SMALL, "--encoder-layers", "2", "--decoder-layers",
-                    "2", "--encoder-ffn-embed-dim", "8", "--decoder-ffn-embed-dim", "8"],
-}  # fmt: skip
+    "fconv": [
+        "--arch",
+        "fconv",
+        *SMALL,
+        "--encoder-layers",
+        "[(8, 3), (8, 3)]",
+        "--decoder-layers",
+        "[(8, 3), (8, 3)]",
+        "--decoder-out-embed-dim",
+        "8",
+    ],
+    "lstm": [
+        "--arch",
+        "lstm",
+        *SMALL,
+        "--encoder-hidden-size",
+        "8",
+        "--encoder-bidirectional",
+        "--decoder-out-embed-dim",
+        "8",
+        "--decoder-hidden-size",
+        "8",
+    ],
+    "lightconv": [
+        "--arch",
+        "lightconv_iwslt_de_en",
+        *SMALL,
+        "--encoder-conv-type",
+        "lightweight",
+        "--decoder-conv-type",
+        "lightweight",
+    ],
+    "transformer": [
+        "--arch",
+        "transformer",
+        *SMALL,
+        "--encoder-layers",
+        "2",
+        "--decoder-layers",
+        "2",
+        "--encoder-ffn-embed-dim",
+        "8",
+        "--decoder-ffn-embed-dim",
+        "8",
+    ],
+}
 #: Sentences of the valid set: no multiple of 8.
 VALID = 30
 
@@ -46,14 +83,24 @@ def data(request, fairseq, tmp_path_factory) -> Path:
     folder, rng = tmp_path_factory.mktemp("letters"), random.Random(1)
     for split, number in (("train", 100), ("valid", VALID), ("test", VALID)):
         for lang in PAIR[1::2]:
-            lines = (" ".join(rng.choices("abcdefgh", k=rng.randint(1, 12))) + "\n"
-                     for _ in range(number))
+            lines = (
+                " ".join(rng.choices("abcdefgh", k=rng.randint(1, 12))) + "\n"
+                for _ in range(number)
+            )
             (folder / f"{split}.{lang}").write_text("".join(lines))
         (folder / f"{split}.align").write_text("0-0\n" * number)
     alignments = ["--align-suffix", "align"] if request.param == "mmap" else []  # raw has none
     prefixes = [f"--{split}pref={folder / split}" for split in ("train", "valid", "test")]
-    fairseq("fairseq-preprocess", *PAIR, *prefixes, "--destdir", folder / "data",
-            "--dataset-impl", request.param, *alignments)  # fmt: skip
+    fairseq(
+        "fairseq-preprocess",
+        *PAIR,
+        *prefixes,
+        "--destdir",
+        folder / "data",
+        "--dataset-impl",
+        request.param,
+        *alignments,
+    )
     return folder / "data"
 
 
@@ -74,17 +121,49 @@ def assert_same(found: list[str], expected: list[str]) -> None:
 def generate(fairseq, data, path, *flags: str) -> str:
     """Return what fairseq-generate prints of the valid set."""
     impl = ["--dataset-impl", "raw"] if (data / "train.in-out.in").is_file() else []
-    return fairseq("fairseq-generate", data, *PAIR, *CPU, *impl, "--path", path, "--gen-subset",
-                   "valid", "--batch-size", "16", *flags)  # fmt: skip
+    return fairseq(
+        "fairseq-generate",
+        data,
+        *PAIR,
+        *CPU,
+        *impl,
+        "--path",
+        path,
+        "--gen-subset",
+        "valid",
+        "--batch-size",
+        "16",
+        *flags,
+    )
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", MODELS)
 def test_models_of_fairseqs_train_and_translate(fairseq, data, tmp_path, name):
     raw = ["--dataset-impl", "raw"] if (data / "train.in-out.in").is_file() else []
-    fairseq("fairseq-train", data, *PAIR, *CPU, *raw, *MODELS[name], "--optimizer", "nag", "--lr",
-            "0.05", "--max-tokens", "200", "--max-epoch", "1", "--update-freq", "3", "--save-dir",
-            tmp_path, "--eval-bleu", "--eval-bleu-args", '{"beam": 2, "max_len_b": 5}')
+    fairseq(
+        "fairseq-train",
+        data,
+        *PAIR,
+        *CPU,
+        *raw,
+        *MODELS[name],
+        "--optimizer",
+        "nag",
+        "--lr",
+        "0.05",
+        "--max-tokens",
+        "200",
+        "--max-epoch",
+        "1",
+        "--update-freq",
+        "3",
+        "--save-dir",
+        tmp_path,
+        "--eval-bleu",
+        "--eval-bleu-args",
+        '{"beam": 2, "max_len_b": 5}',
+    )
     path = tmp_path / "checkpoint_last.pt"
     ours = generate(fairseq, data, path, "--max-len-b", "12")
     assert len(generated(ours)) == VALID, "no sentence is lost"
@@ -92,10 +171,23 @@ def test_models_of_fairseqs_train_and_translate(fairseq, data, tmp_path, name):
     assert len(says) == (name != "transformer")
     for flags in ([], ["--lenpen", "0.3", "--nbest", "2"], ["--prefix-size", "2"]):
         flags += ["--max-len-b", "12"]
-        theirs = generate(fairseq, data, path, "--task", "translation", *flags,
-                          "--required-batch-size-multiple", "1")  # fmt: skip
-        ours = generate(fairseq, data, path, *flags, *(
-            ["--length-penalty", "fairseq"] if name == "transformer" else []))
+        theirs = generate(
+            fairseq,
+            data,
+            path,
+            "--task",
+            "translation",
+            *flags,
+            "--required-batch-size-multiple",
+            "1",
+        )
+        ours = generate(
+            fairseq,
+            data,
+            path,
+            *flags,
+            *(["--length-penalty", "fairseq"] if name == "transformer" else []),
+        )
         assert generated(ours) == generated(theirs), "fairseq's search, with its defaults"
     with_attention = generate(fairseq, data, path, "--print-alignment", "--max-len-b", "5")
     assert len(re.findall(r"^A-", with_attention, re.MULTILINE)) == VALID
@@ -104,27 +196,65 @@ def test_models_of_fairseqs_train_and_translate(fairseq, data, tmp_path, name):
 @pytest.mark.long
 def test_searches_of_fairseqs_with_the_plugins_model(fairseq, data, tmp_path):
     raw = ["--dataset-impl", "raw"] if (data / "train.in-out.in").is_file() else []
-    fairseq("fairseq-train", data, *PAIR, *CPU, *raw, "--arch", "aiayn_tiny", "--N", "1",
-            "--tie-embeddings", "target", "--d-model", "8", "--d-ff", "8", "--max-update", "3",
-            "--save-dir", tmp_path)  # fmt: skip
+    fairseq(
+        "fairseq-train",
+        data,
+        *PAIR,
+        *CPU,
+        *raw,
+        "--arch",
+        "aiayn_tiny",
+        "--N",
+        "1",
+        "--tie-embeddings",
+        "target",
+        "--d-model",
+        "8",
+        "--d-ff",
+        "8",
+        "--max-update",
+        "3",
+        "--save-dir",
+        tmp_path,
+    )
     path = tmp_path / "checkpoint_last.pt"
     for flags, number in [
         (["--sampling", "--nbest", "5"], 5),  # fairseq's beam is 5
-        (["--sampling", "--sampling-topk", "3", "--temperature", "2", "--beam", "2", "--nbest",
-          "2"], 2),
+        (
+            [
+                "--sampling",
+                "--sampling-topk",
+                "3",
+                "--temperature",
+                "2",
+                "--beam",
+                "2",
+                "--nbest",
+                "2",
+            ],
+            2,
+        ),
         (["--sampling", "--sampling-topp", "0.2", "--beam", "2", "--nbest", "2"], 2),
         (["--diversity-rate", "0.5", "--beam", "6"], 1),
         # with several batches fairseq's own fails: it takes a sentence's number for its row
         (["--diverse-beam-groups", "2", "--beam", "4", "--batch-size", str(VALID)], 1),
         (["--match-source-len"], 1),
         (["--retain-dropout"], 1),
-    ]:  # fmt: skip
+    ]:
         ours = generate(fairseq, data, path, *flags)
         assert len(generated(ours)) == number * VALID, flags
         if "--retain-dropout" not in flags:
             assert f"{flags[0]}: searched by fairseq, with --beam" in ours
-            theirs = generate(fairseq, data, path, *flags, "--task", "translation",
-                              "--required-batch-size-multiple", "1")  # fmt: skip
+            theirs = generate(
+                fairseq,
+                data,
+                path,
+                *flags,
+                "--task",
+                "translation",
+                "--required-batch-size-multiple",
+                "1",
+            )
             assert_same(generated(ours), generated(theirs))
 
 
@@ -132,16 +262,40 @@ def test_searches_of_fairseqs_with_the_plugins_model(fairseq, data, tmp_path):
 def test_the_plugins_model_with_parts_of_fairseqs(fairseq, data, tmp_path):
     """fairseq's task; its loss that also learns alignments; and its program of scores."""
     raw = (data / "train.in-out.in").is_file()
-    command = ["fairseq-train", data, *PAIR, *CPU, "--arch", "aiayn_tiny", "--N", "1", "--d-model",
-               "8", "--d-ff", "8", "--tie-embeddings", "target", "--max-update", "3",
-               "--log-format", "simple", *(["--dataset-impl", "raw"] if raw else [])]  # fmt: skip
+    command = [
+        "fairseq-train",
+        data,
+        *PAIR,
+        *CPU,
+        "--arch",
+        "aiayn_tiny",
+        "--N",
+        "1",
+        "--d-model",
+        "8",
+        "--d-ff",
+        "8",
+        "--tie-embeddings",
+        "target",
+        "--max-update",
+        "3",
+        "--log-format",
+        "simple",
+        *(["--dataset-impl", "raw"] if raw else []),
+    ]
     fairseq(*command, "--task", "translation", "--save-dir", tmp_path / "theirs")
     path = tmp_path / "theirs" / "checkpoint_last.pt"
     found = generate(fairseq, data, path, "--max-len-b", "9")
     assert len(generated(found)) == VALID
     if not raw:
-        log = fairseq(*command, "--load-alignments", "--save-dir", tmp_path / "aligned",
-                      "--criterion", "label_smoothed_cross_entropy_with_alignment")  # fmt: skip
+        log = fairseq(
+            *command,
+            "--load-alignments",
+            "--save-dir",
+            tmp_path / "aligned",
+            "--criterion",
+            "label_smoothed_cross_entropy_with_alignment",
+        )
         assert re.search(r"alignment_loss (?!0 )[\d.]+ ", log), "it reads the model's attention"
     for mark, name in (("H-\\S+\t\\S+", "sys"), ("T-\\S+", "ref")):
         lines = re.findall(rf"^{mark}\t(.*)", found, re.MULTILINE)
@@ -153,9 +307,26 @@ def test_the_plugins_model_with_parts_of_fairseqs(fairseq, data, tmp_path):
 @pytest.mark.long
 def test_sentences_too_long_for_a_model(fairseq, data, tmp_path):
     raw = ["--dataset-impl", "raw"] if (data / "train.in-out.in").is_file() else []
-    command = ["fairseq-train", data, *PAIR, *CPU, *raw, *MODELS["fconv"], "--optimizer", "nag",
-               "--lr", "0.05", "--max-tokens", "200", "--max-update", "2", "--save-dir", tmp_path,
-               "--max-target-positions", "5"]  # fmt: skip
+    command = [
+        "fairseq-train",
+        data,
+        *PAIR,
+        *CPU,
+        *raw,
+        *MODELS["fconv"],
+        "--optimizer",
+        "nag",
+        "--lr",
+        "0.05",
+        "--max-tokens",
+        "200",
+        "--max-update",
+        "2",
+        "--save-dir",
+        tmp_path,
+        "--max-target-positions",
+        "5",
+    ]
     refused = fairseq.any(*command)
     assert refused["status"] == 1 and "Traceback" not in refused["output"]
     skip = "--skip-invalid-size-inputs-valid-test"

@@ -20,10 +20,10 @@ from commands import SMALL, last_line
 from forks import command, forked
 from hostile import PAYLOADS
 
-import aiayn_plugin.boundary  # noqa: F401  it registers the plugin
-from aiayn_plugin.boundary.hydra import DIRECTORY
-from aiayn_plugin.checkpoints.files import load
+import aiayn_plugin.fairseq_plugin  # noqa: F401  it registers the plugin
+from aiayn_plugin.checkpoints.safe_load import load
 from aiayn_plugin.cli import main as aiayn_main
+from aiayn_plugin.fairseq_plugin.hydra import DIRECTORY
 
 #: Options that fairseq's commands for a model need; {model} is the checkpoint, {data} its data.
 GENERATE = "{data} --cpu --path {model} --gen-subset test --max-len-b 3 --num-workers 0"
@@ -38,24 +38,28 @@ HYDRA = (
 
 def fairseq(name: str, options: str, model: Path, data: Path) -> Callable[[], object]:
     """Return what runs one of fairseq's commands."""
-    words = options.format(model=model, data=data, folder=model.parent, configs=DIRECTORY,
-                           plugin=DIRECTORY.parent).split()  # fmt: skip
+    words = options.format(
+        model=model, data=data, folder=model.parent, configs=DIRECTORY, plugin=DIRECTORY.parent
+    ).split()
     module = name.removeprefix("fairseq-").replace("-", "_")
     return command(getattr(fairseq_cli, module).cli_main, name, *words)
 
 
 def train(options: str = "--save-dir {folder}") -> Callable[[Path, Path], Callable[[], object]]:
     """Return the maker of a training's continuation."""
-    return lambda model, data: fairseq("fairseq-train", " ".join([RESUME, *SMALL, options]),
-                                       model, data)  # fmt: skip
+    return lambda model, data: fairseq(
+        "fairseq-train", " ".join([RESUME, *SMALL, options]), model, data
+    )
 
 
 def aiayn(name: str, options: str) -> Callable[[Path, Path], Callable[[], object]]:
     """Return the maker of a command of aiayn; {dir} is a model directory."""
+
     def make(model: Path, data: Path) -> Callable[[], object]:
         words = options.format(model=model, dir=model.parent, out=model.parent / "out").split()
         return command(aiayn_main, "aiayn", name, *words)
-    return make  # fmt: skip
+
+    return make
 
 
 def python(use: Callable[[Path, Path], object]) -> Callable[[Path, Path], Callable[[], object]]:
@@ -65,7 +69,7 @@ def python(use: Callable[[Path, Path], object]) -> Callable[[Path, Path], Callab
 
 def from_pretrained(model: Path, data: Path) -> None:
     """Load the model of a directory, as README shows."""
-    from aiayn_plugin.boundary.model import Transformer
+    from aiayn_plugin.fairseq_plugin.model import Transformer
 
     Transformer.from_pretrained(str(model.parent), model.name, str(data)).translate("x")
 
@@ -106,7 +110,7 @@ def averaged_in_training(model: Path, data: Path) -> None:
 
 def translator(model: Path, data: Path) -> None:
     """Load a translator."""
-    from aiayn_plugin.translator import Translator
+    from aiayn_plugin.inference.translator import Translator
 
     Translator.load(model.parent).translate(["x"])
 
@@ -118,15 +122,20 @@ ENTRIES: dict[str, Callable[[Path, Path], Callable[[], object]]] = {
     "fairseq-hydra-train, resumed": lambda m, d: fairseq("fairseq-hydra-train", HYDRA, m, d),
     "fairseq-generate": lambda m, d: fairseq("fairseq-generate", GENERATE, m, d),
     "fairseq-generate --lm-path": lambda m, d: fairseq(
-        "fairseq-generate", GENERATE.replace("{model}", str(m.parent / "good.pt"))
-        + " --lm-path {model}", m, d),
+        "fairseq-generate",
+        GENERATE.replace("{model}", str(m.parent / "good.pt")) + " --lm-path {model}",
+        m,
+        d,
+    ),
     "fairseq-interactive": lambda m, d: fairseq(
-        "fairseq-interactive", "{data} --cpu --path {model} -s en -t de", m, d),
+        "fairseq-interactive", "{data} --cpu --path {model} -s en -t de", m, d
+    ),
     "fairseq-validate": lambda m, d: fairseq(
-        "fairseq-validate",
-        "{data} --cpu --path {model} --valid-subset test --max-tokens 999", m, d),
+        "fairseq-validate", "{data} --cpu --path {model} --valid-subset test --max-tokens 999", m, d
+    ),
     "fairseq-eval-lm": lambda m, d: fairseq(
-        "fairseq-eval-lm", "{data} --cpu --path {model} --gen-subset test", m, d),
+        "fairseq-eval-lm", "{data} --cpu --path {model} --gen-subset test", m, d
+    ),
     "aiayn translate": aiayn("translate", "{dir} --device cpu"),
     "aiayn average": aiayn("average", "--inputs {model} --output {out}"),
     "aiayn convert": aiayn("convert", "--input {model} --output {out}"),
@@ -139,7 +148,7 @@ ENTRIES: dict[str, Callable[[Path, Path], Callable[[], object]]] = {
     "load_pretrained_component_from_model": python(component),
     "load_ema_from_checkpoint": python(averaged_in_training),
     "files.load": python(lambda model, data: load(model)),
-}  # fmt: skip
+}
 
 
 @pytest.fixture(scope="module")
@@ -167,9 +176,13 @@ def attack(entry: str, payload: str, model_dir: Path, good: dict, folder: Path) 
 
 
 @pytest.mark.parametrize("payload", PAYLOADS)
-@pytest.mark.parametrize("entry", [
-    "fairseq-generate", pytest.param(ENTRIES, marks=pytest.mark.long, id="every entry"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "entry",
+    [
+        "fairseq-generate",
+        pytest.param(ENTRIES, marks=pytest.mark.long, id="every entry"),
+    ],
+)
 def test_no_payload_runs(entry, payload, model_dir, good, tmp_path):
     for number, name in enumerate([entry] if isinstance(entry, str) else entry):
         result = attack(name, payload, model_dir, good, tmp_path / str(number))

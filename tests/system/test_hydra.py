@@ -8,30 +8,66 @@ def hydra_train(run, corpus, folder, arch, *settings):
     """Return the log of fairseq-hydra-train with a shipped configuration and these settings."""
     directory = run("aiayn", "configs").stdout.strip()
     return run(
-        "fairseq-hydra-train", "--config-dir", directory, "--config-name", arch,
-        f"task.data={corpus}", "common.cpu=true", f"checkpoint.save_dir={folder}/checkpoints",
-        *settings, cwd=folder,
-    )  # fmt: skip
+        "fairseq-hydra-train",
+        "--config-dir",
+        directory,
+        "--config-name",
+        arch,
+        f"task.data={corpus}",
+        "common.cpu=true",
+        f"checkpoint.save_dir={folder}/checkpoints",
+        *settings,
+        cwd=folder,
+    )
 
 
 @pytest.mark.parametrize("arch", ["aiayn_base", pytest.param("aiayn_big", marks=pytest.mark.long)])
 def test_hydra_trains(run, corpus, tmp_path, arch):
     log = hydra_train(
-        run, corpus, tmp_path, arch, "common.log_format=simple", "common.log_interval=1",
-        "model.N=1", "model.d_model=32", "model.d_ff=64", "task.tokens_per_update=500",
-        "optimization.max_update=3", "dataset.num_workers=0", "dataset.disable_validation=true",
+        run,
+        corpus,
+        tmp_path,
+        arch,
+        "common.log_format=simple",
+        "common.log_interval=1",
+        "model.N=1",
+        "model.d_model=32",
+        "model.d_ff=64",
+        "task.tokens_per_update=500",
+        "optimization.max_update=3",
+        "dataset.num_workers=0",
+        "dataset.disable_validation=true",
         "checkpoint.save_interval_updates=2",
-    )  # fmt: skip
+    )
     assert log.returncode == 0, log.stderr[-3000:]
     text = log.stdout + log.stderr
     assert "the paper's settings and this run's" in text
     assert "d_model" in text and "< changed" in text
-    mean = run("aiayn", "average", "--inputs", tmp_path / "checkpoints",
-               "--num-update-checkpoints", "1", "--output", tmp_path / "model.pt")  # fmt: skip
+    mean = run(
+        "aiayn",
+        "average",
+        "--inputs",
+        tmp_path / "checkpoints",
+        "--num-update-checkpoints",
+        "1",
+        "--output",
+        tmp_path / "model.pt",
+    )
     assert mean.returncode == 0, mean.stderr
-    out = run("fairseq-generate", corpus, "--user-dir", "aiayn_plugin", "--path",
-              tmp_path / "model.pt", "--gen-subset", "test", "--cpu", "--max-len-b", "5",
-              cwd=tmp_path)  # fmt: skip
+    out = run(
+        "fairseq-generate",
+        corpus,
+        "--user-dir",
+        "aiayn_plugin",
+        "--path",
+        tmp_path / "model.pt",
+        "--gen-subset",
+        "test",
+        "--cpu",
+        "--max-len-b",
+        "5",
+        cwd=tmp_path,
+    )
     assert out.returncode == 0, out.stderr
     assert out.stdout.count("\nH-") == 5
 

@@ -20,19 +20,35 @@ def test_generating_in_8_bits(run, corpus, model_dir):
     assert 0 < max(map(abs, differences)) < 0.3
 
 
-@pytest.mark.parametrize("options, message", [
-    (["--fp16"], "8-bit numbers are for a model in float32 on a CPU: give --cpu"),
-    (["--bf16"], "8-bit numbers are for a model in float32 on a CPU: give --cpu"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        (["--fp16"], "8-bit numbers are for a model in float32 on a CPU: give --cpu"),
+        (["--bf16"], "8-bit numbers are for a model in float32 on a CPU: give --cpu"),
+    ],
+)
 def test_another_precision_beside_it_is_refused(run, corpus, model_dir, options, message):
-    log = run("fairseq-generate", corpus, *PAPER, "--path", model_dir / "model.pt", "--int8",
-              *options)  # fmt: skip
+    log = run(
+        "fairseq-generate", corpus, *PAPER, "--path", model_dir / "model.pt", "--int8", *options
+    )
     assert log.returncode == 1
     assert last_line(log).startswith(f"fairseq-generate: error: {message}")
 
 
 def test_no_model_trains_in_8_bits(run, corpus, tmp_path):
-    log = run("fairseq-train", corpus, *PAPER, *SMALL, "--max-update", "1", "--int8", "--eval-bleu",
-              "--eval-bleu-args", "{}", "--save-dir", tmp_path)  # fmt: skip
+    log = run(
+        "fairseq-train",
+        corpus,
+        *PAPER,
+        *SMALL,
+        "--max-update",
+        "1",
+        "--int8",
+        "--eval-bleu",
+        "--eval-bleu-args",
+        "{}",
+        "--save-dir",
+        tmp_path,
+    )
     assert log.returncode == 1
     assert "--int8 is for translating" in last_line(log)

@@ -73,9 +73,20 @@ def timed(command: list) -> float:
 
 def test_training(prepare, tmp_path):
     """Every fifth kill comes after the last checkpoint is written, before the process ends."""
-    command = [BIN / "fairseq-train", prepare(300, 30, 5), *TRAIN, "--max-tokens", "400",
-               "--update-freq", "2", "--max-update", "60", "--save-interval-updates", "15",
-               "--save-dir"]  # fmt: skip
+    command = [
+        BIN / "fairseq-train",
+        prepare(300, 30, 5),
+        *TRAIN,
+        "--max-tokens",
+        "400",
+        "--update-freq",
+        "2",
+        "--max-update",
+        "60",
+        "--save-interval-updates",
+        "15",
+        "--save-dir",
+    ]
     whole, run, log = tmp_path / "whole", tmp_path / "run", tmp_path / "log"
     seconds = timed([*command, whole])
     rng = random.Random(0)
@@ -107,11 +118,39 @@ def test_training(prepare, tmp_path):
 
 def test_preparing(tmp_path):
     raw, log = tmp_path / "raw", tmp_path / "log"
-    timed([sys.executable, "preprocess/cldr.py", "--dest", raw, "--train", "500", "--valid", "30",
-           "--test", "10"])  # fmt: skip
-    command = [sys.executable, "preprocess/prepare.py", "-s", "en", "-t", "de", "--merges", "200",
-               "--workers", "2", "--trainpref", raw / "train", "--validpref", raw / "valid",
-               "--testpref", raw / "test", "--destdir"]  # fmt: skip
+    timed(
+        [
+            sys.executable,
+            "preprocess/cldr.py",
+            "--dest",
+            raw,
+            "--train",
+            "500",
+            "--valid",
+            "30",
+            "--test",
+            "10",
+        ]
+    )
+    command = [
+        sys.executable,
+        "preprocess/prepare.py",
+        "-s",
+        "en",
+        "-t",
+        "de",
+        "--merges",
+        "200",
+        "--workers",
+        "2",
+        "--trainpref",
+        raw / "train",
+        "--validpref",
+        raw / "valid",
+        "--testpref",
+        raw / "test",
+        "--destdir",
+    ]
     seconds = timed([*command, tmp_path / "whole"])
     expected, data = content(tmp_path / "whole"), tmp_path / "data"
     rng = random.Random(0)
@@ -135,9 +174,24 @@ def trained(run, prepare, tmp_path_factory) -> Path:
     """A model directory with two checkpoints to average."""
     folder = tmp_path_factory.mktemp("trained")
     shutil.copytree(prepare(300, 30, 5), folder / "data")
-    timed([BIN / "fairseq-train", folder / "data", *TRAIN, "--d-model", "256", "--d-ff", "4096",
-           "--max-update", "4", "--save-interval-updates", "2", "--disable-validation",
-           "--save-dir", folder])  # fmt: skip
+    timed(
+        [
+            BIN / "fairseq-train",
+            folder / "data",
+            *TRAIN,
+            "--d-model",
+            "256",
+            "--d-ff",
+            "4096",
+            "--max-update",
+            "4",
+            "--save-interval-updates",
+            "2",
+            "--disable-validation",
+            "--save-dir",
+            folder,
+        ]
+    )
     shutil.copy(folder / "checkpoint_last.pt", folder / "model.pt")
     return folder
 
@@ -155,8 +209,11 @@ def test_aiayn(trained, tmp_path, name):
     def moments():
         while True:
             for _ in range(4):
-                yield appears(output.with_name("out.tmp"), output.with_name(".out.unfinished"),
-                              more=rng.uniform(0, 0.2))  # fmt: skip
+                yield appears(
+                    output.with_name("out.tmp"),
+                    output.with_name(".out.unfinished"),
+                    more=rng.uniform(0, 0.2),
+                )
             yield after(rng.uniform(0, seconds))
 
     def check():

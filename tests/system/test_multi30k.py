@@ -9,7 +9,7 @@ import torch
 from fairseq import checkpoint_utils, options, search, tasks, utils
 from models import configuration
 
-from aiayn_plugin.boundary.generator import Generator
+from aiayn_plugin.fairseq_plugin.generator import Generator
 from aiayn_plugin.search.rules import PaperRules
 
 pytestmark = [pytest.mark.long, pytest.mark.usefixtures("quiet")]
@@ -21,8 +21,9 @@ class Setup:
     """A model, its test set, and how fairseq-generate would search."""
 
     def __init__(self, data, path, *flags):
-        self.cfg = configuration("--path", str(path), "--cpu", *flags, data=data,
-                                 parser=options.get_generation_parser)  # fmt: skip
+        self.cfg = configuration(
+            "--path", str(path), "--cpu", *flags, data=data, parser=options.get_generation_parser
+        )
         self.task = tasks.setup_task(self.cfg.task)
         self.task.load_dataset("test")
         self.test = self.task.dataset("test")
@@ -125,8 +126,10 @@ def test_a_converted_model_is_the_original(trained_on_multi30k, exact_softmax, c
         generator.search = WatchedFairseqSearch(theirs.task.target_dictionary)
         gaps[number] = theirs.closest(number, generator)
     with capsys.disabled():
-        print(f"\nconverted: the same of 1,000 in float64 {1000 - len(differences(*exact))}, in "
-              f"float32 {1000 - len(gaps)}; closest candidates at a cut where not: {gaps}")
+        print(
+            f"\nconverted: the same of 1,000 in float64 {1000 - len(differences(*exact))}, in "
+            f"float32 {1000 - len(gaps)}; closest candidates at a cut where not: {gaps}"
+        )
     assert not differences(*exact)
     assert len(gaps) <= 5 and all(value < 1e-4 for value in gaps.values())
 
@@ -143,17 +146,24 @@ def test_the_papers_search_loses_nothing_in_any_batch(trained_on_multi30k, capsy
         found = setup.search(torch.float64, size)
         assert tokens(found) == tokens(expected)
         for number, (best, *_) in found.items():
-            assert float(best["score"]) == pytest.approx(float(expected[number][0]["score"]),
-                                                         abs=1e-9)
+            assert float(best["score"]) == pytest.approx(
+                float(expected[number][0]["score"]), abs=1e-9
+            )
     gaps = {}
     for size in (1, 7, 64):
         for number in differences(tokens(setup.search(torch.float32, size)), tokens(expected)):
-            watched = WatchedSearch([setup.model], setup.task.target_dictionary, beam_size=4,
-                                    rules=PaperRules(0.6, 1, 50, kept=2))
+            watched = WatchedSearch(
+                [setup.model],
+                setup.task.target_dictionary,
+                beam_size=4,
+                rules=PaperRules(0.6, 1, 50, kept=2),
+            )
             gaps[size, number] = setup.closest(number, watched)
     with capsys.disabled():
-        print("\nthe paper's search: not as in float64 at (batch size, sentence), with the closest "
-              f"candidates at a cut: {gaps}")
+        print(
+            "\nthe paper's search: not as in float64 at (batch size, sentence), with the closest "
+            f"candidates at a cut: {gaps}"
+        )
     for size in (1, 7, 64):
         assert sum(key[0] == size for key in gaps) <= 5
     assert all(value < 1e-4 for value in gaps.values())
@@ -172,16 +182,22 @@ def test_ctranslate2_finds_what_ours_finds(trained_on_multi30k, tmp_path):
 
     data, _, ours = trained_on_multi30k
     setup = Setup(data, ours, *FAIRSEQ_RULES)
-    exported = specification(setup.model, setup.task.source_dictionary.symbols,
-                             setup.task.target_dictionary.symbols)
+    exported = specification(
+        setup.model, setup.task.source_dictionary.symbols, setup.task.target_dictionary.symbols
+    )
     exported.validate()
     exported.save(str(tmp_path))
     words, symbols = setup.task.source_dictionary.symbols, setup.task.target_dictionary.symbols
     found = ctranslate2.Translator(str(tmp_path), device="cpu").translate_batch(
         [[words[token] for token in source[:-1]] for source in setup.test.src],
-        beam_size=4, length_penalty=0.6, max_batch_size=64, max_decoding_length=200,
-    )  # fmt: skip
+        beam_size=4,
+        length_penalty=0.6,
+        max_batch_size=64,
+        max_decoding_length=200,
+    )
     expected = tokens(setup.search(torch.float32))
-    same = sum(result.hypotheses[0] == [symbols[token] for token in expected[number][:-1]]
-               for number, result in enumerate(found))
+    same = sum(
+        result.hypotheses[0] == [symbols[token] for token in expected[number][:-1]]
+        for number, result in enumerate(found)
+    )
     assert same >= 995

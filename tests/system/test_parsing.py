@@ -8,7 +8,7 @@ import pytest
 from nltk import Tree
 
 from aiayn_plugin.errors import InputError
-from aiayn_plugin.parser import Parser
+from aiayn_plugin.inference.parser import Parser
 
 GRAMMAR = {
     "S": [["NP-SBJ", "VP", "."]],
@@ -16,14 +16,41 @@ GRAMMAR = {
     "PP": [["IN", "NP"]],
     "VP": [["VBZ", "NP"], ["VBZ"], ["VBZ", "PP"]],
 }
-WORDS = {"DT": ["the", "a"], "NN": ["dog", "cat", "house", "bird"], "JJ": ["old", "small"],
-         "IN": ["in", "near"], "VBZ": ["sees", "likes", "finds"], ".": ["."]}  # fmt: skip
+WORDS = {
+    "DT": ["the", "a"],
+    "NN": ["dog", "cat", "house", "bird"],
+    "JJ": ["old", "small"],
+    "IN": ["in", "near"],
+    "VBZ": ["sees", "likes", "finds"],
+    ".": ["."],
+}
 TREES = 50  #: of a section
 #: A model that learns the grammar.
-SMALL = ("--arch", "aiayn_parser_tiny", "--N", "1", "--d-model", "64", "--d-ff", "128",
-         "--dropout", "0", "--attention-dropout", "0", "--warmup-updates", "300",
-         "--tokens-per-update", "800", "--max-update", "700", "--save-interval-updates", "20",
-         "--validate-interval", "30", "--cpu")  # fmt: skip
+SMALL = (
+    "--arch",
+    "aiayn_parser_tiny",
+    "--N",
+    "1",
+    "--d-model",
+    "64",
+    "--d-ff",
+    "128",
+    "--dropout",
+    "0",
+    "--attention-dropout",
+    "0",
+    "--warmup-updates",
+    "300",
+    "--tokens-per-update",
+    "800",
+    "--max-update",
+    "700",
+    "--save-interval-updates",
+    "20",
+    "--validate-interval",
+    "30",
+    "--cpu",
+)
 
 
 def grow(rng, label, depth=0):
@@ -54,8 +81,13 @@ def recipe(run, repo, treebank):
     """What the recipe of the paper's run leaves behind, with a small model; and what it prints."""
     if not (repo / ".venv").is_dir():
         pytest.skip("needs .venv, which examples/setup.sh makes")
-    done = run("bash", "examples/parsing_wsj.sh", treebank / "LDC", *SMALL,
-               env={"RUN": str(treebank / "run"), "OMP_NUM_THREADS": "1"})  # fmt: skip
+    done = run(
+        "bash",
+        "examples/parsing_wsj.sh",
+        treebank / "LDC",
+        *SMALL,
+        env={"RUN": str(treebank / "run"), "OMP_NUM_THREADS": "1"},
+    )
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr
     return treebank / "run", done.stdout
 
@@ -67,8 +99,9 @@ def f1(output):
 def test_the_recipe_goes_from_the_treebank_to_f1(recipe):
     folder, output = recipe
     assert f1(output) > 60, output[-600:]
-    assert output.endswith("The paper (Table 4, WSJ only): F1 91.3, to compare with the F1 "
-                           "above.\n")  # fmt: skip
+    assert output.endswith(
+        "The paper (Table 4, WSJ only): F1 91.3, to compare with the F1 above.\n"
+    )
     assert "with beam=21" in (folder / "generate.log").read_text()
     trees = [Tree.fromstring(line) for line in (folder / "trees.txt").read_text().splitlines()]
     gold = (folder / "data" / "test.raw.en").read_text().splitlines()
@@ -86,14 +119,19 @@ def test_files_of_trees_get_the_same_score_as_the_log(recipe, run):
 
 def test_raw_and_tokenised_sentences_are_parsed(recipe, run, tmp_path):
     folder, _ = recipe
-    done = run("bash", "-c", f"printf 'the old dog sees a (cat).\\n\\na cat likes the house .\\n' |"
-               f" aiayn parse {folder}")  # fmt: skip
+    done = run(
+        "bash",
+        "-c",
+        f"printf 'the old dog sees a (cat).\\n\\na cat likes the house .\\n' |"
+        f" aiayn parse {folder}",
+    )
     first, empty, last = done.stdout.split("\n")[:3]
     assert (done.returncode, empty) == (0, "") and "INFO" not in done.stderr
     assert Tree.fromstring(first).leaves() == "the old dog sees a -LRB- cat -RRB- .".split()
     assert last == ("(S (NP (DT a) (NN cat)) (VP (VBZ likes) (NP (DT the) (NN house))) (. .))")
-    done = run("bash", "-c", f"echo 'a cat likes the house .' | aiayn parse {folder} --tokenised "
-               "--pretty")  # fmt: skip
+    done = run(
+        "bash", "-c", f"echo 'a cat likes the house .' | aiayn parse {folder} --tokenised --pretty"
+    )
     assert Tree.fromstring(done.stdout) == Tree.fromstring(last) and "\n  (NP" in done.stdout
 
 
@@ -116,8 +154,18 @@ def test_a_search_of_trees_only_finds_trees(recipe, run):
     for line, parses in zip(lines, parser.parse_nbest(lines), strict=True):
         assert parses and all(parse.mends == 0 for parse in parses)
         assert all(parse.tree.leaves() == line.split() for parse in parses)
-    done = run("fairseq-generate", folder / "data", "--user-dir", "aiayn_plugin", "--path",
-               folder / "model.pt", "--trees-only", "--beam", "4", "--cpu")  # fmt: skip
+    done = run(
+        "fairseq-generate",
+        folder / "data",
+        "--user-dir",
+        "aiayn_plugin",
+        "--path",
+        folder / "model.pt",
+        "--trees-only",
+        "--beam",
+        "4",
+        "--cpu",
+    )
     assert done.returncode == 0 and "with beam=4" in done.stdout, done.stderr
     log = folder / "only.log"
     log.write_text(done.stdout)
@@ -132,14 +180,28 @@ def test_words_that_no_training_text_has_are_counted_too(recipe):
         assert parse.mends == 0 and parse.tree.leaves() == line.split()
 
 
-@pytest.mark.parametrize("options, message", [
-    (("--diverse-beam-groups", "2"), "leave it out, or --diverse-beam-groups"),
-    (("--length-penalty", "fairseq", "--max-len-b", "4"), "raise --max-len-b"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        (("--diverse-beam-groups", "2"), "leave it out, or --diverse-beam-groups"),
+        (("--length-penalty", "fairseq", "--max-len-b", "4"), "raise --max-len-b"),
+    ],
+)
 def test_trees_only_is_never_silently_ignored(recipe, run, options, message):
     folder, _ = recipe
-    done = run("fairseq-generate", folder / "data", "--user-dir", "aiayn_plugin", "--path",
-               folder / "model.pt", "--trees-only", "--beam", "4", "--cpu", *options)  # fmt: skip
+    done = run(
+        "fairseq-generate",
+        folder / "data",
+        "--user-dir",
+        "aiayn_plugin",
+        "--path",
+        folder / "model.pt",
+        "--trees-only",
+        "--beam",
+        "4",
+        "--cpu",
+        *options,
+    )
     assert done.returncode == 1 and message in done.stderr.splitlines()[-1]
 
 
@@ -152,20 +214,38 @@ def test_nor_from_python(recipe):
 
 def test_the_log_of_another_split_is_refused(recipe, run):
     folder, _ = recipe
-    done = run("aiayn", "score", folder / "generate.log", "--data", folder / "data",
-               "--split", "valid")  # fmt: skip
+    done = run(
+        "aiayn", "score", folder / "generate.log", "--data", folder / "data", "--split", "valid"
+    )
     assert done.returncode == 1 and "sentence 1 is another: give the split" in done.stderr
 
 
 def test_what_is_typed_wins_over_the_search_of_trees(recipe, run):
     folder, _ = recipe
-    done = run("fairseq-generate", folder / "data", "--user-dir", "aiayn_plugin", "--path",
-               folder / "model.pt", "--beam", "2", "--max-len-b", "3", "--cpu")  # fmt: skip
+    done = run(
+        "fairseq-generate",
+        folder / "data",
+        "--user-dir",
+        "aiayn_plugin",
+        "--path",
+        folder / "model.pt",
+        "--beam",
+        "2",
+        "--max-len-b",
+        "3",
+        "--cpu",
+    )
     assert done.returncode == 0 and "with beam=2" in done.stdout
-    longest = max(len(line.split("\t")[2].split()) for line in done.stdout.splitlines()
-                  if line.startswith("H-"))  # fmt: skip
-    pieces = max(len(line.split("\t")[1].split()) for line in done.stdout.splitlines()
-                 if line.startswith("S-"))  # fmt: skip
+    longest = max(
+        len(line.split("\t")[2].split())
+        for line in done.stdout.splitlines()
+        if line.startswith("H-")
+    )
+    pieces = max(
+        len(line.split("\t")[1].split())
+        for line in done.stdout.splitlines()
+        if line.startswith("S-")
+    )
     assert longest <= pieces + 3
 
 
@@ -208,35 +288,71 @@ def test_the_report_shows_table_4_and_says_what_cannot_be_compared(recipe, run, 
 
 
 def test_only_trees_can_be_searched_for_in_data_of_trees(run, model_dir):
-    done = run("fairseq-generate", model_dir / "data", "--user-dir", "aiayn_plugin", "--path",
-               model_dir / "model.pt", "--trees-only", "--cpu")  # fmt: skip
+    done = run(
+        "fairseq-generate",
+        model_dir / "data",
+        "--user-dir",
+        "aiayn_plugin",
+        "--path",
+        model_dir / "model.pt",
+        "--trees-only",
+        "--cpu",
+    )
     assert done.returncode == 1 and "holds no trees" in done.stderr.splitlines()[-1]
 
 
-@pytest.mark.parametrize("name, more, parts", [
-    ("wsj", ["--seed", "5"],
-     ["--wsj {}/LDC --destdir", "--seed 5", "(Table 4, WSJ only): F1 91.3"]),
-    ("semi", ["{}/more.mrg", "{}/more.mrg", "--", "--seed", "5"],
-     ["--wsj {}/LDC --extra 1 {}/more.mrg {}/more.mrg --destdir", "--log-interval 100 --seed 5",
-      "(Table 4, semi-supervised): F1 92.7"]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "name, more, parts",
+    [
+        (
+            "wsj",
+            ["--seed", "5"],
+            ["--wsj {}/LDC --destdir", "--seed 5", "(Table 4, WSJ only): F1 91.3"],
+        ),
+        (
+            "semi",
+            ["{}/more.mrg", "{}/more.mrg", "--", "--seed", "5"],
+            [
+                "--wsj {}/LDC --extra 1 {}/more.mrg {}/more.mrg --destdir",
+                "--log-interval 100 --seed 5",
+                "(Table 4, semi-supervised): F1 92.7",
+            ],
+        ),
+    ],
+)
 def test_dry_runs_print_every_command_and_run_none(run, treebank, tmp_path, name, more, parts):
     arguments = [word.format(treebank) for word in more]
-    done = run("bash", f"examples/parsing_{name}.sh", treebank / "LDC", *arguments,
-               env={"DRY_RUN": "1", "RUN": str(tmp_path), "PRECISION": "--bf16"})  # fmt: skip
+    done = run(
+        "bash",
+        f"examples/parsing_{name}.sh",
+        treebank / "LDC",
+        *arguments,
+        env={"DRY_RUN": "1", "RUN": str(tmp_path), "PRECISION": "--bf16"},
+    )
     assert done.returncode == 0 and not done.stderr
-    for part in ("python preprocess/trees.py ", "--arch aiayn_parser --dropout 0.2 ", " --bf16 ",
-                 "aiayn average ", "fairseq-generate ", "aiayn score ", *parts):  # fmt: skip
+    for part in (
+        "python preprocess/trees.py ",
+        "--arch aiayn_parser --dropout 0.2 ",
+        " --bf16 ",
+        "aiayn average ",
+        "fairseq-generate ",
+        "aiayn score ",
+        *parts,
+    ):
         assert part.format(*[treebank] * 9) in done.stdout, done.stdout
     assert not list(tmp_path.iterdir())
 
 
 def test_the_recipe_for_everyone_prints_every_command(run, tmp_path):
-    done = run("bash", "examples/parsing_sample.sh",
-               env={"DRY_RUN": "1", "RUN": str(tmp_path)})  # fmt: skip
+    done = run("bash", "examples/parsing_sample.sh", env={"DRY_RUN": "1", "RUN": str(tmp_path)})
     assert done.returncode == 0 and not done.stderr and not list(tmp_path.iterdir())
-    for part in ("--hold-out 391 392 --destdir", "wsj/data ", "semi/data ", "--extra 1 ",
-                 "--arch aiayn_parser_tiny"):  # fmt: skip
+    for part in (
+        "--hold-out 391 392 --destdir",
+        "wsj/data ",
+        "semi/data ",
+        "--extra 1 ",
+        "--arch aiayn_parser_tiny",
+    ):
         assert part in done.stdout, done.stdout
 
 
@@ -254,7 +370,18 @@ def test_the_trees_for_everyone_are_checked(run, repo, tmp_path):
 
 
 def test_further_trees_are_part_of_the_training(run, treebank, tmp_path):
-    done = run("python", "preprocess/trees.py", "--wsj", treebank / "LDC", "--extra", "2",
-               treebank / "more.mrg", "--destdir", tmp_path / "data", "--workers", "1")  # fmt: skip
+    done = run(
+        "python",
+        "preprocess/trees.py",
+        "--wsj",
+        treebank / "LDC",
+        "--extra",
+        "2",
+        treebank / "more.mrg",
+        "--destdir",
+        tmp_path / "data",
+        "--workers",
+        "1",
+    )
     assert done.returncode == 0, done.stderr
     assert "training pairs: 1,080 of 1,080 kept" in (tmp_path / "data" / "pairs.txt").read_text()

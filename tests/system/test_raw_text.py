@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from commands import LINES, TRAIN
 
+from aiayn_plugin.inference.translator import Translator
 from aiayn_plugin.paper import SearchSettings
 from aiayn_plugin.search.rules import FairseqRules
 from aiayn_plugin.search.search import Search
-from aiayn_plugin.translator import Translator
 
 
 @pytest.fixture
@@ -20,8 +20,12 @@ def translate(run, tmp_path):
 
     def command(model, text, *flags):
         aiayn = Path(sys.executable).with_name("aiayn")
-        return subprocess.run([aiayn, "translate", model, "--device", "cpu", *flags], input=text,
-                              capture_output=True, cwd=tmp_path)  # fmt: skip
+        return subprocess.run(
+            [aiayn, "translate", model, "--device", "cpu", *flags],
+            input=text,
+            capture_output=True,
+            cwd=tmp_path,
+        )
 
     return command
 
@@ -47,8 +51,15 @@ def test_a_bundle_translates_the_same_elsewhere(run, translate, model_dir, tmp_p
     log = run("aiayn", "bundle", model_dir, "--output", tmp_path / "bundle")
     assert log.returncode == 0, log.stderr
     names = {path.name for path in (tmp_path / "bundle").iterdir()}
-    assert names == {"model.pt", "dict.en.txt", "dict.de.txt", "codes.bpe", "text.json",
-                     "README.txt", "checksums.json"}  # fmt: skip
+    assert names == {
+        "model.pt",
+        "dict.en.txt",
+        "dict.de.txt",
+        "codes.bpe",
+        "text.json",
+        "README.txt",
+        "checksums.json",
+    }
     size = (tmp_path / "bundle" / "model.pt").stat().st_size
     assert size < 0.5 * (model_dir / "model.pt").stat().st_size  # no optimiser
     (tmp_path / "bundle").rename(tmp_path / "moved")
@@ -78,18 +89,23 @@ def test_a_spoilt_model_directory_is_one_line(translate, model_dir, tmp_path):
     (tmp_path / "spoilt" / "model.pt").unlink()
     log = translate("spoilt", b"March 3\n")
     assert log.returncode == 1
-    assert log.stderr == b"aiayn: error: spoilt/model.pt is missing: give a directory that a " \
-                         b"recipe or aiayn bundle made\n"
+    assert (
+        log.stderr == b"aiayn: error: spoilt/model.pt is missing: give a directory that a "
+        b"recipe or aiayn bundle made\n"
+    )
     assert log.stdout == b""
 
 
-@pytest.mark.parametrize("text, flags, message", [
-    (b"March 3\n\xff\n", [], "standard input, line 2: not valid UTF-8"),
-    (b"March 3\n", ["--lenpen", "-1"], "must not be negative"),
-    (b"March 3\n", ["--beam", "100000"], "entries of the target dictionary"),
-    (b"March 3\n", ["--beam", "0"], "--beam 0 must be at least 1"),
-    (b"March 3\n", ["--nbest", "9"], "--nbest 9 must be from 1 to --beam 4"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "text, flags, message",
+    [
+        (b"March 3\n\xff\n", [], "standard input, line 2: not valid UTF-8"),
+        (b"March 3\n", ["--lenpen", "-1"], "must not be negative"),
+        (b"March 3\n", ["--beam", "100000"], "entries of the target dictionary"),
+        (b"March 3\n", ["--beam", "0"], "--beam 0 must be at least 1"),
+        (b"March 3\n", ["--nbest", "9"], "--nbest 9 must be from 1 to --beam 4"),
+    ],
+)
 def test_bad_input_is_one_line(translate, model_dir, text, flags, message):
     log = translate(model_dir, text, *flags)
     assert log.returncode == 1
@@ -100,8 +116,10 @@ def test_bad_input_is_one_line(translate, model_dir, text, flags, message):
 def test_a_closed_stream_is_one_line(run, model_dir, closed):
     log = run("bash", "-c", f"aiayn translate {model_dir} --device cpu {closed}")
     assert log.returncode == 1
-    assert log.stderr == "aiayn: error: standard input or output is closed: the text comes from " \
-                         "one, and the answer goes to the other\n"
+    assert (
+        log.stderr == "aiayn: error: standard input or output is closed: the text comes from "
+        "one, and the answer goes to the other\n"
+    )
 
 
 def test_ctranslate2_finds_the_same(run, model_dir, tmp_path):
@@ -114,8 +132,11 @@ def test_ctranslate2_finds_the_same(run, model_dir, tmp_path):
         pieces, beam_size=4, length_penalty=0.6, max_decoding_length=60, return_scores=True
     )
     source, target = translator.source, translator.target
-    theirs = Search(translator.model, {**SearchSettings().options(), "nbest": 1},
-                    (source.pad, target.eos, target.unk))  # fmt: skip
+    theirs = Search(
+        translator.model,
+        {**SearchSettings().options(), "nbest": 1},
+        (source.pad, target.eos, target.unk),
+    )
     theirs.rules = FairseqRules(lenpen=0.6, limit_a=0, limit_b=59, kept=1, first=4)
     translator.hypotheses = theirs.hypotheses
     for line, result in zip([line for line in LINES if line], found, strict=True):
@@ -124,8 +145,18 @@ def test_ctranslate2_finds_the_same(run, model_dir, tmp_path):
 
 
 def test_what_ctranslate2_has_not_is_refused(run, corpus, tmp_path):
-    log = run("fairseq-train", corpus, *TRAIN, "--d-k", "4", "--max-update", "1",
-              "--disable-validation", "--save-dir", tmp_path)  # fmt: skip
+    log = run(
+        "fairseq-train",
+        corpus,
+        *TRAIN,
+        "--d-k",
+        "4",
+        "--max-update",
+        "1",
+        "--disable-validation",
+        "--save-dir",
+        tmp_path,
+    )
     assert log.returncode == 0, log.stderr
     (tmp_path / "checkpoint_last.pt").rename(tmp_path / "model.pt")
     shutil.copytree(corpus, tmp_path / "data")

@@ -12,9 +12,21 @@ def test_a_killed_training_is_reported_as_one(run, corpus, tmp_path):
     fairseq_train, aiayn = (shutil.which(name) for name in ("fairseq-train", "aiayn"))
     if fairseq_train is None or aiayn is None:
         pytest.skip("needs the installed commands: bash examples/setup.sh")
-    command = [fairseq_train, corpus, *TRAIN, "--log-format", "json", "--max-update", "40",
-               "--save-interval-updates", "10", "--validate-interval-updates", "10",
-               "--save-dir", tmp_path / "checkpoints"]  # fmt: skip
+    command = [
+        fairseq_train,
+        corpus,
+        *TRAIN,
+        "--log-format",
+        "json",
+        "--max-update",
+        "40",
+        "--save-interval-updates",
+        "10",
+        "--validate-interval-updates",
+        "10",
+        "--save-dir",
+        tmp_path / "checkpoints",
+    ]
     first = tmp_path / "first.log"
 
     def has_25_updates() -> bool:

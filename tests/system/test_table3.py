@@ -14,8 +14,11 @@ from models import configuration
 from aiayn_plugin.paper import ARCHITECTURES, SMALL, ModelSettings, settings
 
 #: The rows of Table 3 among the architectures, under the recipe's names.
-ROWS = [arch.removeprefix("aiayn_") for arch in ARCHITECTURES
-        if arch not in ("aiayn_big_en_fr", "aiayn_parser", *SMALL)]  # fmt: skip
+ROWS = [
+    arch.removeprefix("aiayn_")
+    for arch in ARCHITECTURES
+    if arch not in ("aiayn_big_en_fr", "aiayn_parser", *SMALL)
+]
 SEEDS = ["base_seed2", "base_seed3"]
 RECIPE = ("bash", "examples/table3.sh")
 #: A training that is done in seconds.
@@ -42,7 +45,8 @@ def test_every_row_is_the_papers_change_by_ratio(dry_run):
     folder, output = dry_run
     trainings = commands(output, "fairseq-train")
     assert [command[1] for command in trainings] == [
-        f"{folder}/{row}/data" for row in (ROWS[0], *SEEDS, *ROWS[1:])]  # fmt: skip
+        f"{folder}/{row}/data" for row in (ROWS[0], *SEEDS, *ROWS[1:])
+    ]
     for command in trainings:
         row = command[1].split("/")[-2]
         paper = settings(f"aiayn_{row.partition('_seed')[0]}")
@@ -62,8 +66,9 @@ def test_all_rows_share_what_the_rows_do_not_vary(dry_run):
     """Updates, warm-up and batch are the same, so big has not three times the updates here."""
     shared = ("--max-update", "--warmup-updates", "--tokens-per-update", "--log-interval", "--arch")
     for name in shared:
-        values = {command[command.index(name) + 1]
-                  for command in commands(dry_run[1], "fairseq-train")}  # fmt: skip
+        values = {
+            command[command.index(name) + 1] for command in commands(dry_run[1], "fairseq-train")
+        }
         assert len(values) == 1, name
 
 
@@ -73,7 +78,8 @@ def test_rows_are_translated_without_averaging_and_reported(dry_run):
     for command in commands(output, "fairseq-generate"):
         row = command[1].split("/")[-2]
         assert command[command.index("--path") + 1] == (
-            f"{folder}/{row}/checkpoints/checkpoint_last.pt")  # fmt: skip
+            f"{folder}/{row}/checkpoints/checkpoint_last.pt"
+        )
         assert command[command.index("--gen-subset") + 1] == "valid"
         assert command[-1] == f"{folder}/{row}/generate-valid.log"
     (report,) = commands(output, "aiayn")
@@ -83,27 +89,37 @@ def test_rows_are_translated_without_averaging_and_reported(dry_run):
 
 def test_the_papers_scale_takes_the_named_architectures(run, tmp_path):
     places = {"RUN": str(tmp_path / "run"), "DATA": str(tmp_path / "data")}
-    done = run(*RECIPE, "e_learned", "big", "base_seed2",
-               env={"DRY_RUN": "1", "SCALE": "paper", "PRECISION": "--bf16", **places})  # fmt: skip
+    done = run(
+        *RECIPE,
+        "e_learned",
+        "big",
+        "base_seed2",
+        env={"DRY_RUN": "1", "SCALE": "paper", "PRECISION": "--bf16", **places},
+    )
     assert done.returncode == 0 and not done.stderr
     assert f"python preprocess/wmt14.py en-de --dest {tmp_path}/data" in done.stdout
     found = [" ".join(command[6:]) for command in commands(done.stdout, "fairseq-train")]
     rest = "--max-tokens 4096 --bf16 --log-format simple --log-interval 100 --seed"
     last = "--keep-interval-updates 1"  # nothing is averaged
-    assert found == [f"--arch aiayn_{arch} {rest} {seed} {last}" for arch, seed in
-                     (("base", 2), ("e_learned", 1), ("big", 1))]  # fmt: skip
+    assert found == [
+        f"--arch aiayn_{arch} {rest} {seed} {last}"
+        for arch, seed in (("base", 2), ("e_learned", 1), ("big", 1))
+    ]
     assert "aiayn average" not in done.stdout and "--gen-subset valid" in done.stdout
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize(("rows", "env", "parts"), [
-    (["c_n2", "c_n3"], {}, ("no row c_n3", "base", "c_n2", "e_learned")),
-    ([], {"SCALE": "large"}, ("SCALE=large", "small or paper")),
-    ([], {"JOBS": "two"}, ("JOBS=two",)),
-    ([], {"TEXT": "absent"}, ("no directory absent",)),
-    ([], {"DATA": "absent"}, ("no directory absent",)),
-    ([], {"SCALE": "paper", "UPDATES": "3"}, ("UPDATES", "small scale")),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("rows", "env", "parts"),
+    [
+        (["c_n2", "c_n3"], {}, ("no row c_n3", "base", "c_n2", "e_learned")),
+        ([], {"SCALE": "large"}, ("SCALE=large", "small or paper")),
+        ([], {"JOBS": "two"}, ("JOBS=two",)),
+        ([], {"TEXT": "absent"}, ("no directory absent",)),
+        ([], {"DATA": "absent"}, ("no directory absent",)),
+        ([], {"SCALE": "paper", "UPDATES": "3"}, ("UPDATES", "small scale")),
+    ],
+)
 def test_what_is_unknown_ends_in_one_line(run, tmp_path, rows, env, parts):
     done = run(*RECIPE, *rows, env={"RUN": str(tmp_path / "run"), **env})
     assert done.returncode == 1 and not done.stdout
@@ -173,8 +189,13 @@ def test_a_killed_training_goes_on_and_does_not_count_as_finished(run, places, t
     """SIGTERM ends the recipe, and SIGKILL the training under it."""
     places["UPDATES"] = "60"
     row = tmp_path / "run" / "c_n2"
-    with subprocess.Popen([*RECIPE, "c_n2"], env={**os.environ, **places}, text=True,
-                          start_new_session=True, stderr=subprocess.PIPE) as process:  # fmt: skip
+    with subprocess.Popen(
+        [*RECIPE, "c_n2"],
+        env={**os.environ, **places},
+        text=True,
+        start_new_session=True,
+        stderr=subprocess.PIPE,
+    ) as process:
         late = after(120)
         while not (row / "checkpoints" / "checkpoint_last.pt").exists():  # after 15 updates
             assert process.poll() is None and not late()

@@ -21,9 +21,19 @@ def weights(path):
 
 def test_a_run_stopped_and_started_is_the_same_run(run, corpus, tmp_path):
     """Step, rate, optimiser, data order and dropout go on: the weights are equal bit by bit."""
-    command = ["fairseq-train", corpus, *TRAIN,
-               "--tokens-per-update", "4000", "--max-tokens", "1500",
-               "--save-interval-updates", "4", "--validate-interval", "100"]
+    command = [
+        "fairseq-train",
+        corpus,
+        *TRAIN,
+        "--tokens-per-update",
+        "4000",
+        "--max-tokens",
+        "1500",
+        "--save-interval-updates",
+        "4",
+        "--validate-interval",
+        "100",
+    ]
     whole, halves = tmp_path / "whole", tmp_path / "halves"
     first = run(*command, "--save-dir", whole, "--max-update", "12")
     assert first.returncode == 0, first.stderr
@@ -45,8 +55,11 @@ def test_a_run_stopped_and_started_is_the_same_run(run, corpus, tmp_path):
     # what a log opens with, and what the batches are
     assert re.search(r"setting +paper +this run\nN +6 +1 +< changed\n", first.stdout)
     assert re.search(r"label_smoothing +0.1 +0.1\n", first.stdout)
-    batches = re.search(r"of ([\d,]+) target and ([\d,]+) source tokens .*: (\d+) batches of at "
-                        r"most ([\d,]+) tokens on each of 1 devices", first.stdout)
+    batches = re.search(
+        r"of ([\d,]+) target and ([\d,]+) source tokens .*: (\d+) batches of at "
+        r"most ([\d,]+) tokens on each of 1 devices",
+        first.stdout,
+    )
     target, source, accumulated, most = (int(n.replace(",", "")) for n in batches.groups())
     assert target == pytest.approx(4000, rel=0.05) and source > 0
     assert accumulated >= 3 and most <= 1500
@@ -62,8 +75,15 @@ def test_a_run_stopped_and_started_is_the_same_run(run, corpus, tmp_path):
 
 @pytest.mark.parametrize("flags", [["--bf16"], ["--eval-bleu", "--eval-bleu-detok", "space"]])
 def test_precision_and_evaluation_train_and_restart(run, corpus, tmp_path, flags):
-    command = ["fairseq-train", corpus, *TRAIN, *flags,
-               "--save-dir", tmp_path, "--disable-validation"]
+    command = [
+        "fairseq-train",
+        corpus,
+        *TRAIN,
+        *flags,
+        "--save-dir",
+        tmp_path,
+        "--disable-validation",
+    ]
     if "--eval-bleu" in flags:
         command.remove("--disable-validation")
         command += ["--eval-bleu-args", '{"beam": 1, "max_len_b": 5}', "--max-tokens-valid", "4096"]
@@ -74,12 +94,22 @@ def test_precision_and_evaluation_train_and_restart(run, corpus, tmp_path, flags
 
 
 def test_more_checkpoints_than_the_disk_holds_are_a_warning(run, corpus, tmp_path):
-    command = ["fairseq-train", corpus, *TRAIN, "--save-dir",
-               tmp_path, "--max-update", "1", "--disable-validation"]
+    command = [
+        "fairseq-train",
+        corpus,
+        *TRAIN,
+        "--save-dir",
+        tmp_path,
+        "--max-update",
+        "1",
+        "--disable-validation",
+    ]
     assert "not enough disk" not in run(*command).stdout
     log = run(*command, "--keep-interval-updates", "1000000000")
     assert log.returncode == 0, log.stderr
-    warning = "WARNING | aiayn_plugin.boundary.disk | not enough disk for the checkpoints"
+    warning = (
+        "WARNING | aiayn_plugin.fairseq_plugin.disk_space | not enough disk for the checkpoints"
+    )
     assert warning in log.stdout
 
 
@@ -94,11 +124,25 @@ def small_disk(tmp_path):
 
 
 def test_a_full_disk_ends_the_training_and_leaves_what_is_whole(run, corpus, small_disk):
-    log = run("fairseq-train", corpus, *TRAIN, "--save-dir", small_disk, "--max-update", "6",
-              "--save-interval-updates", "1", "--keep-interval-updates", "1",
-              "--disable-validation")  # fmt: skip
-    assert re.search(r"error: .*/checkpoint_1_\d.pt cannot be written: No space left on device; "
-                     "make room and run the same command again$", last_line(log))
+    log = run(
+        "fairseq-train",
+        corpus,
+        *TRAIN,
+        "--save-dir",
+        small_disk,
+        "--max-update",
+        "6",
+        "--save-interval-updates",
+        "1",
+        "--keep-interval-updates",
+        "1",
+        "--disable-validation",
+    )
+    assert re.search(
+        r"error: .*/checkpoint_1_\d.pt cannot be written: No space left on device; "
+        "make room and run the same command again$",
+        last_line(log),
+    )
     names = {path.name for path in small_disk.iterdir()}
     assert "checkpoint_last.pt" in names and not any(name.endswith(".tmp") for name in names)
     for name in names:
@@ -107,19 +151,45 @@ def test_a_full_disk_ends_the_training_and_leaves_what_is_whole(run, corpus, sma
 
 def test_a_training_that_leaves_the_finite_numbers(run, corpus, tmp_path):
     """The first update moves each weight by 10^20, and the second one finds no gradient."""
-    log = run("fairseq-train", corpus, *TRAIN, "--save-dir", tmp_path, "--max-update", "6",
-              "--lr-scheduler", "fixed", "--lr", "1e20", "--disable-validation")  # fmt: skip
-    assert re.match("fairseq-train: error: update 2: gradients are NaN or infinite: lower the rate",
-                    last_line(log))  # fmt: skip
+    log = run(
+        "fairseq-train",
+        corpus,
+        *TRAIN,
+        "--save-dir",
+        tmp_path,
+        "--max-update",
+        "6",
+        "--lr-scheduler",
+        "fixed",
+        "--lr",
+        "1e20",
+        "--disable-validation",
+    )
+    assert re.match(
+        "fairseq-train: error: update 2: gradients are NaN or infinite: lower the rate",
+        last_line(log),
+    )
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.long
 def test_the_big_model_takes_the_papers_updates(run, prepare, tmp_path):
     """The log has the paper's settings, and a restart goes on with the third update's rate."""
-    command = ["fairseq-train", prepare(100, 10, 5), "--user-dir", "aiayn_plugin", "--arch",
-               "aiayn_big", "--cpu", "--log-format", "simple", "--log-interval", "1",
-               "--save-dir", tmp_path]
+    command = [
+        "fairseq-train",
+        prepare(100, 10, 5),
+        "--user-dir",
+        "aiayn_plugin",
+        "--arch",
+        "aiayn_big",
+        "--cpu",
+        "--log-format",
+        "simple",
+        "--log-interval",
+        "1",
+        "--save-dir",
+        tmp_path,
+    ]
     for end in ("1", "2"):
         log = run(*command, "--max-update", end)
         assert log.returncode == 0, log.stderr[-2000:]
@@ -131,16 +201,36 @@ def test_the_big_model_takes_the_papers_updates(run, prepare, tmp_path):
 
 
 def test_two_processes_are_one_with_twice_the_accumulation(run, corpus, tmp_path):
-    fairseq_train = [Path(sys.executable).with_name("fairseq-train"), corpus, *TRAIN, "--dropout",
-                     "0", "--batch-size", "300", "--warmup-updates", "4", "--disable-validation",
-                     "--max-update"]
+    fairseq_train = [
+        Path(sys.executable).with_name("fairseq-train"),
+        corpus,
+        *TRAIN,
+        "--dropout",
+        "0",
+        "--batch-size",
+        "300",
+        "--warmup-updates",
+        "4",
+        "--disable-validation",
+        "--max-update",
+    ]
     # An epoch has 7 batches: 4 and 3, so that one of two processes has an empty one at its end.
     alone = run(*fairseq_train, "6", "--update-freq", "4", "--save-dir", tmp_path / "alone")
     assert alone.returncode == 0, alone.stderr
     in_two = []
     for updates in ("3", "6"):  # and stopped between
-        log = run("torchrun", "--nproc_per_node", "2", *fairseq_train, updates, "--update-freq",
-                  "2", "--save-dir", tmp_path / "two", env={"OMP_NUM_THREADS": "1"})  # fmt: skip
+        log = run(
+            "torchrun",
+            "--nproc_per_node",
+            "2",
+            *fairseq_train,
+            updates,
+            "--update-freq",
+            "2",
+            "--save-dir",
+            tmp_path / "two",
+            env={"OMP_NUM_THREADS": "1"},
+        )
         assert log.returncode == 0, log.stderr[-2000:]
         assert "(rank 1)" in log.stdout + log.stderr
         in_two += losses(log)

@@ -9,16 +9,38 @@ import pytest
 def model(run, model_dir, tmp_path_factory):
     """The mean of the last two checkpoints of a hardly trained model."""
     path = tmp_path_factory.mktemp("model") / "model.pt"
-    log = run("aiayn", "average", "--inputs", ".", "--num-update-checkpoints", "2", "--output",
-              path, cwd=model_dir)  # fmt: skip
+    log = run(
+        "aiayn",
+        "average",
+        "--inputs",
+        ".",
+        "--num-update-checkpoints",
+        "2",
+        "--output",
+        path,
+        cwd=model_dir,
+    )
     assert log.returncode == 0, log.stderr
     return path
 
 
 def generate(run, corpus, model, tmp_path, *flags):
     """Return what fairseq-generate prints for a model of the plugin."""
-    log = run("fairseq-generate", corpus, "--user-dir", "aiayn_plugin", "--path", model, "--cpu",
-              "--max-len-b", "8", "--batch-size", "100", *flags, cwd=tmp_path)
+    log = run(
+        "fairseq-generate",
+        corpus,
+        "--user-dir",
+        "aiayn_plugin",
+        "--path",
+        model,
+        "--cpu",
+        "--max-len-b",
+        "8",
+        "--batch-size",
+        "100",
+        *flags,
+        cwd=tmp_path,
+    )
     assert log.returncode == 0, log.stderr
     return log.stdout
 
@@ -29,21 +51,54 @@ def test_no_sentence_is_lost(run, corpus, model, tmp_path, subset, sentences):
     numbers = [int(n) for n in re.findall(r"^H-(\d+)\t", out, re.MULTILINE)]
     assert sorted(numbers) == list(range(sentences))
     (tmp_path / "log").write_text(out)
-    scored = run("aiayn", "score", "log", "--data", corpus, "--split", subset, "--output", "out.de",
-                 cwd=tmp_path)
+    scored = run(
+        "aiayn",
+        "score",
+        "log",
+        "--data",
+        corpus,
+        "--split",
+        subset,
+        "--output",
+        "out.de",
+        cwd=tmp_path,
+    )
     assert scored.returncode == 0, scored.stderr
     assert f"({sentences:,} sentences)" in scored.stdout
     assert len((tmp_path / "out.de").read_text().splitlines()) == sentences
-    bad = run("aiayn", "score", "log", "--data", corpus, "--split", subset, "--min-exact", "101",
-              cwd=tmp_path)
+    bad = run(
+        "aiayn",
+        "score",
+        "log",
+        "--data",
+        corpus,
+        "--split",
+        subset,
+        "--min-exact",
+        "101",
+        cwd=tmp_path,
+    )
     assert (bad.returncode, bad.stderr.count("\n")) == (1, 1)
 
 
 def test_alignment_and_fairseqs_own_task(run, corpus, model, tmp_path):
     out = generate(run, corpus, model, tmp_path, "--gen-subset", "test", "--print-alignment")
     assert len(re.findall(r"^A-\d+\t", out, re.MULTILINE)) == 5
-    command = ["fairseq-generate", corpus, "--user-dir", "aiayn_plugin", "--path", model, "--cpu",
-               "--gen-subset", "test", "--max-len-b", "8", "--required-batch-size-multiple", "1"]
+    command = [
+        "fairseq-generate",
+        corpus,
+        "--user-dir",
+        "aiayn_plugin",
+        "--path",
+        model,
+        "--cpu",
+        "--gen-subset",
+        "test",
+        "--max-len-b",
+        "8",
+        "--required-batch-size-multiple",
+        "1",
+    ]
     for typed, name in (([], "aiayn_translation"), (["--task", "translation"], "translation")):
         log = run(*command, *typed, cwd=tmp_path)
         assert log.returncode == 0, log.stderr
@@ -51,24 +106,53 @@ def test_alignment_and_fairseqs_own_task(run, corpus, model, tmp_path):
         assert len(re.findall(r"^H-\d+\t", log.stdout, re.MULTILINE)) == 5
 
 
-@pytest.mark.parametrize("command, flags", [
-    ("fairseq-generate", ["--gen-subset", "test"]),
-    ("fairseq-generate", ["--gen-subset", "test", "--int8"]),
-    ("fairseq-validate", ["--valid-subset", "test", "--batch-size", "5"]),
-])
+@pytest.mark.parametrize(
+    "command, flags",
+    [
+        ("fairseq-generate", ["--gen-subset", "test"]),
+        ("fairseq-generate", ["--gen-subset", "test", "--int8"]),
+        ("fairseq-validate", ["--valid-subset", "test", "--batch-size", "5"]),
+    ],
+)
 def test_a_generator_that_is_built_before_the_weights_are_loaded(
     run, corpus, model, tmp_path, command, flags
 ):
     """With --eval-bleu fairseq builds one together with the model."""
-    log = run(command, corpus, "--user-dir", "aiayn_plugin", "--path", model, "--cpu", *flags,
-              "--eval-bleu", "--eval-bleu-args", '{"beam": 2, "max_len_b": 8}', cwd=tmp_path)
+    log = run(
+        command,
+        corpus,
+        "--user-dir",
+        "aiayn_plugin",
+        "--path",
+        model,
+        "--cpu",
+        *flags,
+        "--eval-bleu",
+        "--eval-bleu-args",
+        '{"beam": 2, "max_len_b": 8}',
+        cwd=tmp_path,
+    )
     assert log.returncode == 0, log.stderr
     assert re.search(r"BLEU4 = |\| bleu \d", log.stdout + log.stderr)
 
 
 def test_what_fairseqs_generator_gives_a_user(run, corpus, model, tmp_path):
-    out = generate(run, corpus, f"{model}:{model}", tmp_path, "--gen-subset", "test", "--nbest",
-                   "3", "--prefix-size", "1", "--bf16", "--scoring", "paper_bleu", "--remove-bpe")
+    out = generate(
+        run,
+        corpus,
+        f"{model}:{model}",
+        tmp_path,
+        "--gen-subset",
+        "test",
+        "--nbest",
+        "3",
+        "--prefix-size",
+        "1",
+        "--bf16",
+        "--scoring",
+        "paper_bleu",
+        "--remove-bpe",
+    )
     targets = dict(re.findall(r"^T-(\d+)\t(\S+)", out, re.MULTILINE))
     found = re.findall(r"^H-(\d+)\t(\S+)\t(\S*)", out, re.MULTILINE)
     assert len(found) == 3 * 5
@@ -78,37 +162,89 @@ def test_what_fairseqs_generator_gives_a_user(run, corpus, model, tmp_path):
     # the first subword is given, which is the word's first letter at least
     assert all(word[0] == targets[number][0] for number, _, word in found)
     assert re.search(r"paper BLEU = [\d.]+ \(de; .*words of them <unk>; aiayn score", out)
-    sampled = generate(run, corpus, model, tmp_path, "--gen-subset", "test", "--sampling",
-                       "--beam", "1", "--scoring", "paper_bleu")
+    sampled = generate(
+        run,
+        corpus,
+        model,
+        tmp_path,
+        "--gen-subset",
+        "test",
+        "--sampling",
+        "--beam",
+        "1",
+        "--scoring",
+        "paper_bleu",
+    )
     assert len(re.findall(r"^H-(\d+)\t", sampled, re.MULTILINE)) == 5
     assert "SUBWORDS, not words: give --remove-bpe" in sampled
 
 
-@pytest.mark.parametrize("flags, message", [
-    (["--diverse-beam-groups", "2", "--match-source-len"], "are two searches: give one of them"),
-    (["--print-step"], "--print-step is for models that refine a translation step by step"),
-    (["--nbest", "0"], "--nbest 0 must be at least 1"),
-    (["--min-len", "100"], "--min-len 100 is more than the limit"),
-    (["--lenpen", "-0.1"], "--lenpen -0.1 must not be negative"),
-])
+@pytest.mark.parametrize(
+    "flags, message",
+    [
+        (
+            ["--diverse-beam-groups", "2", "--match-source-len"],
+            "are two searches: give one of them",
+        ),
+        (["--print-step"], "--print-step is for models that refine a translation step by step"),
+        (["--nbest", "0"], "--nbest 0 must be at least 1"),
+        (["--min-len", "100"], "--min-len 100 is more than the limit"),
+        (["--lenpen", "-0.1"], "--lenpen -0.1 must not be negative"),
+    ],
+)
 def test_a_search_that_cannot_be_is_one_line(run, corpus, model, tmp_path, flags, message):
-    log = run("fairseq-generate", corpus, "--user-dir", "aiayn_plugin", "--path", model, "--cpu",
-              "--gen-subset", "test", *flags, cwd=tmp_path)
+    log = run(
+        "fairseq-generate",
+        corpus,
+        "--user-dir",
+        "aiayn_plugin",
+        "--path",
+        model,
+        "--cpu",
+        "--gen-subset",
+        "test",
+        *flags,
+        cwd=tmp_path,
+    )
     assert log.returncode == 1
     errors = [line for line in log.stderr.splitlines() if "error: " in line]
     assert len(errors) == 1 and message in errors[0] and "Traceback" not in log.stderr
 
 
 def test_validation_runs_without_a_task(run, corpus, model, tmp_path):
-    log = run("fairseq-validate", corpus, "--user-dir", "aiayn_plugin", "--path", model, "--cpu",
-              "--max-tokens", "4000", "--log-format", "json", cwd=tmp_path)
+    log = run(
+        "fairseq-validate",
+        corpus,
+        "--user-dir",
+        "aiayn_plugin",
+        "--path",
+        model,
+        "--cpu",
+        "--max-tokens",
+        "4000",
+        "--log-format",
+        "json",
+        cwd=tmp_path,
+    )
     assert log.returncode == 0, log.stderr
     assert '"valid_ppl": ' in log.stdout + log.stderr
 
 
 def test_interactive_translates_a_typed_line(run, corpus, model, tmp_path):
     (tmp_path / "in.txt").write_text("Mar@@ ch 3\n\nMonday\n")
-    log = run("fairseq-interactive", corpus, "--user-dir", "aiayn_plugin", "--path", model,
-              "--cpu", "--input", "in.txt", "--max-len-b", "8", cwd=tmp_path)
+    log = run(
+        "fairseq-interactive",
+        corpus,
+        "--user-dir",
+        "aiayn_plugin",
+        "--path",
+        model,
+        "--cpu",
+        "--input",
+        "in.txt",
+        "--max-len-b",
+        "8",
+        cwd=tmp_path,
+    )
     assert log.returncode == 0, log.stderr
     assert re.findall(r"^H-(\d)\t", log.stdout, re.MULTILINE) == ["0", "1", "2"]

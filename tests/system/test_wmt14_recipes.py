@@ -18,9 +18,13 @@ RECIPES = {
 def test_dry_run_prints_every_command_and_runs_none(run, tmp_path, name):
     pair, arch, checkpoints, bleu = RECIPES[name]
     places = {"RUN": str(tmp_path / "run"), "DATA": str(tmp_path / "data")}
-    done = run("bash", f"examples/wmt14_{name}.sh", "--seed", "5",
-               env={"DRY_RUN": "1", "PRECISION": "--bf16", "PREPARE": "--protect-patterns",
-                    **places})  # fmt: skip
+    done = run(
+        "bash",
+        f"examples/wmt14_{name}.sh",
+        "--seed",
+        "5",
+        env={"DRY_RUN": "1", "PRECISION": "--bf16", "PREPARE": "--protect-patterns", **places},
+    )
     assert done.returncode == 0 and not done.stderr
     for part in (
         f"python preprocess/wmt14.py {pair} --dest {tmp_path}/data --protect-patterns",
@@ -35,30 +39,48 @@ def test_dry_run_prints_every_command_and_runs_none(run, tmp_path, name):
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("gpus, given, tokens", [
-    ("24576", "", 12288), ("81920\n16384", "", 8192), ("143771", "", 30000), ("[N/A]", "", 4096),
-    ("24576", "500", 500),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "gpus, given, tokens",
+    [
+        ("24576", "", 12288),
+        ("81920\n16384", "", 8192),
+        ("143771", "", 30000),
+        ("[N/A]", "", 4096),
+        ("24576", "500", 500),
+    ],
+)
 def test_a_batch_is_as_large_as_the_smallest_gpu_has_room_for(run, tmp_path, gpus, given, tokens):
     smi = tmp_path / "nvidia-smi"
     smi.write_text(f"#!/bin/sh\necho '{gpus}'\n")
     smi.chmod(0o755)
-    done = run("bash", "examples/wmt14_en_de_base.sh", env={
-        "DRY_RUN": "1", "MAX_TOKENS": given, "PATH": f"{tmp_path}:{os.environ['PATH']}"})
+    done = run(
+        "bash",
+        "examples/wmt14_en_de_base.sh",
+        env={"DRY_RUN": "1", "MAX_TOKENS": given, "PATH": f"{tmp_path}:{os.environ['PATH']}"},
+    )
     assert done.returncode == 0 and not done.stderr
     assert f"--max-tokens {tokens} --bf16" in done.stdout
 
 
-@pytest.mark.parametrize("capability, precision", [
-    ("8.0", "--bf16"), ("10.0", "--bf16"), ("9.0\n7.0", "--fp16"), ("[N/A]", "--bf16"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "capability, precision",
+    [
+        ("8.0", "--bf16"),
+        ("10.0", "--bf16"),
+        ("9.0\n7.0", "--fp16"),
+        ("[N/A]", "--bf16"),
+    ],
+)
 def test_a_gpu_without_bfloat16_takes_float16(run, tmp_path, capability, precision):
     smi = tmp_path / "nvidia-smi"
     smi.write_text(f"#!/bin/sh\necho '{capability}'\n")
     smi.chmod(0o755)
     environment = {key: value for key, value in os.environ.items() if key != "PRECISION"}
-    done = run("bash", "examples/wmt14_en_de_base.sh", env={
-        **environment, "DRY_RUN": "1", "PATH": f"{tmp_path}:{os.environ['PATH']}"})
+    done = run(
+        "bash",
+        "examples/wmt14_en_de_base.sh",
+        env={**environment, "DRY_RUN": "1", "PATH": f"{tmp_path}:{os.environ['PATH']}"},
+    )
     assert done.returncode == 0 and not done.stderr
     assert f" {precision} --log-format" in done.stdout
 
@@ -70,8 +92,11 @@ def recipe(run, repo, tmp_path_factory):
         pytest.skip("needs .venv, which examples/setup.sh makes")
     folder = tmp_path_factory.mktemp("recipe")
     with serve(pairs=60) as mirror:
-        places = {"RUN": str(folder / "run"), "DATA": str(folder / "data"),
-                  "TABLE": str(mirror.table(folder / "table.yaml"))}  # fmt: skip
+        places = {
+            "RUN": str(folder / "run"),
+            "DATA": str(folder / "data"),
+            "TABLE": str(mirror.table(folder / "table.yaml")),
+        }
         done = run(
             *("bash", "examples/wmt14_en_fr_base.sh", "--arch", "aiayn_tiny", "--max-update", "8"),
             *("--save-interval-updates", "1", "--keep-interval-updates", "20", "--cpu"),
@@ -84,8 +109,9 @@ def recipe(run, repo, tmp_path_factory):
 def test_recipe_goes_from_the_public_files_to_both_scores(recipe):
     folder, output = recipe
     assert "paper BLEU" in output and "sacreBLEU" in output
-    assert output.endswith("(Table 2, aiayn_base): BLEU 38.1, to compare with the paper BLEU "
-                           "above.\n")  # fmt: skip
+    assert output.endswith(
+        "(Table 2, aiayn_base): BLEU 38.1, to compare with the paper BLEU above.\n"
+    )
     assert len((folder / "translation.txt").read_text("utf-8").splitlines()) == 20
     assert "▁" not in (folder / "translation.txt").read_text("utf-8")
 
@@ -105,9 +131,15 @@ def test_word_pieces_serve_every_command_that_bpe_serves(run, recipe, repo):
     assert done.returncode == 0, done.stderr
     assert len(done.stdout.splitlines()) == 20 and "▁" not in done.stdout
     log = folder / "joined.log"
-    done = run("bash", "-c", f"fairseq-generate '{folder}/data' --user-dir aiayn_plugin --cpu "
-               f"--path '{folder}/model.pt' --remove-bpe sentencepiece > '{log}'")  # fmt: skip
+    done = run(
+        "bash",
+        "-c",
+        f"fairseq-generate '{folder}/data' --user-dir aiayn_plugin --cpu "
+        f"--path '{folder}/model.pt' --remove-bpe sentencepiece > '{log}'",
+    )
     assert done.returncode == 0, done.stderr
-    scores = [run("aiayn", "score", name, "--data", folder / "data").stdout
-              for name in (log, Path(folder / "generate.log"))]  # fmt: skip
+    scores = [
+        run("aiayn", "score", name, "--data", folder / "data").stdout
+        for name in (log, Path(folder / "generate.log"))
+    ]
     assert scores[0] == scores[1] and "paper BLEU" in scores[0]

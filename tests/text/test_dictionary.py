@@ -24,17 +24,30 @@ def test_a_vocabulary_numbers_words_as_fairseq_does(tmp_path):
     theirs, ours = Dictionary.load(str(path)), Vocabulary(w for w, _ in read_dictionary(path))
     assert ours.symbols == theirs.symbols and len(ours) == len(theirs)
     assert (ours.bos, ours.pad, ours.eos, ours.unk) == (
-        theirs.bos(), theirs.pad(), theirs.eos(), theirs.unk())
+        theirs.bos(),
+        theirs.pad(),
+        theirs.eos(),
+        theirs.unk(),
+    )
     for line in ("", "the ll o", "he@@ a never <unk> </s> <pad> the"):
         numbers = theirs.encode_line(line, add_if_not_exist=False).tolist()
         assert ours.numbers(line.split()) == numbers
         assert " ".join(ours.pieces([ours.bos, *numbers])) == theirs.string(numbers)
 
 
-@pytest.mark.parametrize("content", [
-    GOOD, GOOD[:-1], GOOD.replace(b"\n", b"\r\n"), b"a\xc2\xa0b 3\n", "\u200b 1 \n".encode(),
-    b"<unk> 4 #fairseq:overwrite\n", b"a 3\na 2 #fairseq:overwrite\n", b"#fairseq:overwrite 3\n",
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "content",
+    [
+        GOOD,
+        GOOD[:-1],
+        GOOD.replace(b"\n", b"\r\n"),
+        b"a\xc2\xa0b 3\n",
+        "\u200b 1 \n".encode(),
+        b"<unk> 4 #fairseq:overwrite\n",
+        b"a 3\na 2 #fairseq:overwrite\n",
+        b"#fairseq:overwrite 3\n",
+    ],
+)
 def test_what_fairseq_takes_is_read_as_fairseq_reads_it(tmp_path, content):
     path = tmp_path / "dict.en.txt"
     path.write_bytes(content)
@@ -44,8 +57,9 @@ def test_what_fairseq_takes_is_read_as_fairseq_reads_it(tmp_path, content):
     assert words == theirs.symbols[theirs.nspecial :]
 
 
-BROKEN = {name: how for name, how in DICTIONARY.items() if name not in ("other order",
-          "lines missing")}  # fmt: skip
+BROKEN = {
+    name: how for name, how in DICTIONARY.items() if name not in ("other order", "lines missing")
+}
 
 
 @pytest.mark.parametrize("how", BROKEN.values(), ids=BROKEN)

@@ -32,10 +32,15 @@ def test_the_manifest_holds_sizes_and_sha256(directory):
     assert read_manifest(directory / "elsewhere") == {}
 
 
-@pytest.mark.parametrize("content, quick, whole", [
-    (b"abc", None, None), (b"abd", None, "its bytes are others"),
-    (b"ab", "has 2 bytes, and had 3", "has 2 bytes, and had 3"), (None, "is missing", "is missing"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "content, quick, whole",
+    [
+        (b"abc", None, None),
+        (b"abd", None, "its bytes are others"),
+        (b"ab", "has 2 bytes, and had 3", "has 2 bytes, and had 3"),
+        (None, "is missing", "is missing"),
+    ],
+)
 def test_each_change_is_found(directory, content, quick, whole):
     manifest = read_manifest(directory)
     (directory / "a").unlink()
@@ -54,15 +59,39 @@ def test_each_change_is_found(directory, content, quick, whole):
 GOOD = {"bytes": 1, "sha256": "0" * 64}
 
 
-@pytest.mark.parametrize("content", [
-    "", "{", "[]", "null", "3", '{"format": 1}', '{"format": 2, "files": {}}', "[" * 100_000,
-    '{"format": 1, "files": []}', '{"format": 1, "files": {"a": 3}}', "\xff", " " * (LIMIT + 1),
-    *(json.dumps({"format": 1, "files": {name: entry}}) for name, entry in [
-        ("../a", GOOD), ("/etc/passwd", GOOD), ("", GOOD), (".", GOOD), ("a\n", GOOD),
-        ("a", GOOD | {"bytes": "1"}), ("a", GOOD | {"bytes": True}), ("a", GOOD | {"sha256": 7}),
-        ("a", GOOD | {"sha256": "0" * 63}), ("a", GOOD | {"more": 1}), ("a", {"bytes": 1}),
-    ]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "content",
+    [
+        "",
+        "{",
+        "[]",
+        "null",
+        "3",
+        '{"format": 1}',
+        '{"format": 2, "files": {}}',
+        "[" * 100_000,
+        '{"format": 1, "files": []}',
+        '{"format": 1, "files": {"a": 3}}',
+        "\xff",
+        " " * (LIMIT + 1),
+        *(
+            json.dumps({"format": 1, "files": {name: entry}})
+            for name, entry in [
+                ("../a", GOOD),
+                ("/etc/passwd", GOOD),
+                ("", GOOD),
+                (".", GOOD),
+                ("a\n", GOOD),
+                ("a", GOOD | {"bytes": "1"}),
+                ("a", GOOD | {"bytes": True}),
+                ("a", GOOD | {"sha256": 7}),
+                ("a", GOOD | {"sha256": "0" * 63}),
+                ("a", GOOD | {"more": 1}),
+                ("a", {"bytes": 1}),
+            ]
+        ),
+    ],
+)
 def test_a_broken_manifest_is_one_line(tmp_path, content):
     (tmp_path / MANIFEST).write_bytes(content.encode("latin-1"))
     with pytest.raises(InputError, match=f"{MANIFEST}: no list of checksums") as error:

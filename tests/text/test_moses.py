@@ -22,10 +22,13 @@ SOME = {"multi30k": ("val", "test_2016_flickr"), "wmt_sample": ("valid",)}
 EVERY = {"multi30k": ("train", "val", "test_2016_flickr"), "wmt_sample": ("train", "valid", "test")}
 on_real_lines = pytest.mark.parametrize(
     ("lang", "texts"),
-    [*((lang, SOME) for lang in ("en", "de")), ("fr", {}),
-     *(pytest.param(lang, EVERY, marks=pytest.mark.long) for lang in ("en", "de"))],
+    [
+        *((lang, SOME) for lang in ("en", "de")),
+        ("fr", {}),
+        *(pytest.param(lang, EVERY, marks=pytest.mark.long) for lang in ("en", "de")),
+    ],
     ids=["en", "de", "fr", "en, every line", "de, every line"],
-)  # fmt: skip
+)
 
 
 @functools.cache
@@ -134,8 +137,16 @@ def test_normalised_tokens_are_those_of_the_scripts(repo, lang, texts):
 
 @pytest.mark.parametrize("lang", ["en", "de", "fr"])
 def test_control_characters_are_those_of_the_scripts(lang):
-    texts = ['a|b', '(a|) b', 'he said "yes"|.', '|"word." | b', "5| %", "a | b", "a|'s '|'",
-             'a, "b",|']  # fmt: skip
+    texts = [
+        "a|b",
+        "(a|) b",
+        'he said "yes"|.',
+        '|"word." | b',
+        "5| %",
+        "a | b",
+        "a|'s '|'",
+        'a, "b",|',
+    ]
     lines = [text.replace("|", c) for text in texts for c in "\r\x01\t\x1c\x7f\x85\u2028"]
     normalised = perl("normalize-punctuation", lang, lines)
     tokenize = Tokenizer(lang, normalize_punctuation=True).tokenize

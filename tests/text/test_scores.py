@@ -6,7 +6,14 @@ import pytest
 import sacrebleu
 
 from aiayn_plugin.errors import InputError
-from aiayn_plugin.text.scores import PaperTokens, by_chance, describe, hypotheses, paper_bleu, score
+from aiayn_plugin.text.scores import (
+    PaperTokens,
+    by_chance,
+    describe,
+    hypotheses,
+    paper_bleu,
+    score,
+)
 
 LOG = """2026-01-01 | INFO | fairseq_cli.generate | loading
 S-1\tsource
@@ -50,29 +57,41 @@ def test_no_hypothesis_at_all():
         hypotheses(["| INFO | loading\n"])
 
 
-@pytest.mark.parametrize("lang, raw, tokens", [
-    # “ and ” become ", „ and « » stay what they are: so does Moses
-    ("de", "Er sagte: „Ja“ und «nein».", 'Er sagte : „ Ja " und « nein » .'),
-    ("de", "Das ist ”gut”…", 'Das ist " gut " ...'),
-    ("de", "Der E-Mail-Dienst - ein Nord-Süd-Thema",
-     "Der E ##AT##-##AT## Mail ##AT##-##AT## Dienst - ein Nord ##AT##-##AT## Süd ##AT##-##AT## "
-     "Thema"),
-    ("de", "A-B-C", "A ##AT##-##AT## B-C"),  # perl's matches do not overlap
-    ("fr", "un rendez-vous - oui", "un rendez-vous - oui"),
-    ("de", "1.234,5 Meter, 20-30 %, -5 Grad",
-     "1.234,5 Meter , 20 ##AT##-##AT## 30 % , -5 Grad"),
-    ("fr", "L’été, c’est «bien»!", "L' été , c' est « bien » !"),
-    ("de", "a & b <c>", "a & b < c >"),
-    ("de", "", ""),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "lang, raw, tokens",
+    [
+        # “ and ” become ", „ and « » stay what they are: so does Moses
+        ("de", "Er sagte: „Ja“ und «nein».", 'Er sagte : „ Ja " und « nein » .'),
+        ("de", "Das ist ”gut”…", 'Das ist " gut " ...'),
+        (
+            "de",
+            "Der E-Mail-Dienst - ein Nord-Süd-Thema",
+            "Der E ##AT##-##AT## Mail ##AT##-##AT## Dienst - ein Nord ##AT##-##AT## Süd "
+            "##AT##-##AT## Thema",
+        ),
+        ("de", "A-B-C", "A ##AT##-##AT## B-C"),  # perl's matches do not overlap
+        ("fr", "un rendez-vous - oui", "un rendez-vous - oui"),
+        (
+            "de",
+            "1.234,5 Meter, 20-30 %, -5 Grad",
+            "1.234,5 Meter , 20 ##AT##-##AT## 30 % , -5 Grad",
+        ),
+        ("fr", "L’été, c’est «bien»!", "L' été , c' est « bien » !"),
+        ("de", "a & b <c>", "a & b < c >"),
+        ("de", "", ""),
+    ],
+)
 def test_the_words_that_the_papers_bleu_compares(lang, raw, tokens):
     assert PaperTokens(lang)(raw) == tokens
 
 
 def test_paper_bleu_counted_by_hand():
     # 8 words each, the third differs
-    value = paper_bleu(["Der Hund läuft sehr schnell weg heute ."],
-                       ["Der Hund rennt sehr schnell weg heute ."], "de")  # fmt: skip
+    value = paper_bleu(
+        ["Der Hund läuft sehr schnell weg heute ."],
+        ["Der Hund rennt sehr schnell weg heute ."],
+        "de",
+    )
     assert value == pytest.approx(100 * (7 / 8 * 5 / 7 * 3 / 6 * 2 / 5) ** 0.25)
     # the compound is five words, so 8 against 9
     value = paper_bleu(["Die Nord-Süd-Achse ist ."], ["Die Nord-Süd-Achse ist da ."], "de")
@@ -83,12 +102,15 @@ def test_paper_bleu_counted_by_hand():
 def test_what_chance_has_to_do_with_it():
     """One system is the reference but for a few sentences, another one but for most."""
     references = [f"Der Hund Nummer {n} läuft heute sehr schnell weg ." for n in range(60)]
-    good = [line.replace("läuft", "rennt") if n % 20 == 0 else line
-            for n, line in enumerate(references)]  # fmt: skip
+    good = [
+        line.replace("läuft", "rennt") if n % 20 == 0 else line for n, line in enumerate(references)
+    ]
     poor = [line.replace("läuft", "rennt") if n % 3 else line for n, line in enumerate(references)]
     found = by_chance([good, list(good), poor], references, "de")
-    for name, metric in (("paper BLEU", lambda s: paper_bleu(s, references, "de")),
-                         ("sacreBLEU", lambda s: score(s, references, "de").bleu)):
+    for name, metric in (
+        ("paper BLEU", lambda s: paper_bleu(s, references, "de")),
+        ("sacreBLEU", lambda s: score(s, references, "de").bleu),
+    ):
         first, same, other = found[name]
         assert first.bleu == same.bleu == pytest.approx(metric(good)) and first.p is None
         assert same.p == 1, "equal scores are no difference"
@@ -101,10 +123,16 @@ def test_what_chance_has_to_do_with_it():
 def test_paper_bleu_is_sacrebleu_of_tokens():
     system = ["Ein Mann - alt - fährt Rad.", "Zwei Kinder spielen im Park-Haus mit Bällen."]
     references = ["Ein alter Mann fährt Rad .", "Zwei Kinder spielen im Park-Haus mit dem Ball."]
-    by_hand = [["Ein Mann - alt - fährt Rad .",
-                "Zwei Kinder spielen im Park ##AT##-##AT## Haus mit Bällen ."],
-               ["Ein alter Mann fährt Rad .",
-                "Zwei Kinder spielen im Park ##AT##-##AT## Haus mit dem Ball ."]]  # fmt: skip
+    by_hand = [
+        [
+            "Ein Mann - alt - fährt Rad .",
+            "Zwei Kinder spielen im Park ##AT##-##AT## Haus mit Bällen .",
+        ],
+        [
+            "Ein alter Mann fährt Rad .",
+            "Zwei Kinder spielen im Park ##AT##-##AT## Haus mit dem Ball .",
+        ],
+    ]
     expected = sacrebleu.corpus_bleu(by_hand[0], [by_hand[1]], tokenize="none", force=True)
     assert paper_bleu(system, references, "de") == pytest.approx(expected.score)
 

@@ -19,9 +19,13 @@ def test_bpe_splits_and_joins(data_dir):
 
 @pytest.mark.parametrize(
     ("content", "message"),
-    [("", "not a file of BPE"), ("#version: 0.2\n", "not a file of BPE"),
-     ("a b\n", "not a file of BPE"), ("#version: 0.2\na b\na\n", "line 3")],
-)  # fmt: skip
+    [
+        ("", "not a file of BPE"),
+        ("#version: 0.2\n", "not a file of BPE"),
+        ("a b\n", "not a file of BPE"),
+        ("#version: 0.2\na b\na\n", "line 3"),
+    ],
+)
 def test_broken_codes_are_reported(tmp_path, content, message):
     (tmp_path / "codes").write_text(content)
     with pytest.raises(InputError, match=message):

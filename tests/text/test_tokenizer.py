@@ -14,8 +14,14 @@ WORDS = """Mr Nr No pp Art z.B e.g U.S don't l'homme a A 5 1,000 3.5 's km/h 15:
 a$ °C 1939–1945 – aé- wort ''a a''b 1:22/333 a/bb–cc DOTMULTI""".split()
 ENDS = ["", "", "", ".", ",", "'", ".'", ")", "...", ":", '"', "., "]
 #: The protected words, in patterns that take quadratic time.
-PROTECTED = (r"\d+(?::\d+)+", r"\w+(?:/\w+)+", r"\w+[²³]", r"[A-Z]+[$¥]", r"°[CF]",
-             r"[\w:]+\.?–[\w:]+")  # fmt: skip
+PROTECTED = (
+    r"\d+(?::\d+)+",
+    r"\w+(?:/\w+)+",
+    r"\w+[²³]",
+    r"[A-Z]+[$¥]",
+    r"°[CF]",
+    r"[\w:]+\.?–[\w:]+",
+)
 CHARACTERS = "abzéßAÉ059.,'-`\"()/:;!?&$²°–%  \xa0…„“’«»漢ªºⅫ\u0301"
 
 
@@ -102,12 +108,15 @@ def test_a_line_with_more_protected_tokens_than_sacremoses_takes():
     assert "".join(tokens) == "1:2" * 1500
 
 
-@pytest.mark.parametrize(("owner", "name", "rules"), [
-    (MosesTokenizer, "PAD_NOT_ISALNUM", (re.compile(r"([^\w])"), r" \1 ")),
-    (MosesTokenizer, "MULTIDOT_MARKER", re.compile("DOTMULTI")),
-    (MosesPunctNormalizer, "DE_ES_FR_QUOTATION_FOLLOWED_BY_COMMA", []),
-    (MosesPunctNormalizer, "NORMALIZE_UNICODE", [("’", "'")] * 12),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("owner", "name", "rules"),
+    [
+        (MosesTokenizer, "PAD_NOT_ISALNUM", (re.compile(r"([^\w])"), r" \1 ")),
+        (MosesTokenizer, "MULTIDOT_MARKER", re.compile("DOTMULTI")),
+        (MosesPunctNormalizer, "DE_ES_FR_QUOTATION_FOLLOWED_BY_COMMA", []),
+        (MosesPunctNormalizer, "NORMALIZE_UNICODE", [("’", "'")] * 12),
+    ],
+)
 def test_other_rules_of_sacremoses_are_found_out(monkeypatch, owner, name, rules):
     monkeypatch.setattr(owner, name, rules)
     with pytest.raises(InputError, match="this version of sacremoses"):

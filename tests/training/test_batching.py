@@ -57,8 +57,12 @@ def test_a_sentence_that_is_left_out_changes_nothing(corpus):
 def test_a_corpus_smaller_than_one_update():
     sizes = np.full((10, 2), 7, dtype=np.int64)
     chosen = plan(
-        lambda limit: batch_by_size(np.arange(10), None, num_tokens_vec=sizes[:, 0],
-                                    max_tokens=limit),
-        sizes, 25_000, 1, 4096,
+        lambda limit: batch_by_size(
+            np.arange(10), None, num_tokens_vec=sizes[:, 0], max_tokens=limit
+        ),
+        sizes,
+        25_000,
+        1,
+        4096,
     )
     assert (chosen.updates, chosen.target_tokens) == (1, 70)

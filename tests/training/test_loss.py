@@ -54,8 +54,10 @@ def large_example(dtype):
 def test_equals_the_definition(epsilon):
     x, weight, target = example()
     logits, flat = (x @ weight.t()).flatten(0, 1), target.flatten()
-    pairs = [by_definition(row, t, epsilon) for row, t in
-             zip(logits.tolist(), flat.tolist(), strict=True)]
+    pairs = [
+        by_definition(row, t, epsilon)
+        for row, t in zip(logits.tolist(), flat.tolist(), strict=True)
+    ]
     log_p = logits.log_softmax(dim=-1)
     log_p_right = log_p.gather(1, flat[:, None]).squeeze(1)
     loss = label_smoothed_nll(log_p_right, log_p.mean(dim=1), epsilon, 11)

@@ -1,0 +1,256 @@
+"""fairseq's checkpoints as files: read without running code, written whole."""
+
+import ast
+import pickle
+import re
+import warnings
+import zipfile
+from argparse import Namespace
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from itertools import chain
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from ..atomic import file_aside
+from ..errors import InputError
+from . import numpy_unpickling as numbers
+from .numpy_unpickling import with_arrays
+
+#: The buffer that a model keeps of its settings (compare.py), and its name in older checkpoints.
+BUFFER, OLD_BUFFER = "settings_without_shape", "shapeless"
+#: What torch reports of code that the file wants to run.
+UNSAFE = re.compile(r"GLOBAL (\S+)")
+#: Settings that say how many layers to build, and how wide.
+LAYERS, WIDTHS = re.compile(r"^N$|layers$"), re.compile(r"^d_|_dim$|^h$|_heads$")
+#: More settings than any model has; a file can name one list of them a billion times.
+MOST_SETTINGS = 100_000
+ADVICE = "take another copy of it, or another checkpoint"
+
+# fairseq stores its settings as a Namespace, which is as plain as a dictionary. It stays allowed,
+# so that a user's own torch.load can read a checkpoint.
+torch.serialization.add_safe_globals([Namespace])
+
+
+def load(path: Path) -> dict:
+    """Return one fairseq checkpoint on the CPU, without running any code that it may hold.
+
+    Raises InputError if the file is broken, no checkpoint of fairseq or not a safe one, and OSError
+    if it cannot be read.
+    """
+    check_intact(path)
+    state = _unpickled(path)
+    state["model"] = todays_names(state["model"])
+    return state
+
+
+def glance(path: Path) -> dict:
+    """As load, for the settings: nobody looks at the weights, and so not at their checksums.
+
+    They stay in the file, unless it is one of torch before 1.6.
+    """
+    return _unpickled(path, mmap=_is_archive(path))
+
+
+def plain_data() -> AbstractContextManager:
+    """Return the context in which torch loads the numbers of numpy that fairseq stores."""
+    return torch.serialization.safe_globals(numbers.GLOBALS)
+
+
+def check_intact(path: Path) -> None:
+    """Raise InputError if the file is cut off or a bit of it has changed.
+
+    torch stores the CRC-32 of each part of a checkpoint, and does not look at it. Files of torch
+    before 1.6 have none.
+    """
+    if not _is_archive(path):
+        return
+    try:
+        with zipfile.ZipFile(path) as archive:
+            # torch compresses nothing, so a file that is small when packed wants to fill the memory
+            packed = any(part.compress_type != zipfile.ZIP_STORED for part in archive.infolist())
+            changed = None if packed else archive.testzip()
+    except (zipfile.BadZipFile, EOFError, OSError, RuntimeError, ValueError) as error:
+        why = "it is cut off" if "not a zip file" in str(error) else str(error)
+        raise InputError(f"{path} is a broken checkpoint: {why}; {ADVICE}") from None
+    if packed or changed:
+        why = f"{changed} in it has changed since it was written" if changed else "it is compressed"
+        raise InputError(f"{path} is a broken checkpoint: {why}; {ADVICE}")
+
+
+def _is_archive(path: Path) -> bool:
+    """Whether torch reads a file as a zip archive."""
+    with open(path, "rb") as file:
+        return file.read(4) == b"PK\x03\x04"
+
+
+def _unpickled(path: Path, mmap: bool = False) -> dict:
+    try:
+        with plain_data(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of torch, about its own old formats
+            state = torch.load(path, map_location="cpu", weights_only=True, mmap=mmap)
+        state = with_arrays(state)
+    except OSError:
+        raise
+    except pickle.UnpicklingError as error:
+        unsafe = UNSAFE.search(str(error))
+        why = f": it wants to run {unsafe[1]}" if unsafe else ""
+        raise InputError(f"{path} is no checkpoint that can be loaded safely{why}") from None
+    except Exception as error:  # a broken file may lead to any of them
+        if isinstance(error, MemoryError) or "allocate memory" in str(error):
+            raise InputError(
+                f"{path} does not fit into memory: close other programs, or take a larger machine"
+            ) from None
+        raise InputError(f"{path} is no checkpoint, or a broken one; {ADVICE}") from None
+    if not isinstance(state, dict) or not isinstance(state.get("model"), dict):
+        raise InputError(f"{path} is no fairseq checkpoint: it holds no model")
+    return check(state, path)
+
+
+def check(state: dict, path: Path) -> dict:
+    """Return a checkpoint that holds what a checkpoint may hold.
+
+    Weights are tensors. Settings are plain values that refer to nothing outside of them, and no
+    more layers or width than there are weights. Raises InputError if it holds anything else.
+    """
+    fault = _fault_of_weights(state["model"]) or _fault_of_parts(state)
+    if fault is None:
+        settings = chain.from_iterable(_settings(state.get(part)) for part in ("args", "cfg"))
+        most = _Most.of(state["model"])
+        faults = (
+            _fault_of_setting(name, value, number, most)
+            for number, (name, value) in enumerate(settings)
+        )
+        fault = next(filter(None, faults), None)
+    if fault is not None:
+        raise InputError(f"{path} is no checkpoint that can be loaded safely: {fault}")
+    return state
+
+
+class _Most(NamedTuple):
+    """What settings may ask for at most: so many layers, and such a width."""
+
+    layers: float
+    width: float
+
+    @classmethod
+    def of(cls, weights: dict[str, Tensor]) -> "_Most":
+        elements = sum(weight.numel() for weight in weights.values())
+        if any("flat_param" in name for name in weights):  # FSDP: all weights in one
+            return cls(elements, elements)
+        return cls(len(weights), elements)
+
+
+def _fault_of_weights(weights: dict) -> str | None:
+    for name, weight in weights.items():
+        if not isinstance(name, str) or not isinstance(weight, Tensor):
+            return f"its weight {name} is a {type(weight).__name__}"
+    return None
+
+
+def _fault_of_parts(state: dict) -> str | None:
+    """Return what is wrong with the parts and the names in the settings, None if nothing is."""
+    args, cfg = state.get("args"), state.get("cfg")
+    parts = [args, cfg, *(cfg.get(part) for part in ("model", "task") if isinstance(cfg, dict))]
+    for part in parts:
+        if not isinstance(part, (Namespace, dict, type(None))):
+            return f"its settings hold a {type(part).__name__} as a part"
+        named = vars(part) if isinstance(part, Namespace) else part or {}
+        for name in ("arch", "task", "_name") if part is not cfg else ():
+            if not isinstance(named.get(name), (str, type(None))):
+                return f"its settings have a {type(named[name]).__name__} as {name}"
+    return None
+
+
+def _fault_of_setting(name: object, value: Any, number: int, most: _Most) -> str | None:
+    if number >= MOST_SETTINGS:
+        return f"its settings are more than {MOST_SETTINGS:,}, or hold themselves"
+    if not isinstance(name, str):
+        return f"its settings have a {type(name).__name__} in the place of a name"
+    if not isinstance(value, (str, int, float, type(None))):
+        return f"its settings have a {type(value).__name__} as {name}, which is no plain value"
+    if isinstance(value, str) and "${" in value:
+        return f"its settings refer in {name} to something else ({value[:80]})"
+    for names, limit in ((LAYERS, most.layers), (WIDTHS, most.width)):
+        if names.search(name) and (found := _number(value)) is not None and found > limit:
+            return f"its settings have {value} as {name}, and its weights are too few for it"
+    return None
+
+
+def _number(value: Any) -> float | None:
+    """Return the number that fairseq would make of a setting, None for other settings."""
+    if isinstance(value, str) and len(value) < 100:
+        try:
+            value = ast.literal_eval(value.strip())
+        except (ValueError, SyntaxError):
+            return None
+    return value if isinstance(value, (int, float)) else None
+
+
+def _settings(value: Any) -> Iterator[tuple[Any, Any]]:
+    """Yield each single setting with its name, and None for each list or dictionary of them."""
+    open_ones: list[Iterator[tuple[Any, Any]]] = [iter([("", value)])]
+    while open_ones:
+        for name, inner in open_ones[-1]:
+            inner = vars(inner) if isinstance(inner, Namespace) else inner
+            if isinstance(inner, dict):
+                open_ones.append(iter(inner.items()))
+            elif isinstance(inner, (list, tuple)):
+                open_ones.append((name, item) for item in inner)
+            else:
+                yield name, inner
+                continue
+            yield name, None
+            break
+        else:
+            open_ones.pop()
+
+
+def todays_names(weights: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Return the weights of a checkpoint under the names of this version."""
+    return {BUFFER if name == OLD_BUFFER else name: weight for name, weight in weights.items()}
+
+
+def configuration(state: dict) -> tuple[dict[str, Any], str | None]:
+    """Return the configuration in a checkpoint, and the name of the architecture.
+
+    The settings of the model are a Namespace in it. Older versions of fairseq stored their command
+    line as `args` instead; fairseq builds its model from them if they are there. Raises InputError
+    if there is neither.
+    """
+    if (args := state.get("args")) is not None:
+        args = _namespace(args)
+        task = {
+            "_name": getattr(args, "task", "translation"),
+            "data": getattr(args, "data", None),
+            "source_lang": getattr(args, "source_lang", None),
+            "target_lang": getattr(args, "target_lang", None),
+        }
+        return {"model": args, "task": task}, getattr(args, "arch", None)
+    if isinstance(state.get("cfg"), dict) and "model" in state["cfg"]:
+        model = _namespace(state["cfg"]["model"])
+        architecture = getattr(model, "_name", None) or getattr(model, "arch", None)
+        return {**state["cfg"], "model": model}, architecture
+    raise InputError("the checkpoint holds no settings of its model (neither cfg nor args)")
+
+
+def _namespace(settings: Any) -> Namespace:
+    if isinstance(settings, Namespace):
+        return settings
+    if not isinstance(settings or {}, dict):
+        raise InputError(f"the settings of the checkpoint's model are a {type(settings).__name__}")
+    namespace = Namespace()
+    vars(namespace).update(settings or {})
+    return namespace
+
+
+def save(state: dict, path: Path) -> None:
+    """Write a checkpoint aside, then give it its name; make the directory.
+
+    Raises InputError if the disk is full.
+    """
+    with file_aside(path) as aside, open(aside, "wb") as file:
+        torch.save(state, file)

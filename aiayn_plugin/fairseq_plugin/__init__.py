@@ -1,0 +1,13 @@
+"""All that fairseq sees: what is registered with it, its names and defaults, and every mend.
+
+Importing this package registers the model with its architectures, the task, the criterion, the
+optimiser, the schedule and the scorer, and patches fairseq (patches/).
+"""
+
+from . import patches  # first: it silences a message of fairseq's
+
+# isort: split
+from . import criterion, model, optimizer, scorer, task
+
+__all__ = ["criterion", "patches", "model", "optimizer", "scorer", "task"]
+patches.apply()

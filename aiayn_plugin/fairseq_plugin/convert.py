@@ -1,0 +1,246 @@
+"""Checkpoints of fairseq's post-norm `transformer` family in the plugin's model, and back."""
+
+import argparse
+import re
+from collections.abc import Mapping
+from dataclasses import asdict
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+from fairseq.data import Dictionary
+from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY
+from fairseq.models.transformer import TransformerModel
+from torch import Tensor
+
+from ..checkpoints.compatibility import dictionaries_of
+from ..checkpoints.loading import model_settings
+from ..checkpoints.safe_load import configuration
+from ..errors import InputError
+from ..paper import ModelSettings
+from .model import Transformer
+from .option_names import LEARNED, PAIRS, STACKS, TIES
+
+#: Parts of the names of weights, fairseq's and ours; final_layer_norm is the last one of a layer.
+NAMES = {
+    "embed_tokens": "embedding",
+    "embed_positions": "positions",
+    "output_projection": "W_vocabulary",
+    "self_attn": "self_attention",
+    "encoder_attn": "encoder_attention",
+    "q_proj": "W_Q",
+    "k_proj": "W_K",
+    "v_proj": "W_V",
+    "out_proj": "W_O",
+    "fc1": "feed_forward.W_1",
+    "fc2": "feed_forward.W_2",
+    "self_attn_layer_norm": "add_norms.0.norm",
+    "encoder_attn_layer_norm": "add_norms.1.norm",
+}
+#: Options of fairseq's model that the paper's model has not, and the values that turn them off.
+OFF = {
+    "encoder_normalize_before": False,
+    "decoder_normalize_before": False,
+    "layernorm_embedding": False,
+    "no_scale_embedding": False,
+    "no_token_positional_embeddings": False,
+    "no_cross_attention": False,
+    "cross_self_attention": False,
+    "adaptive_input": False,
+    "adaptive_softmax_cutoff": None,
+    "activation_fn": "relu",
+    "base_layers": 0,
+}
+#: Copies of an encoder layer's weights that fairseq 0.12.2 keeps, and makes anew as it loads them.
+COPIES = re.compile(r"encoder\.layers\.\d+\.(in_proj|out_proj|fc1|fc2)_(weight|bias)")
+#: Rows of fairseq's learned positions before the first position: padding_idx + 1.
+FIRST_POSITION = 2
+#: Positions of a model whose settings do not say how many.
+MAX_POSITIONS = 1024
+
+
+def our_name(name: str) -> str:
+    """Return the name of one of fairseq's weights in our model."""
+    final = "add_norms.1.norm" if name.startswith("encoder") else "add_norms.2.norm"
+    names = {**NAMES, "final_layer_norm": final}
+    return ".".join(names.get(part, part) for part in name.split("."))
+
+
+def settings_from_fairseq(args: Any) -> ModelSettings:
+    """Return our model's settings for those of a fairseq transformer.
+
+    Raises InputError if the paper's model cannot be this one.
+    """
+    for name, off in OFF.items():
+        if (value := getattr(args, name, off)) != off and (value or off):
+            raise InputError(f"the paper's model has no {name} (here {value}): cannot convert")
+    both: dict[str, Any] = {}
+    for theirs in (*PAIRS, LEARNED):
+        encoder, decoder = (getattr(args, f"{stack}_{theirs}") for stack in STACKS)
+        if encoder != decoder:
+            raise InputError(
+                f"encoder and decoder differ in {theirs} ({encoder} and {decoder}), "
+                "and the paper's have the same: cannot convert"
+            )
+        both[theirs] = encoder
+    learned = both.pop(LEARNED)
+    if int(args.decoder_output_dim) != both["embed_dim"]:
+        raise InputError(
+            f"decoder_output_dim {args.decoder_output_dim} is not d_model "
+            f"{both['embed_dim']}: cannot convert"
+        )
+    ties = [value for name, value in TIES.items() if getattr(args, name)]
+    return ModelSettings(
+        **{PAIRS[theirs]: value for theirs, value in both.items()},
+        positions="learned" if learned else "fairseq",
+        dropout=args.dropout,
+        attention_dropout=args.attention_dropout,
+        attention_bias=True,
+        tie_embeddings=ties[-1] if ties else "none",
+    )
+
+
+def settings_for_fairseq(settings: ModelSettings, positions: Mapping[str, int]) -> dict[str, Any]:
+    """Return fairseq's settings for those of our model. positions: max_source_positions and so on.
+
+    Raises InputError if fairseq's transformer cannot be this model.
+    """
+    if settings.positions == "sinusoids":
+        raise InputError(
+            "fairseq's transformer has not the paper's sinusoids: only models with "
+            "--positions fairseq or learned can be converted"
+        )
+    if set(settings.head_widths()) != {settings.d_model / settings.h}:
+        raise InputError("fairseq's transformer has no d_k or d_v other than d_model / h")
+    if settings.neighbourhood is not None:
+        raise InputError("fairseq's transformer has no restricted self-attention")
+    both = {theirs: getattr(settings, ours) for theirs, ours in PAIRS.items()}
+    both.update({LEARNED: settings.positions == "learned", "normalize_before": False})
+    tied = settings.tie_embeddings
+    return {
+        "_name": "transformer",
+        "arch": "transformer",
+        **{f"{stack}_{name}": value for name, value in both.items() for stack in STACKS},
+        "activation_fn": "relu",
+        "dropout": settings.dropout,
+        "attention_dropout": settings.attention_dropout,
+        **{name: tied == value or tied == "all" for name, value in TIES.items()},
+        **positions,
+    }
+
+
+def weights_from_fairseq(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return fairseq's weights under our names."""
+    return {
+        our_name(name): weight[FIRST_POSITION if "embed_positions" in name else 0 :]
+        for name, weight in weights.items()
+        if not name.endswith(("version", "_float_tensor")) and not COPIES.fullmatch(name)
+    }
+
+
+def weights_for_fairseq(ours: Transformer, theirs: TransformerModel) -> dict[str, Tensor]:
+    """Return our model's weights under fairseq's names, for a fairseq model of its size."""
+    state = {**ours.state_dict(), "decoder.W_vocabulary.weight": ours.projection}
+    weights = {}
+    for name, default in theirs.state_dict().items():
+        if COPIES.fullmatch(name):
+            continue
+        weight = state.get(our_name(name))
+        if weight is None and name.endswith("proj.bias"):
+            weight = torch.zeros_like(default)
+        if weight is not None and "embed_positions" in name:
+            weight = torch.cat((weight.new_zeros(FIRST_POSITION, weight.size(1)), weight))
+        weights[name] = default if weight is None else weight.detach()
+    return weights
+
+
+def convert(state: dict) -> tuple[dict, str]:
+    """Return fairseq's transformer as one of ours, or one of ours as fairseq's, and its name.
+
+    state: what a checkpoint file holds. The result, without an optimiser's state, is what a file
+    can hold. Raises InputError if it cannot be done.
+    """
+    cfg, name = configuration(state)
+    words = dictionaries_of(state.get("task_state") or {})
+    settings, weights = cfg["model"], state["model"]
+    kind = ARCH_MODEL_REGISTRY.get(name)
+    try:
+        if kind is TransformerModel:
+            cfg["model"], model = _ours(settings, weights)
+            result = "aiayn_transformer"
+        elif kind is Transformer or name == "aiayn_transformer":
+            cfg["model"], model = _theirs(settings, weights)
+            cfg["task"]["_name"] = "translation"
+            result = "fairseq's transformer"
+        else:
+            raise InputError(
+                f"a model of architecture {name} is not of fairseq's transformer "
+                "family, nor one of aiayn_plugin's"
+            )
+    except (KeyError, RuntimeError) as error:  # what torch reports of weights that do not fit
+        raise InputError(f"the weights are not those of a {name}: {error}") from None
+    history = {
+        "criterion_name": "",
+        "optimizer_name": "",
+        "lr_scheduler_state": {},
+        "num_updates": 0,
+    }
+    return {
+        "args": None,
+        "cfg": cfg,
+        "model": model,
+        "optimizer_history": [history],
+        "last_optimizer_state": None,
+        "extra_state": {"train_iterator": {"epoch": 1, "iterations_in_epoch": 0}},
+        "task_state": {"dictionaries": words} if words else {},
+    }, result
+
+
+def _ours(args: argparse.Namespace, weights: dict[str, Tensor]) -> tuple[dict, dict]:
+    """Return our settings and weights for fairseq's, in the form of any of its versions."""
+    args = argparse.Namespace(**vars(args))
+    ARCH_CONFIG_REGISTRY[getattr(args, "arch", None) or args._name](args)
+    positions = {}
+    for side in ("source", "target"):
+        name = f"max_{side}_positions"
+        if getattr(args, name, None) is None:
+            setattr(args, name, getattr(args, "max_positions", MAX_POSITIONS))
+        positions[name] = getattr(args, name)
+    args.encoder_embed_path = args.decoder_embed_path = None  # the checkpoint has the embeddings
+    settings = settings_from_fairseq(args)
+    model = TransformerModel.build_model(args, _task(weights, "embed_tokens"))
+    own = {name: weight for name, weight in weights.items() if not COPIES.fullmatch(name)}
+    model.load_state_dict(own)  # which gives old weights their present names
+    ours = weights_from_fairseq(model.state_dict())
+    if settings.tie_embeddings != "none":
+        del ours["decoder.W_vocabulary.weight"]
+    return {"_name": "aiayn_transformer", **asdict(settings), **positions}, ours
+
+
+def _theirs(args: argparse.Namespace, weights: dict[str, Tensor]) -> tuple[Any, dict]:
+    """Return fairseq's settings and weights for ours."""
+    settings = model_settings(args)
+    positions = {
+        name: getattr(args, name, MAX_POSITIONS)
+        for name in ("max_source_positions", "max_target_positions")
+    }
+    theirs = settings_for_fairseq(settings, positions)
+    task = _task(weights, "embedding")
+    ours = Transformer.build_model(SimpleNamespace(**asdict(settings), **positions), task)
+    ours.load_state_dict(weights)
+    model = TransformerModel.build_model(argparse.Namespace(**theirs), task)
+    return argparse.Namespace(**theirs), weights_for_fairseq(ours, model)
+
+
+def _task(weights: dict[str, Tensor], embedding: str) -> Any:
+    """Return what building a model asks of a task: dictionaries of the right length."""
+    sizes = [len(weights[f"{stack}.{embedding}.weight"]) for stack in STACKS]
+    source, target = map(_dictionary, sizes)
+    return SimpleNamespace(source_dictionary=source, target_dictionary=target, cfg=None)
+
+
+def _dictionary(size: int) -> Dictionary:
+    dictionary = Dictionary()
+    for i in range(size - len(dictionary)):
+        dictionary.add_symbol(str(i))
+    return dictionary

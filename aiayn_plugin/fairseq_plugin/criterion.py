@@ -1,0 +1,53 @@
+"""§5.4 Label smoothing, under fairseq's trainer and in its logs."""
+
+from dataclasses import dataclass
+
+from fairseq.criterions import register_criterion
+from fairseq.criterions.label_smoothed_cross_entropy import (
+    LabelSmoothedCrossEntropyCriterion,
+    LabelSmoothedCrossEntropyCriterionConfig,
+)
+
+from ..paper import TrainingSettings, option
+from ..training.loss import projected_loss
+
+
+@dataclass
+class AiaynCriterionConfig(LabelSmoothedCrossEntropyCriterionConfig):
+    label_smoothing: float = option(TrainingSettings, "label_smoothing")
+
+
+@register_criterion("aiayn_label_smoothed_cross_entropy", dataclass=AiaynCriterionConfig)
+class AiaynLabelSmoothedCrossEntropy(LabelSmoothedCrossEntropyCriterion):
+    """fairseq's criterion with the paper's formula, computed together with the projection.
+
+    Logs, options and reductions are fairseq's; the perplexity is that of the unsmoothed loss.
+    """
+
+    def forward(self, model, sample, reduce=True):
+        """Return loss, sample size and logging output of one batch.
+
+        Other models, and options that need the scores of every position, go fairseq's way.
+        """
+        needs_scores = not reduce or self.report_accuracy or self.ignore_prefix_size > 0
+        if needs_scores or not hasattr(model, "projection"):
+            return super().forward(model, sample, reduce)
+        features, extra = model(**sample["net_input"], features_only=True)
+        with model.in_product_precision():
+            loss, nll = projected_loss(
+                features,
+                extra["projection"],
+                sample["target"],
+                self.eps,
+                self.padding_idx,
+                positions=sample["ntokens"],
+            )
+        sample_size = sample["target"].size(0) if self.sentence_avg else sample["ntokens"]
+        log = {
+            "loss": loss.data,
+            "nll_loss": nll.data,
+            "ntokens": sample["ntokens"],
+            "nsentences": sample["target"].size(0),
+            "sample_size": sample_size,
+        }
+        return loss, sample_size, log

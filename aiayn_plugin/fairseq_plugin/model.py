@@ -1,0 +1,222 @@
+"""§3 The model in fairseq's registry: its options, and its stacks behind fairseq's interfaces."""
+
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from fairseq.dataclass import ChoiceEnum, FairseqDataclass
+from fairseq.models import (
+    FairseqEncoder,
+    FairseqEncoderDecoderModel,
+    FairseqIncrementalDecoder,
+    register_model,
+    register_model_architecture,
+)
+from omegaconf import II
+from torch import Tensor
+
+from ..checkpoints.compatibility import matching, settings_without_shape
+from ..checkpoints.loading import model_settings
+from ..checkpoints.safe_load import BUFFER
+from ..errors import InputError
+from ..model.transformer import Decoder, Encoder, embeddings
+from ..paper import ARCHITECTURES, POSITIONS, TIED, ModelSettings, option
+from ..search.kv_cache import DecoderCache
+from . import option_names as names
+
+
+@dataclass
+class TransformerConfig(ModelSettings, FairseqDataclass):
+    """The options of the model."""
+
+    positions: ChoiceEnum(POSITIONS) = option(ModelSettings, "positions")  # type: ignore[valid-type]
+    tie_embeddings: ChoiceEnum(TIED) = option(  # type: ignore[valid-type]
+        ModelSettings, "tie_embeddings"
+    )
+    # Without a help, fairseq takes these from the task. Learned positions are so many.
+    max_source_positions: int = II("task.max_source_positions")
+    max_target_positions: int = II("task.max_target_positions")
+
+
+class AiaynEncoder(Encoder, FairseqEncoder):
+    """The encoder as fairseq calls it."""
+
+    def forward(self, src_tokens: Tensor, src_lengths: Tensor | None = None, **unused) -> dict:
+        """Map (batch, m) tokens to fairseq's dictionary, whose tensors are batch first here.
+
+        "encoder_out": [(batch, m, d_model)]; "encoder_padding_mask": [(batch, m)], True at
+        padding, or [] if there is none.
+        """
+        x, padding = self.encode(src_tokens)
+        return {"encoder_out": [x], "encoder_padding_mask": [] if padding is None else [padding]}
+
+    def reorder_encoder_out(self, encoder_out: dict, new_order: Tensor) -> dict:
+        """Select sentences (rows) of an encoder output."""
+        return {
+            name: [tensor.index_select(0, new_order) for tensor in tensors]
+            for name, tensors in encoder_out.items()
+        }
+
+    def max_positions(self) -> int:
+        """Return how many tokens a sentence may have."""
+        return self.longest
+
+
+class AiaynDecoder(Decoder, FairseqIncrementalDecoder):
+    """The decoder as fairseq calls it."""
+
+    #: Whether the shifted target may begin with padding.
+    left_padded = False
+    #: Whether a training needs the attention too: for label_smoothed_cross_entropy_with_alignment.
+    aligned = False
+
+    def forward(
+        self,
+        prev_output_tokens: Tensor,
+        encoder_out: dict,
+        incremental_state: dict | None = None,
+        features_only: bool = False,
+        **unused,
+    ) -> tuple[Tensor, dict]:
+        """Map (batch, n) tokens, shifted right, to (batch, n, V) scores before the softmax.
+
+        With an incremental_state only the last position is computed, (batch, 1, V), from the
+        state of the earlier ones. features_only gives (batch, n, d_model) instead.
+        "attn" in the dictionary holds the last layer's encoder-decoder attention (batch, n, m),
+        the mean over the heads. It is None for features alone, which is what a validation takes,
+        and in a training without alignments.
+        """
+        memory = encoder_out["encoder_out"][0]
+        masks = encoder_out["encoder_padding_mask"]
+        padding = masks[0] if masks else None
+        need_weights = self.aligned or not (self.training or features_only)
+        if incremental_state is None:
+            x, weights = self.decode(
+                prev_output_tokens, memory, padding, self.left_padded, need_weights=need_weights
+            )
+        else:
+            if "aiayn" not in incremental_state:
+                incremental_state["aiayn"] = DecoderCache(
+                    self.layers, memory, padding, self.cache_dtype
+                )
+            cache, last = incremental_state["aiayn"], prev_output_tokens[:, -1:]
+            cache.advance(last)
+            x, weights = self.decode(last, cache=cache, need_weights=need_weights)
+        attn = None if weights is None else weights.mean(dim=1)
+        return (x if features_only else self.output_layer(x)), {"attn": [attn]}
+
+    def output_layer(self, features: Tensor) -> Tensor:
+        """As Decoder.project."""
+        return self.project(features)
+
+    def reorder_incremental_state(self, incremental_state: dict, new_order: Tensor) -> None:
+        """Select hypotheses (rows) of every layer's keys and values."""
+        if "aiayn" in incremental_state:
+            incremental_state["aiayn"].select(new_order)
+
+    def max_positions(self) -> int:
+        """As AiaynEncoder.max_positions."""
+        return self.longest
+
+
+@register_model("aiayn_transformer", dataclass=TransformerConfig)
+class Transformer(FairseqEncoderDecoderModel):
+    """The Transformer of the paper, with one matrix for both embeddings and the projection."""
+
+    #: The precision of matrix products, if it is another than the weights': --bf16 in training.
+    product_dtype: torch.dtype | None = None
+
+    @classmethod
+    def add_args(cls, parser) -> None:
+        """Add the options of TransformerConfig, and fairseq's names for them."""
+        super().add_args(parser)
+        names.add_args(parser)
+
+    @classmethod
+    def from_pretrained(cls, *args, **kwargs):
+        """As fairseq's, with the paper's penalty and limit of the search unless kwargs change them.
+
+        kwargs are settings of fairseq-generate; the beam is an argument of translate().
+        """
+        hub = super().from_pretrained(*args, **kwargs)
+        if getattr(hub.task.cfg, "length_penalty", None) == "gnmt":
+            ours = {k: v for k, v in names.SEARCH.items() if k not in kwargs}
+            hub.cfg.generation.update(ours)
+            hub.task.cfg.search_defaults = ",".join(ours.keys() - {"beam"})  # always an argument
+        return hub
+
+    @classmethod
+    def build_model(cls, cfg: Any, task) -> "Transformer":
+        """Return the model. Raises InputError for settings or dictionaries that it cannot have."""
+        source, target = task.source_dictionary, task.target_dictionary
+        settings = model_settings(cfg)
+        if settings.tie_embeddings == "all" and source != target:
+            raise InputError(
+                "source and target dictionaries differ, and one matrix embeds both (§3.4): "
+                "prepare the data with a joined dictionary, or give --tie-embeddings target"
+            )
+        of_source, of_target = embeddings(settings, len(source), len(target), target.pad())
+        model = cls(
+            AiaynEncoder(settings, of_source, cfg.max_source_positions, source),
+            AiaynDecoder(settings, of_target, cfg.max_target_positions, target),
+        )
+        model.decoder.left_padded = getattr(task.cfg, "left_pad_target", False)
+        model.decoder.aligned = getattr(task.cfg, "load_alignments", False)
+        model.register_buffer(BUFFER, settings_without_shape(settings))
+        return model
+
+    @property
+    def projection(self) -> Tensor:
+        """The pre-softmax matrix (V, d_model)."""
+        return self.decoder.projection
+
+    def load_state_dict(self, state_dict, strict=True, model_cfg=None, args=None):
+        """As fairseq's. Raises InputError if the weights are those of another model."""
+        if strict:
+            state_dict = matching(state_dict, self.state_dict())
+        return super().load_state_dict(state_dict, strict, model_cfg, args)
+
+    def forward(
+        self,
+        src_tokens: Tensor,
+        src_lengths: Tensor | None,
+        prev_output_tokens: Tensor,
+        features_only: bool = False,
+        **unused,
+    ) -> tuple[Tensor, dict]:
+        """As AiaynDecoder.forward, for a batch of source and shifted target tokens.
+
+        With features_only, "projection" in the dictionary is the matrix that makes scores of them.
+        It is an output because torch, on several GPUs with --find-unused-parameters, takes each
+        weight that no output depends on for one that gets no gradient.
+        """
+        with self.in_product_precision():
+            memory = self.encoder(src_tokens, src_lengths)
+            out, extra = self.decoder(prev_output_tokens, memory, features_only=features_only)
+        if features_only:
+            extra["projection"] = self.projection.view_as(self.projection)
+        return out, extra
+
+    def train(self, mode: bool = True) -> "Transformer":
+        """As torch's; nothing is written where nothing changes.
+
+        fairseq calls it twice for each update, and torch then writes to every module, which takes
+        some milliseconds.
+        """
+        changes = any(module.training != mode for module in self.modules())
+        return super().train(mode) if changes else self
+
+    def set_num_updates(self, num_updates: int) -> None:
+        """No module counts updates: fairseq's would look for one in all of them, each update."""
+
+    def in_product_precision(self) -> AbstractContextManager:
+        """Return the context of matrix products: torch's autocast to product_dtype."""
+        if self.product_dtype is None:
+            return nullcontext()
+        return torch.autocast(self.projection.device.type, self.product_dtype)
+
+
+for _arch in ARCHITECTURES:
+    # The settings are defaults of the command line (defaults.py), so nothing is left to fill in.
+    register_model_architecture("aiayn_transformer", _arch)(lambda args: None)

@@ -1,0 +1,326 @@
+"""§5.1, §6.1: fairseq's task of translation, with the paper's batches and the paper's search."""
+
+import argparse
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from fairseq import utils
+from fairseq.dataclass import ChoiceEnum
+from fairseq.models import FairseqEncoderDecoderModel
+from fairseq.tasks import register_task
+from fairseq.tasks.translation import TranslationConfig, TranslationTask
+
+from ..checkpoints.compatibility import check_dictionaries, dictionaries_of
+from ..errors import InputError
+from ..model.packing import pack
+from ..paper import ARCHITECTURES
+from ..parsing.grammar import TreeGrammar
+from ..search.oom import WarningOfMemory, in_halves
+from ..search.rules import rules_of
+from ..text.dictionary import words_sha256
+from ..text.settings import DEEPEST, holds_trees
+from ..training.batching import Plan
+from . import (
+    data_checks as dataset,
+)
+from . import (
+    option_names as names,
+)
+from . import (
+    training_log as log,
+)
+from .batch_plan import plan_epoch
+from .disk_space import check_disk
+from .fairseq_transformer import search_with_beam
+from .generation_options import (
+    alignment_of,
+    complete,
+    fairseqs,
+    other_model,
+    other_search,
+    replace_defaults,
+    search_in_int8,
+)
+from .generator import Generator
+from .model import Transformer
+from .patches.data import keep_batches_of_first_epoch, keep_every_sentence
+from .patches.precision import check_float16, generate_in_bfloat16, train_in_bfloat16
+from .patches.saving import interval_name
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass
+class AiaynTranslationConfig(TranslationConfig):
+    tokens_per_update: int = field(
+        default=0,
+        metadata={
+            "help": "target tokens per update, without padding, over all devices (§5.1: 25,000): "
+            "an update takes as many batches of at most --max-tokens as make up this number; 0: "
+            "fairseq's own --max-tokens and --update-freq"
+        },
+    )
+    length_penalty: ChoiceEnum(("gnmt", "fairseq")) = field(  # type: ignore[valid-type]
+        default="gnmt",
+        metadata={
+            "help": "search: the paper's (§6.1), where --lenpen is α of ((5 + |Y|) / 6)^α, or "
+            "fairseq's, with its defaults, where it is the exponent of |Y|"
+        },
+    )
+    trees_only: bool = field(
+        default=False,
+        metadata={
+            "help": "search, of data that preprocess/trees.py made: find nothing but trees over "
+            "the words of the sentence (the paper has no such rule)"
+        },
+    )
+    int8: bool = field(
+        default=False,
+        metadata={
+            "help": "search on a CPU with matrix products of 8-bit numbers: faster, and "
+            "nearly the same"
+        },
+    )
+    #: Options of the search that nobody typed (defaults.py), if the paper's values stand for them.
+    search_defaults: str = field(default="", metadata={"help": argparse.SUPPRESS})
+
+
+@register_task("aiayn_translation", dataclass=AiaynTranslationConfig)
+class AiaynTranslation(TranslationTask):
+    """fairseq's translation task with five differences.
+
+    Training has batches of --tokens-per-update, every other split has all of its sentences, the
+    checkpoints to average are complete, the search is the paper's, and data that is broken or of
+    another dictionary than the checkpoint's is refused.
+    """
+
+    cfg: AiaynTranslationConfig
+
+    def __init__(self, cfg, src_dict, tgt_dict) -> None:
+        super().__init__(cfg, src_dict, tgt_dict)
+        self.training_cfg: Any = None  # the whole configuration, when training
+        self.planned: tuple[Any, Plan] | None = None  # the training set and its plan
+        self.epoch = 1
+        self.warn_of_memory = WarningOfMemory()
+        self.needs_target = False
+        self.building = False  # a model, which has no trained weights yet
+
+    @classmethod
+    def setup_task(cls, cfg, **kwargs):
+        """As fairseq's. Raises InputError if the data is missing."""
+        dataset.check_directories(cfg)
+        return super().setup_task(cfg, **kwargs)
+
+    @classmethod
+    def load_dictionary(cls, filename):
+        """As fairseq's. Raises InputError if the dictionary is missing, changed or broken."""
+        dataset.check_dictionary(Path(filename))
+        return super().load_dictionary(filename)
+
+    def load_dataset(self, split, epoch=1, combine=False, **kwargs):
+        """As fairseq's. Raises InputError if a file of the split is missing, changed or broken."""
+        dataset.check_split(self, split, epoch, combine)
+        with dataset.in_one_line(split):
+            super().load_dataset(split, epoch, combine, **kwargs)
+
+    def build_criterion(self, *args, **kwargs):
+        """As fairseq's; from now on every split needs its target side."""
+        self.needs_target = True
+        return super().build_criterion(*args, **kwargs)
+
+    def state_dict(self) -> dict[str, Any]:
+        """As fairseq's, with what the numbers of a checkpoint mean: checksums of its words."""
+        return {**super().state_dict(), "dictionaries": self._dictionaries()}
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """As fairseq's. Raises InputError if a checkpoint has other words for the same numbers."""
+        self.check_state(state_dict)
+        rest = {name: value for name, value in state_dict.items() if name != "dictionaries"}
+        super().load_state_dict(rest)
+
+    def check_state(self, state_dict: Any) -> None:
+        """Raise InputError if a checkpoint has other words for the same numbers."""
+        names = [f"dict.{lang}.txt" for lang in (self.cfg.source_lang, self.cfg.target_lang)]
+        check_dictionaries(dictionaries_of(state_dict), self._dictionaries(), self.cfg.data, names)
+
+    def _dictionaries(self) -> dict[str, str]:
+        both = {"source": self.source_dictionary, "target": self.target_dictionary}
+        return {side: words_sha256(d.symbols[d.nspecial :]) for side, d in both.items()}
+
+    def build_model(self, cfg, from_checkpoint=False):
+        """As fairseq's; when a training starts, log the paper's settings beside its own."""
+        if self.cfg.int8 and not from_checkpoint:
+            raise InputError("--int8 is for translating: leave it out of a training")
+        self.building = True  # with --eval-bleu fairseq builds a generator here too
+        try:
+            model = super().build_model(cfg, from_checkpoint)
+        finally:
+            self.building = False
+        if not from_checkpoint:
+            self.training_cfg = self.cfg._get_root()
+            check_float16(self.training_cfg.common)
+            if cfg._name in ARCHITECTURES:
+                table = log.table(self.training_cfg)
+                logger.info("the paper's settings and this run's:\n%s", table)
+                train_in_bfloat16(self.training_cfg, model)
+            for line in log.circumstances(self.training_cfg):
+                logger.info("%s", line)
+            check_disk(self.training_cfg, sum(p.numel() for p in model.parameters()))
+        return model
+
+    def get_batch_iterator(self, dataset, max_tokens=None, *args, **kwargs):
+        """As fairseq's; the batches of the training split follow --tokens-per-update."""
+        train = dataset is self.datasets.get(self.cfg.train_subset)
+        if self.training_cfg is None or not train:
+            keep_every_sentence(kwargs)
+            return super().get_batch_iterator(dataset, max_tokens, *args, **kwargs)
+        keep_batches_of_first_epoch(kwargs)
+        if self.cfg.tokens_per_update > 0:
+            planned = self._plan(dataset, max_tokens, kwargs)
+            self.training_cfg.optimization.update_freq = [planned.update_freq]
+            max_tokens = planned.max_tokens
+        return super().get_batch_iterator(dataset, max_tokens, *args, **kwargs)
+
+    def _plan(self, dataset, max_tokens: int, options: dict) -> Plan:
+        if self.planned is None or self.planned[0] is not dataset:
+            planned = plan_epoch(dataset, self.cfg.tokens_per_update, max_tokens, options)
+            logger.info("%s", planned)
+            self.planned = dataset, planned
+        return self.planned[1]
+
+    def filter_indices_by_size(
+        self, indices, dataset, max_positions=None, ignore_invalid_inputs=False
+    ):
+        """As fairseq's. Raises InputError if a sentence is too long for the model."""
+        if not ignore_invalid_inputs and max_positions is not None:
+            _, longer = dataset.filter_indices_by_size(indices, max_positions)
+            if longer:
+                tokens = tuple(map(int, dataset.size(min(longer))))
+                raise InputError(
+                    f"{len(longer)} sentences are longer than the (source, target) limits "
+                    f"{max_positions} of the model and the task; sentence {min(longer) + 1} has "
+                    f"{tokens} tokens: raise --max-source-positions and "
+                    "--max-target-positions (learned positions stay as many as were trained), or "
+                    "skip this example with --skip-invalid-size-inputs-valid-test"
+                )
+        return super().filter_indices_by_size(
+            indices, dataset, max_positions, ignore_invalid_inputs
+        )
+
+    def begin_epoch(self, epoch, model) -> None:
+        """As fairseq's."""
+        super().begin_epoch(epoch, model)
+        self.epoch = epoch
+
+    def first_name(self, path: str, num_updates: int, suffix: str) -> str:
+        """Return the name under which a checkpoint is written first (mends/saving.py)."""
+        checkpoint = self.training_cfg.checkpoint
+        return interval_name(checkpoint, path, self.epoch, num_updates, suffix)
+
+    def build_generator(
+        self,
+        models,
+        args,
+        seq_gen_cls=None,
+        extra_gen_cls_kwargs=None,
+        prefix_allowed_tokens_fn=None,
+    ):
+        """Return a Generator under the rules of --length-penalty, or one of fairseq's others.
+
+        The arguments are FairseqTask.build_generator's. Raises InputError for settings that no
+        search has.
+        """
+        if isinstance((extra_gen_cls_kwargs or {}).get("lm_model"), FairseqEncoderDecoderModel):
+            raise InputError("--lm-path is a model of two languages: give a language model")
+        build = super().build_generator
+        paper = self.cfg.length_penalty == "gnmt"
+        self._make_ready(models)
+        complete_args = complete(args, names.SEARCH if paper else {})
+        if seq_gen_cls is not None or complete_args.score_reference:
+            self._refuse_grammar("this search")
+            return build(
+                models, complete_args, seq_gen_cls, extra_gen_cls_kwargs, prefix_allowed_tokens_fn
+            )
+        if other := other_search(complete_args, prefix_allowed_tokens_fn) or other_model(models):
+            self._refuse_grammar(other)
+            theirs = fairseqs(args, self.cfg.search_defaults)
+            search_with_beam(models, theirs.beam)
+            logger.info(
+                "%s: searched by fairseq, with --beam %s, --lenpen %s (the exponent of "
+                "|Y|) and its other defaults",
+                other,
+                theirs.beam,
+                theirs.lenpen,
+            )
+            return build(models, theirs, None, extra_gen_cls_kwargs, prefix_allowed_tokens_fn)
+        trees = holds_trees(Path(utils.split_paths(self.cfg.data)[0]))
+        if trees and self.training_cfg is None:
+            logger.info(
+                "the targets are trees: aiayn score LOG --data %s gives their F1; a BLEU "
+                "of them is one of brackets",
+                self.cfg.data,
+            )
+        if paper and trees:
+            replace_defaults(args, self.cfg.search_defaults, names.TREE_SEARCH)
+            complete_args = complete(args, names.TREE_SEARCH)
+        args = complete_args
+        rules = rules_of(args, paper, len(self.target_dictionary))
+        grammar = self._grammar(trees) if self.cfg.trees_only else None
+        extra = {
+            **(extra_gen_cls_kwargs or {}),
+            "rules": rules,
+            "grammar": grammar,
+            "alignment": alignment_of(args),
+        }
+        return build(models, args, Generator, extra)
+
+    def _make_ready(self, models) -> None:
+        """Give models that will search their precision, and their fastest products.
+
+        Nothing else can be done with those of a generating command, so their weights are packed.
+        """
+        if self.building:
+            return
+        root = self.cfg._get_root()
+        generates = self.training_cfg is None and "common_eval" in root and root.common_eval.path
+        if generates:
+            generate_in_bfloat16(root.common, models)
+        for model in models:
+            if self.cfg.int8:
+                search_in_int8(model)
+            elif generates and isinstance(model, Transformer):
+                pack(model.encoder, model.decoder)
+
+    def _refuse_grammar(self, other: str) -> None:
+        if self.cfg.trees_only:
+            raise InputError(
+                f"--trees-only is a rule of the plugin's own search: leave it out, or {other}"
+            )
+
+    def _grammar(self, trees: bool) -> TreeGrammar:
+        if not trees:
+            raise InputError(
+                "--trees-only is for data that preprocess/trees.py made, and "
+                f"{self.cfg.data} holds no trees"
+            )
+        pieces, symbols = self.source_dictionary.symbols, self.target_dictionary.symbols
+        special, eos = self.target_dictionary.nspecial, self.target_dictionary.eos()
+        return TreeGrammar(pieces, symbols, special, eos, deepest=DEEPEST - 2)
+
+    def inference_step(self, generator, models, sample, prefix_tokens=None, constraints=None):
+        """As fairseq's; a batch that memory is too small for is searched in halves.
+
+        Raises InputError if memory is too small for one sentence, or no hypothesis is possible.
+        """
+        step = super().inference_step
+        if constraints is not None:
+            return step(generator, models, sample, prefix_tokens, constraints)
+        return in_halves(
+            lambda part, prefix: step(generator, models, part, prefix),
+            sample,
+            prefix_tokens,
+            self.warn_of_memory,
+        )

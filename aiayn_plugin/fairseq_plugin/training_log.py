@@ -1,0 +1,110 @@
+"""§5: the paper's settings beside a run's, and where it runs, at the head of a training's log."""
+
+import platform
+import shlex
+import sys
+from argparse import Namespace
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import fairseq
+import torch
+from omegaconf import DictConfig
+
+from ..checkpoints.loading import model_settings
+from ..kernels.device import device_name
+from ..paper import SMALL, ModelSettings, settings
+from ..training.optimizer import lrate
+from .defaults import COMPONENTS
+from .optimizer import betas_of
+
+#: The rows of the table.
+ROWS = (
+    "N",
+    "d_model",
+    "d_ff",
+    "h",
+    "d_k",
+    "d_v",
+    "positions",
+    "feed_forward_gain",
+    "dropout",
+    "attention_dropout",
+    "attention_bias",
+    "neighbourhood",
+    "tie_embeddings",
+    *COMPONENTS,
+    "label_smoothing",
+    "adam_betas",
+    "adam_eps",
+    "weight_decay",
+    "clip_norm",
+    "warmup_updates",
+    "peak_learning_rate",
+    "tokens_per_update",
+    "max_update",
+    "save_interval_updates",
+    "keep_interval_updates",
+)
+#: The groups of fairseq's configuration that have the settings of a training.
+GROUPS = ("criterion", "optimizer", "lr_scheduler", "task", "optimization", "checkpoint")
+
+
+def compare(cfg: DictConfig) -> Iterator[tuple[str, Any, Any]]:
+    """Yield each setting of §3 and §5: its name, the paper's value, and the value in this run.
+
+    An architecture that is not in the paper is compared with the one that it stands for.
+    """
+    paper = settings(SMALL.get(cfg.model._name, cfg.model._name))
+    training: dict[str, Any] = {"weight_decay": 0.0}
+    for group in GROUPS:
+        chosen = cfg[group] or {}
+        # an older component's settings are all that was typed
+        training.update(vars(chosen) if isinstance(chosen, Namespace) else chosen)
+    if "adam_betas" in training:
+        training["adam_betas"] = betas_of(training["adam_betas"])
+    training["tokens_per_update"] = training.get("tokens_per_update") or "-"
+    components = {name: getattr(cfg[name], "_name", None) for name in COMPONENTS}
+    sides = (
+        _values(paper, asdict(paper), COMPONENTS),
+        _values(model_settings(cfg.model), training, components),
+    )
+    for name in ROWS:
+        yield name, *(side.get(name, "-") for side in sides)
+
+
+def _values(
+    model: ModelSettings, training: Mapping[str, Any], components: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the value of each row."""
+    if components["lr_scheduler"] == COMPONENTS["lr_scheduler"]:
+        warmup = training["warmup_updates"]
+        peak = f"{lrate(warmup, model.d_model, warmup):.3g}"
+    else:
+        peak = ", ".join(map(str, training["lr"]))
+    widths = dict(zip(("d_k", "d_v"), model.head_widths(), strict=True))
+    return {**training, **asdict(model), **widths, **components, "peak_learning_rate": peak}
+
+
+def table(cfg: DictConfig) -> str:
+    """Return the table that opens a training's log; "<" marks what differs from the paper."""
+    arch = cfg.model._name
+    note = f" (not in the paper; compared with {SMALL[arch]})" if arch in SMALL else ""
+    lines = [f"{arch}{note}", f"{'setting':<24}{'paper':<36}{'this run':<36}"]
+    for name, paper, run in compare(cfg):
+        mark = "" if paper == run else "< changed"
+        lines.append(f"{name:<24}{paper!s:<36}{run!s:<36}{mark}")
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def circumstances(cfg: DictConfig) -> Iterator[str]:
+    """Yield what a training runs on, and the command that started it (without torchrun's part)."""
+    device = "cpu" if cfg.common.cpu or not torch.cuda.is_available() else "cuda"
+    yield (
+        f"versions: Python {platform.python_version()}, torch {torch.__version__}, fairseq "
+        f"{fairseq.__version__}"
+    )
+    yield f"device: {device_name(device)}"
+    yield f"command: {shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]])}"

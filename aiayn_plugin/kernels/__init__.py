@@ -1,0 +1,1 @@
+"""How a processor or a GPU computes the model fast: plain functions that the model calls."""

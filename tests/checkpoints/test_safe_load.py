@@ -1,0 +1,235 @@
+"""Checkpoints as files: read without running code, and written whole or not at all."""
+
+import zipfile
+from argparse import Namespace
+from random import Random
+
+import pytest
+import torch
+from models import Hostile
+
+from aiayn_plugin.checkpoints.safe_load import configuration, glance, load, save
+from aiayn_plugin.errors import InputError
+
+
+def test_what_is_saved_is_loaded(tmp_path):
+    path = tmp_path / "new" / "model.pt"
+    save({"model": {"w": torch.ones(2)}, "cfg": Namespace(d_model=2)}, path)
+    state = load(path)
+    assert state["model"]["w"].tolist() == [1.0, 1.0] and state["cfg"].d_model == 2
+    assert [path.name for path in path.parent.iterdir()] == ["model.pt"]
+
+
+def test_what_version_0_1_0_saved_is_loaded_under_todays_names(tmp_path):
+    torch.save(
+        {"model": {"shapeless": torch.tensor([8, 0, 0]), "w": torch.ones(1)}}, tmp_path / "old.pt"
+    )
+    assert set(load(tmp_path / "old.pt")["model"]) == {"settings_without_shape", "w"}
+
+
+def test_a_file_that_wants_to_run_code_is_refused(tmp_path, capsys):
+    torch.save({"model": Hostile()}, tmp_path / "hostile.pt")
+    with pytest.raises(InputError, match="loaded safely: it wants to run print$") as error:
+        load(tmp_path / "hostile.pt")
+    assert "\n" not in str(error.value)
+    assert "this must not run" not in capsys.readouterr().out
+
+
+@pytest.fixture
+def written(tmp_path):
+    """A checkpoint of some kilobytes, and what is in it."""
+    state = {
+        "model": {"w": torch.arange(500.0), "b": torch.ones(3)},
+        "cfg": None,
+        "args": Namespace(arch="x"),
+        "extra_state": {"epoch": 3},
+    }
+    save(state, tmp_path / "model.pt")
+    return tmp_path / "model.pt", state
+
+
+def test_one_changed_bit_is_found(written):
+    """Or it is one of those that mean nothing: padding, dates, attributes of a file."""
+    path, state = written
+    whole, found, random = path.read_bytes(), 0, Random(1)
+    for place in random.sample(range(len(whole)), 400):
+        changed = bytearray(whole)
+        changed[place] ^= 1 << random.randrange(8)
+        path.write_bytes(changed)
+        try:
+            loaded = load(path)
+        except InputError as error:
+            found += 1
+            assert str(error).startswith(str(path)) and "\n" not in str(error)
+        else:
+            assert loaded["args"] == state["args"]
+            assert loaded["extra_state"] == state["extra_state"]
+            for name, weight in state["model"].items():
+                assert torch.equal(loaded["model"][name], weight)
+    assert found > 250
+
+
+def test_a_file_that_is_cut_off_is_found(written):
+    path, _ = written
+    whole = path.read_bytes()
+    for size in (0, 1, 4, 30, 200, len(whole) // 2, len(whole) - 30, len(whole) - 1):
+        path.write_bytes(whole[:size])
+        with pytest.raises(InputError, match="no checkpoint|broken checkpoint"):
+            load(path)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"\0" * 5000,
+        b"PK\3\4",
+        b"PK\3\4" + b"x" * 999,
+        b"\x80\x02.",
+        b"text",
+        Random(1).randbytes(5000),
+    ],
+)
+def test_what_was_never_a_checkpoint(data, tmp_path):
+    (tmp_path / "a.pt").write_bytes(data)
+    for read in (load, glance):
+        with pytest.raises(InputError, match="no checkpoint|broken checkpoint") as error:
+            read(tmp_path / "a.pt")
+        assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("state", [[1], torch.ones(3), {"w": torch.ones(3)}, {"model": None}, 7])
+def test_files_of_torch_that_hold_no_model(state, tmp_path):
+    torch.save(state, tmp_path / "a.pt")
+    with pytest.raises(InputError, match="no fairseq checkpoint: it holds no model"):
+        load(tmp_path / "a.pt")
+
+
+def test_a_packed_checkpoint_is_refused(written):
+    """A gigabyte of zeros packs into a megabyte."""
+    path, _ = written
+    with zipfile.ZipFile(path) as archive:
+        parts = {part.filename: archive.read(part) for part in archive.infolist()}
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in parts.items():
+            archive.writestr(name, data)
+    with pytest.raises(InputError, match="it is compressed"):
+        load(path)
+
+
+def test_the_old_format_of_torch_is_loaded(tmp_path):
+    """That of fairseq's published models; it has no checksums."""
+    torch.save(
+        {"model": {"w": torch.ones(2)}, "args": Namespace(arch="x")},
+        tmp_path / "a.pt",
+        _use_new_zipfile_serialization=False,
+    )
+    for read in (load, glance):
+        assert read(tmp_path / "a.pt")["args"].arch == "x"
+
+
+def test_a_glance_leaves_the_weights_in_the_file(written):
+    path, state = written
+    assert glance(path)["args"] == state["args"]
+
+
+@pytest.mark.parametrize("part", ["args", "cfg"])
+@pytest.mark.parametrize(
+    "settings, message",
+    [
+        ({"x": {"y": "${oc.env:HOME}"}}, "refer in y to something else"),
+        ({"dropout": torch.ones(1)}, "have a Tensor as dropout, which is no plain value"),
+        ({"encoder_layers": 3}, "have 3 as encoder_layers, and its weights are too few"),
+        ({"N": 10**9}, "have 1000000000 as N"),
+        ({"N": " 0x190 "}, "have  0x190  as N"),
+        ({"d_ff": "4e6"}, "have 4e6 as d_ff"),
+        ({"encoder_embed_dim": 504}, "have 504 as encoder_embed_dim, and its weights are too few"),
+        ({"x": {7: 8}}, "have a int in the place of a name"),
+        ({"_name": ["a"]}, "have a list as _name"),
+        ({"task": {"_name": "a"}}, "have a dict as task"),
+        ({"x": [[b"bytes"]]}, "have a bytes as x"),
+    ],
+)
+def test_settings_that_are_no_plain_values(written, part, settings, message):
+    path, state = written
+    save({**state, part: Namespace(**settings) if part == "args" else {"model": settings}}, path)
+    with pytest.raises(InputError, match=message):
+        load(path)
+
+
+def test_settings_and_weights_of_another_kind(written):
+    path, state = written
+    for change in (
+        {"args": "text"},
+        {"cfg": [1]},
+        {"cfg": {"model": "a"}},
+        {"cfg": {"task": 7}},
+        {"model": {"w": "text"}},
+        {"model": {7: torch.ones(1)}},
+    ):
+        save({**state, **change}, path)
+        with pytest.raises(InputError, match="its settings hold a (str|list|int)|its weight [w7]"):
+            load(path)
+
+
+def test_names_that_mean_something_to_python_are_settings(written):
+    path, state = written
+    odd = {"self": 1, "__class__": "x", "__dict__": "y", "_name": "aiayn_base"}
+    save({**state, "args": None, "cfg": {"model": odd}}, path)
+    assert configuration(load(path))[1] == "aiayn_base"
+
+
+def test_a_checkpoint_of_fsdp_has_all_weights_in_one(written):
+    path, state = written
+    save(
+        {
+            **state,
+            "model": {"flat_param_0": torch.ones(5000)},
+            "args": Namespace(encoder_layers=12, encoder_embed_dim=512),
+        },
+        path,
+    )
+    assert load(path)["args"].encoder_layers == 12
+
+
+def test_settings_that_hold_each_other(written):
+    """A billion laughs, and a dictionary in itself, take no time and no memory."""
+    path, state = written
+    laughs: list = ["ha"]
+    for _ in range(60):
+        laughs = [laughs, laughs]
+    endless: dict = {}
+    endless["x"] = endless
+    crowd: list = []
+    crowd += [crowd] * 100_000
+    for cfg in (endless, {"laughs": laughs}, {"crowd": crowd}):
+        save({**state, "cfg": cfg}, path)
+        with pytest.raises(InputError, match="are more than 100,000, or hold themselves"):
+            load(path)
+
+
+def test_what_fairseq_builds_decides(written):
+    """fairseq prefers args to cfg, and the name of a command line to any other."""
+    args = Namespace(arch="fconv", _name="aiayn_base", task="translation")
+    cfg = {"model": {"_name": "aiayn_base"}, "task": {"_name": "aiayn_translation"}}
+    found, architecture = configuration({"args": args, "cfg": cfg})
+    assert architecture == "fconv" and found["task"]["_name"] == "translation"
+
+
+def test_settings_of_any_version_of_fairseq():
+    """They are a Namespace, a dictionary, or the command line of years ago."""
+    model = {"_name": "aiayn_base", "N": 6}
+    for settings in (model, Namespace(**model)):
+        cfg, architecture = configuration({"cfg": {"model": settings, "task": {}}})
+        assert (cfg["model"], architecture) == (Namespace(**model), "aiayn_base")
+    args = Namespace(arch="transformer", source_lang="en", target_lang="de")
+    cfg, architecture = configuration({"args": args, "cfg": None})
+    assert (cfg["model"], architecture) == (args, "transformer")
+    assert cfg["task"] == {
+        "_name": "translation",
+        "data": None,
+        "source_lang": "en",
+        "target_lang": "de",
+    }
+    with pytest.raises(InputError, match="neither cfg nor args"):
+        configuration({"model": {}})

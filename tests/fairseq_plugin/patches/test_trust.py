@@ -1,0 +1,294 @@
+"""No file of a stranger runs code under fairseq."""
+
+import argparse
+import ast
+import importlib
+import io
+import os
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+
+import fairseq
+import numpy as np
+import pytest
+import torch
+from fairseq import checkpoint_utils, file_utils, options, utils
+from hostile import Calls, expression
+
+from aiayn_plugin.errors import InputError
+from aiayn_plugin.fairseq_plugin.patches.trust import (
+    UNSAFE_LOADING,
+    evaluate_only_literals,
+    literal,
+)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[(512, 3)] * 20",
+        "[(512, 3)] * 2 + [(768, 3)]",
+        "3 * [(4, 5)] + [(1,)]",
+        "(0.9, 0.98)",
+        "[1e-4, -5e-4]",
+        "True",
+        "None",
+        "{'data': '/x', 'beam': 4}",
+        "'text'",
+        "0.0005",
+        "1e-3 / 2",
+        "-1",
+        "[[1, 2], [3]]",
+        "[(512, 10, 5)] + [(512,2,2)] + [(512,2,2)]",
+        " [1, 2] ",
+        "1 + 2 - 4",
+    ],
+)
+def test_literals_have_the_value_that_python_gives_them(text):
+    assert literal(text) == eval(text.strip())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "__import__('os').getpid()",
+        "[x for x in (1,)]",
+        "open('x')",
+        "a",
+        "f'{1}'",
+        "[1].append",
+        "lambda: 1",
+        "(x := 1)",
+        "1 if True else 2",
+        "[1][0]",
+        "'a' * 3",
+        "[1] * 100_000",
+        "[[0] * 900] * 900 * 900",
+        "1 << 3",
+        "2 ** 99999",
+        "1 / 0",
+        "",
+        "(",
+        "1" + "+1" * 9_000,
+        "(" * 9_000,
+        "[1] * -1.5",
+        "9" * 900 + " / 3",
+        "9" * 900 + " * 1.0",
+        "{**{}}",
+        "1 + True()",
+        "x" * 100_000,
+        "\0",
+    ],
+)
+def test_nothing_else_has_a_value(text):
+    with pytest.raises(InputError, match="cannot be a setting") as error:
+        literal(text)
+    assert "\n" not in str(error.value).replace("\\n", "") and len(str(error.value)) < 400
+
+
+def test_what_is_no_string_is_refused_as_eval_refuses_it():
+    with pytest.raises(TypeError):
+        literal(None)
+    assert utils.eval_bool(None, default=True) is True
+    assert utils.eval_bool(7, default=True) is True
+    assert utils.eval_bool("False", default=True) is False
+
+
+def calls_of_eval(path: Path) -> bool:
+    """Whether a file of Python calls the function eval."""
+    calls = (
+        node.func for node in ast.walk(ast.parse(path.read_bytes())) if isinstance(node, ast.Call)
+    )
+    return any(isinstance(call, ast.Name) and call.id == "eval" for call in calls)
+
+
+def test_no_module_of_fairseq_can_evaluate_more():
+    """Each that calls eval; fairseq/examples are plugins that a user has to ask for."""
+    root = Path(fairseq.__file__).parent
+    files = [
+        path
+        for folder in (root, root.parent / "fairseq_cli")
+        for path in sorted(folder.rglob("*.py"))
+        if "examples" not in path.parts and calls_of_eval(path)
+    ]
+    modules = [".".join(path.relative_to(root.parent).with_suffix("").parts) for path in files]
+    assert {"fairseq.utils", "fairseq.models.fconv", "fairseq_cli.validate"} < {*modules}
+    found = [importlib.import_module(module) for module in modules]
+    evaluate_only_literals()
+    assert all(vars(module)["eval"] is literal for module in found), modules
+
+
+def test_what_fairseqs_users_type_still_works():
+    parser = options.get_training_parser()
+    args = options.parse_args_and_arch(
+        parser,
+        [
+            "data",
+            "--arch",
+            "fconv_iwslt_de_en",
+            "--lr",
+            "0.25,0.1",
+            "--update-freq",
+            "2",
+            "--encoder-layers",
+            "[(256, 3)] * 4",
+        ],
+    )
+    assert args.lr == [0.25, 0.1] and args.update_freq == [2]
+    assert utils.eval_str_list("[3, 5]", type=int) == [3, 5]
+    for arch in ("fconv_wmt_en_de", "lightconv_wmt_en_de", "wav2vec2"):
+        options.parse_args_and_arch(options.get_training_parser(), ["data", "--arch", arch])
+
+
+@pytest.mark.parametrize("command", ["fairseq-validate", "fairseq-eval-lm"])
+def test_model_overrides_run_nothing(run, command, model_dir, corpus, tmp_path):
+    mark = tmp_path / "mark"
+    log = run(
+        command,
+        corpus,
+        "--user-dir",
+        "aiayn_plugin",
+        "--cpu",
+        "--max-tokens",
+        "99",
+        "--task",
+        "aiayn_translation",
+        "--path",
+        model_dir / "model.pt",
+        "--model-overrides",
+        expression(mark),
+    )
+    assert log.returncode == 1 and not mark.exists()
+    assert "cannot be a setting" in log.stderr.splitlines()[-1]
+
+
+def test_numbers_of_numpy_are_loaded(model_dir, tmp_path):
+    """fairseq stores them after --eval-bleu."""
+    state = torch.load(model_dir / "model.pt", weights_only=False)
+    stored = {
+        "best": np.float64(37.5),
+        "counts": np.array([[3, 4], [5, 6]]),
+        "n": [np.int64(3)],
+        "last": np.asfortranarray(np.eye(3)[:, :2]),
+    }
+    state["extra_state"]["numbers"] = stored
+    torch.save(state, tmp_path / "a.pt")
+    loaded = checkpoint_utils.load_checkpoint_to_cpu(str(tmp_path / "a.pt"))
+    loaded = loaded["extra_state"]["numbers"]
+    assert loaded["best"] == 37.5 and loaded["n"] == [3]
+    for name in ("counts", "last"):
+        assert np.array_equal(loaded[name], stored[name])
+        assert loaded[name].dtype == stored[name].dtype
+
+
+def test_an_environment_that_turns_the_protection_off(run, corpus, model_dir, tmp_path):
+    mark = tmp_path / "mark"
+    torch.save({"model": {"x": Calls(eval, expression(mark))}}, tmp_path / "a.pt")
+    log = run(
+        "fairseq-generate",
+        corpus,
+        "--user-dir",
+        "aiayn_plugin",
+        "--cpu",
+        "--path",
+        tmp_path / "a.pt",
+        env={UNSAFE_LOADING: "1"},
+    )
+    assert not mark.exists() and log.returncode == 1
+    assert log.stderr.count(f"{UNSAFE_LOADING} is ignored") == 1
+    assert "it wants to run eval" in log.stderr.splitlines()[-1]
+    program = f"import fairseq.models, aiayn_plugin, os; print(os.environ.get({UNSAFE_LOADING!r}))"
+    alone = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, UNSAFE_LOADING: "1"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert alone.stdout.splitlines()[-1] == "None"
+
+
+def test_an_archive_moves_no_directory_of_the_user(tmp_path):
+    """fairseq moves what stands under the first part of all names."""
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / "precious").touch()
+    with tarfile.open(tmp_path / "a.tar.gz", "w:gz") as archive:
+        for name in ("a", "b"):
+            archive.addfile(tarfile.TarInfo(f"{tmp_path}/home/{name}"))
+    with pytest.raises(InputError, match="it holds the path"):
+        file_utils.load_archive_file(str(tmp_path / "a.tar.gz"))
+    assert (tmp_path / "home" / "precious").exists() and (tmp_path / "a.tar.gz").is_file()
+
+
+def test_a_users_own_filter_of_archives_stays(tmp_path, monkeypatch):
+    kept = staticmethod(lambda member, path: member)
+    monkeypatch.setattr(tarfile.TarFile, "extraction_filter", kept)
+    file_utils.load_archive_file(str(tmp_path))
+    assert vars(tarfile.TarFile)["extraction_filter"] is kept
+
+
+def test_an_archive_unpacks_only_into_its_directory(tmp_path):
+    outside = tmp_path / "outside"
+    for name in ("../../outside", str(outside), "..outside", "a/../../outside"):
+        with tarfile.open(tmp_path / "a.tar.gz", "w:gz") as archive:
+            member = tarfile.TarInfo(name)
+            member.size = 1
+            archive.addfile(member, io.BytesIO(b"x"))
+        with pytest.raises(InputError, match="no archive that can be unpacked.*outside"):
+            file_utils.load_archive_file(str(tmp_path / "a.tar.gz"))
+        assert not outside.exists()
+    assert vars(tarfile.TarFile)["extraction_filter"] is None
+    with pytest.raises(InputError, match="neither a directory nor an archive"):
+        file_utils.load_archive_file(str(tmp_path / "missing"))
+    assert file_utils.load_archive_file(str(tmp_path)) == str(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "settings, message",
+    [
+        ({"arch": "no_such_arch"}, "fairseq has no model 'no_such_arch': give the --user-dir"),
+        ({"arch": "transformer", "task": "no_such_task"}, "fairseq has no task 'no_such_task'"),
+        ({}, "fairseq has no model 'None'"),
+        ({"arch": "transformer", "encoder_layers": "two"}, "cannot be built: (Type|Value)Error: "),
+        ({"arch": "transformer", "encoder_layers": 10**9}, "have 1000000000 as encoder_layers"),
+        (
+            {"arch": "transformer", "encoder_embed_dim": 2**50},
+            "as encoder_embed_dim, and its weights",
+        ),
+        ({"arch": "transformer", "data": "${oc.env:HOME}"}, "refer in data to something else"),
+        ({"arch": "transformer", "dropout": torch.ones(1)}, "have a Tensor as dropout"),
+    ],
+)
+def test_settings_that_no_model_has(settings, message, model_dir, tmp_path):
+    state = torch.load(model_dir / "model.pt", weights_only=False)
+    task = {**state["cfg"]["task"], "task": "translation"}
+    state["args"] = argparse.Namespace(**{**task, **settings})
+    torch.save(state, tmp_path / "a.pt")
+    with pytest.raises(InputError, match=message) as error:
+        checkpoint_utils.load_model_ensemble_and_task([str(tmp_path / "a.pt")])
+    assert str(error.value).startswith(f"{tmp_path}/a.pt") and "\n" not in str(error.value)
+
+
+def test_a_checkpoint_without_settings(model_dir, tmp_path):
+    state = torch.load(model_dir / "model.pt", weights_only=False)
+    torch.save({**state, "cfg": None}, tmp_path / "a.pt")
+    with pytest.raises(InputError, match="a.pt: the checkpoint holds no settings of its model"):
+        checkpoint_utils.load_model_ensemble_and_task([str(tmp_path / "a.pt")])
+
+
+@pytest.mark.parametrize(
+    "part, message",
+    [
+        ("model", "fairseq has no model 'no_such_name': give the --user-dir"),
+        ("task", "fairseq has no task 'no_such_name': give the --user-dir"),
+    ],
+)
+def test_names_that_nobody_registered(part, message, model_dir, tmp_path):
+    state = torch.load(model_dir / "model.pt", weights_only=False)
+    settings = state["cfg"][part]
+    (settings if isinstance(settings, dict) else vars(settings))["_name"] = "no_such_name"
+    torch.save(state, tmp_path / "a.pt")
+    with pytest.raises(InputError, match=message):
+        checkpoint_utils.load_model_ensemble_and_task([str(tmp_path / "a.pt")])

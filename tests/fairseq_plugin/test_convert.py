@@ -1,0 +1,52 @@
+"""fairseq's post-norm Transformers as models of the plugin."""
+
+from dataclasses import asdict
+
+import pytest
+import torch
+from commands import stock_model
+from models import PAD, build, fairseq_model, pad_left, pad_right, parse, sentences
+
+from aiayn_plugin.errors import InputError
+from aiayn_plugin.fairseq_plugin.convert import settings_from_fairseq, weights_from_fairseq
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"share_all_embeddings": False},
+        {"share_all_embeddings": False, "share_decoder_input_output_embed": True},
+        {"encoder_learned_pos": True, "decoder_learned_pos": True},
+    ],
+)
+@pytest.mark.parametrize("training", [True, False])
+def test_the_converted_model_computes_what_fairseqs_does(options, training):
+    theirs, args = fairseq_model(**options)
+    positions = {
+        name: getattr(args, name) for name in ("max_source_positions", "max_target_positions")
+    }
+    ours = build(**asdict(settings_from_fairseq(args)), **positions).float()
+    ours.load_state_dict(weights_from_fairseq(theirs.state_dict()), strict=False)
+    ours.train(training), theirs.train(training)
+    source, target = sentences(9, 7)
+    source[1] = pad_left(source[1:, -6:], 3)
+    target[1] = pad_right(target[1:, :5], 2)
+    real = target.ne(PAD)
+    lengths = source.ne(PAD).sum(1)
+    found = ours.get_normalized_probs(ours(source, lengths, target), log_probs=True)
+    expected = theirs.get_normalized_probs(theirs(source, lengths, target), log_probs=True)
+    torch.testing.assert_close(found[real], expected[real], rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "flags, message",
+    [
+        (["--encoder-normalize-before"], "encoder_normalize_before"),
+        (["--decoder-layers", "1"], "encoder and decoder differ in layers"),
+        (["--activation-fn", "gelu"], "activation_fn"),
+    ],
+)
+def test_what_the_papers_model_is_not_is_refused(flags, message):
+    with pytest.raises(InputError, match=message):
+        settings_from_fairseq(parse(*stock_model(32, 64, 4), *flags))

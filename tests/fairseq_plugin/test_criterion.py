@@ -1,0 +1,95 @@
+"""§5.4 The loss under fairseq's trainer, in each precision."""
+
+import fairseq.utils
+import pytest
+import torch
+import torch.distributed
+from fairseq.distributed import ModuleProxyWrapper
+from models import trainer
+from torch.nn.parallel import DistributedDataParallel
+
+pytestmark = pytest.mark.usefixtures("quiet")
+#: Without what fairseq does with CUDA alone: flattened gradients, and skipping what overflows.
+FP16 = ["--fp16", "--fp16-no-flatten-grads", "--fp16-init-scale", "4"]
+
+
+@pytest.mark.parametrize("precision", [[], ["--bf16"], FP16], ids=["float32", "bf16", "fp16"])
+def test_the_fused_loss_is_the_one_of_fairseqs_criterion(corpus, tmp_path, precision):
+    """Loss, nll and gradients are those of the whole matrix of scores."""
+    losses, slopes = [], []
+    for criterion in ("aiayn_label_smoothed_cross_entropy", "label_smoothed_cross_entropy"):
+        flags = ["--criterion", criterion, "--label-smoothing", "0.1", "--dropout", "0"]
+        training, epoch = trainer(corpus, tmp_path / criterion, *flags, *precision)
+        sample, _ = training._prepare_sample(next(epoch.next_epoch_itr(shuffle=False)))
+        loss, size, log = training.criterion(training.model, sample)
+        loss.backward()
+        losses.append(torch.stack((loss.float(), log["nll_loss"].float())) / size)
+        slopes.append(training.get_model().projection.grad.float() / size)
+    loose = {"rtol": 0.02, "atol": 2e-4} if precision else {"rtol": 1e-5, "atol": 1e-7}
+    torch.testing.assert_close(losses[0], losses[1], **loose)
+    torch.testing.assert_close(slopes[0], slopes[1], **loose)
+
+
+@pytest.mark.parametrize("flags", [["--bf16"], FP16], ids=["bf16", "fp16"])
+def test_half_precision_trains_as_float32_does(corpus, tmp_path, flags):
+    """The losses are nearly the same; what is summed up over updates is float32."""
+    losses = []
+    for precision in ([], flags):
+        training, epoch = trainer(
+            corpus, tmp_path, "--dropout", "0", "--warmup-updates", "50", *precision
+        )
+        batches = 20 * list(epoch.next_epoch_itr(shuffle=True))
+        losses.append([training.train_step([batch])["loss"] for batch in batches[:20]])
+    assert losses[1] == pytest.approx(losses[0], abs=0.01) and losses[1] != losses[0]
+    assert losses[1][-1] < losses[1][0] - 0.5
+    moments = training.optimizer.optimizer.state.values()
+    kept = [tensor for state in moments for tensor in state.values()]
+    kept += [weight for group in training.optimizer.param_groups for weight in group["params"]]
+    assert {tensor.dtype for tensor in kept} == {torch.float32}
+
+
+def test_bfloat16_rounds_neither_weights_nor_residual_sums(corpus, tmp_path):
+    training, epoch = trainer(corpus, tmp_path, "--bf16")
+    sample, _ = training._prepare_sample(next(epoch.next_epoch_itr(shuffle=True)))
+    features, _ = training.model(**sample["net_input"], features_only=True)
+    weights = training.get_model().parameters()
+    assert {tensor.dtype for tensor in (features, *weights)} == {torch.float32}
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        [],
+        ["--neighbourhood", "3"],
+        ["--positions", "learned", "--attention-dropout", "0.1"],
+    ],
+    ids=["base", "restricted", "learned"],
+)
+def test_no_step_of_an_update_waits_for_a_gpu(corpus, tmp_path, flags):
+    """Tensors of the device "meta" have no numbers: whoever looks at one fails."""
+    training, epoch = trainer(corpus, tmp_path, *flags)
+    sample, _ = training._prepare_sample(next(epoch.next_epoch_itr(shuffle=True)))
+    model = training.get_model().to("meta")
+    on_meta = fairseq.utils.apply_to_sample(lambda tensor: tensor.to("meta"), sample)
+    loss, _, _ = training.criterion(model, on_meta)
+    loss.backward()
+    assert model.projection.grad.shape == model.projection.shape
+
+
+@pytest.mark.parametrize("tied", ["all", "none"])
+def test_each_weight_has_its_gradient_where_torch_looks_for_unused_ones(corpus, tmp_path, tied):
+    """What fairseq wraps the model in on GPUs; here one process is enough to see what it misses."""
+    training, epoch = trainer(corpus, tmp_path, "--tie-embeddings", tied, "--dropout", "0")
+    sample, _ = training._prepare_sample(next(epoch.next_epoch_itr(shuffle=True)))
+    model = training.get_model()
+    training.criterion(model, sample)[0].backward()
+    alone = {name: weight.grad.clone() for name, weight in model.named_parameters()}
+    model.zero_grad()
+    torch.distributed.init_process_group("gloo", f"file://{tmp_path}/store", world_size=1, rank=0)
+    try:
+        wrapped = ModuleProxyWrapper(DistributedDataParallel(model, find_unused_parameters=True))
+        training.criterion(wrapped, sample)[0].backward()
+    finally:
+        torch.distributed.destroy_process_group()
+    for name, weight in model.named_parameters():
+        torch.testing.assert_close(weight.grad, alone[name])

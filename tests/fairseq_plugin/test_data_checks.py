@@ -1,0 +1,124 @@
+"""Prepared data as the task finds it: broken data is one line, and whole data loads."""
+
+import copy
+import functools
+import logging
+import shutil
+
+import pytest
+from breakages import DICTIONARIES, SPLIT, change, remove
+from commands import SMALL
+from fairseq import tasks
+from fairseq.data import Dictionary
+from models import configuration
+
+from aiayn_plugin.errors import InputError
+from aiayn_plugin.text.manifest import MANIFEST
+
+
+@pytest.fixture(params=["manifest", "no manifest"])
+def data(request, corpus, tmp_path):
+    """A copy of a data directory as prepare.py makes it, or as fairseq-preprocess does."""
+    copy = shutil.copytree(corpus, tmp_path / "data")
+    if request.param == "no manifest":
+        (copy / MANIFEST).unlink()
+    return copy
+
+
+@functools.cache
+def command_line(*flags):
+    return configuration(*SMALL, *flags)
+
+
+def load(data, split="test", *flags, combine=False, target=False):
+    """Return the task after it has loaded a split as fairseq's commands do."""
+    cfg = copy.deepcopy(command_line(*flags))
+    cfg.task.data = str(data)
+    task = tasks.setup_task(cfg.task)
+    task.needs_target = target
+    task.load_dataset(split, combine=combine)
+    return task
+
+
+def one_line(error):
+    """Return the message, which has to be one readable line."""
+    assert "\n" not in str(error.value) and len(str(error.value)) < 600
+    return str(error.value)
+
+
+@pytest.mark.parametrize("way", [*DICTIONARIES, *SPLIT])
+def test_broken_data_is_one_line(data, way, caplog):
+    manifest = (data / MANIFEST).exists()
+    {**DICTIONARIES, **SPLIT}[way](data)
+    if way.endswith("other order") and not manifest:  # only a checkpoint or the counts may tell
+        load(data)
+        assert "all words are others now" in caplog.text
+        return
+    with pytest.raises(InputError) as error:
+        load(data, target=True)
+    assert str(data) in one_line(error)
+
+
+@pytest.mark.parametrize("flags", [(), ("-s", "en", "-t", "de"), ("-s", "de", "-t", "en")])
+def test_whole_data_loads(data, flags, caplog):
+    for split, sentences in (("test", 5), ("valid", 1014)):
+        assert len(load(data, split, *flags).dataset(split)) == sentences
+    assert not [record for record in caplog.records if record.levelno > logging.INFO]
+
+
+def test_a_dictionary_with_the_ends_of_lines_of_windows_has_the_same_words(corpus, tmp_path):
+    data = shutil.copytree(corpus, tmp_path / "data")
+    (data / MANIFEST).unlink()
+    words = Dictionary.load(str(data / "dict.de.txt")).symbols
+    change(lambda content: content.replace(b"\n", b"\r\n"), "dict.de.txt", "dict.en.txt")(data)
+    assert load(data).target_dictionary.symbols == words
+
+
+def test_an_unknown_split_names_those_that_are_there(data):
+    with pytest.raises(InputError) as error:
+        load(data, "tset")
+    assert one_line(error) == (
+        f"no split 'tset' of en and de in {data}: there are test, train, valid"
+    )
+
+
+def test_a_split_without_its_target_is_translated_and_said(corpus, tmp_path, caplog):
+    """As fairseq-preprocess --only-source leaves it."""
+    data = shutil.copytree(corpus, tmp_path / "data")
+    (data / MANIFEST).unlink()
+    remove("test.en-de.de.bin", "test.en-de.de.idx")(data)
+    task = load(data)
+    assert len(task.dataset("test")) == 5 and task.dataset("test").tgt is None
+    assert "no references" in caplog.text
+    with pytest.raises(InputError, match="de.bin and .idx are missing, the target side"):
+        load(data, target=True)
+
+
+def test_parts_of_a_split_are_checked_too(data):
+    for lang in ("en", "de"):
+        for end in ("bin", "idx"):
+            shutil.copy(data / f"test.en-de.{lang}.{end}", data / f"valid1.en-de.{lang}.{end}")
+    task = load(data, "valid", "--upsample-primary", "1", combine=True)
+    assert len(task.dataset("valid")) == 1019
+    change(lambda content: content[:-2], "valid1.en-de.de.bin")(data)
+    with pytest.raises(InputError, match="valid1.en-de.de.bin has"):
+        load(data, "valid", "--upsample-primary", "1", combine=True)
+
+
+def test_raw_text_of_unequal_sides_is_one_line(corpus, tmp_path):
+    data = shutil.copytree(corpus, tmp_path / "data")
+    for lang, lines in (("en", "a\nb\n"), ("de", "a\n")):
+        (data / f"raw.en-de.{lang}").write_text(lines)
+    with pytest.raises(InputError, match="split 'raw' cannot be loaded: Source and target must"):
+        load(data, "raw", "--dataset-impl", "raw")
+
+
+def test_a_second_directory_has_to_be_there(data):
+    with pytest.raises(InputError, match="the data directory /none is missing"):
+        load(f"{data}:/none")
+
+
+def test_a_broken_manifest_is_one_line(data):
+    (data / MANIFEST).write_text("{")
+    with pytest.raises(InputError, match=f"{MANIFEST}: no list of checksums"):
+        load(data)

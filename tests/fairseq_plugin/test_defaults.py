@@ -1,0 +1,129 @@
+"""§5, §6.1: the paper's settings are the defaults of fairseq's commands, and typed flags win."""
+
+import pytest
+from fairseq import options
+from models import configuration, parse, rates_taken, trainer
+
+from aiayn_plugin.errors import InputError
+from aiayn_plugin.fairseq_plugin import training_log as log
+
+pytestmark = pytest.mark.usefixtures("quiet")
+
+
+def test_a_command_without_flags_is_the_papers_run():
+    cfg = configuration("--arch", "aiayn_big")
+    assert cfg.task._name == "aiayn_translation"
+    assert cfg.criterion._name == "aiayn_label_smoothed_cross_entropy"
+    assert cfg.criterion.label_smoothing == 0.1
+    assert (cfg.optimizer._name, cfg.optimizer.adam_eps) == ("aiayn_adam", 1e-9)
+    assert cfg.lr_scheduler._name == "aiayn_inverse_sqrt"
+    assert (cfg.lr_scheduler.warmup_updates, cfg.lr_scheduler.d_model) == (4000, 1024)
+    model = cfg.model
+    assert (model.N, model.d_model, model.d_ff, model.h, model.dropout) == (6, 1024, 4096, 16, 0.3)
+    assert cfg.optimization.clip_norm == 0
+    assert cfg.optimization.max_update == 300_000
+    assert cfg.task.tokens_per_update == 25_000
+    checkpoint = cfg.checkpoint
+    assert (checkpoint.save_interval_updates, checkpoint.keep_interval_updates) == (600, 20)
+    assert checkpoint.no_epoch_checkpoints
+    assert not [row for row in log.compare(cfg) if row[1] != row[2]]
+
+
+@pytest.mark.parametrize(
+    "arch, dropout, steps",
+    [
+        ("aiayn_base", 0.1, 100_000),
+        ("aiayn_big", 0.3, 300_000),
+        ("aiayn_big_en_fr", 0.1, 300_000),
+    ],
+)
+def test_each_architecture_has_its_settings(arch, dropout, steps):
+    cfg = configuration("--arch", arch)
+    assert (cfg.model.dropout, cfg.optimization.max_update) == (dropout, steps)
+    assert "changed" not in log.table(cfg)
+
+
+def test_rows_of_table_3_bring_their_training():
+    assert configuration("--arch", "aiayn_d_smoothing02").criterion.label_smoothing == 0.2
+    assert configuration("--arch", "aiayn_e_learned").model.positions == "learned"
+    cfg = configuration("--arch", "aiayn_parser")
+    assert (cfg.model.N, cfg.model.d_model, cfg.model.h, cfg.lr_scheduler.d_model) == (
+        4,
+        1024,
+        8,
+        1024,
+    )
+    for arch in ("aiayn_a_h32", "aiayn_b_dk16", "aiayn_c_d256", "aiayn_d_smoothing00"):
+        assert "changed" not in log.table(configuration("--arch", arch)), arch
+
+
+def test_a_typed_schedule_and_smoothing_win(corpus, tmp_path):
+    flags = ["--lr-scheduler", "fixed", "--lr", "0.001", "--label-smoothing", "0.2"]
+    training, epoch = trainer(corpus, tmp_path, *flags)
+    assert training.get_criterion().eps == 0.2
+    assert rates_taken(training, epoch, 2) == [0.001, 0.001]
+
+
+def test_other_components_keep_their_own_defaults():
+    cfg = configuration(
+        "--arch",
+        "aiayn_base",
+        "--criterion",
+        "label_smoothed_cross_entropy",
+        "--optimizer",
+        "adam",
+        "--lr-scheduler",
+        "inverse_sqrt",
+        "--lr",
+        "0.1",
+    )
+    assert cfg.criterion.label_smoothing == 0.0
+    assert cfg.optimizer.adam_eps == 1e-8
+    assert "adam_betas" in log.table(cfg)
+
+
+def test_other_models_keep_fairseqs_defaults():
+    args = parse("--arch", "transformer")
+    assert (args.optimizer, args.criterion) == (None, "cross_entropy")
+    assert (args.max_tokens, args.keep_interval_updates, args.max_update) == (None, -1, 0)
+
+
+def test_the_users_batches_are_the_users():
+    assert configuration("--arch", "aiayn_base", "--update-freq", "3").task.tokens_per_update == 0
+    cfg = configuration("--arch", "aiayn_base", "--batch-size", "8")
+    assert (cfg.task.tokens_per_update, cfg.dataset.max_tokens) == (0, None)
+    cfg = configuration("--arch", "aiayn_base", "--max-tokens", "1000")
+    assert (cfg.task.tokens_per_update, cfg.dataset.max_tokens) == (25_000, 1000)
+
+
+@pytest.mark.parametrize(
+    "argv, message",
+    [
+        (["--lr", "0.0007"], "drop --lr, or choose another --lr-scheduler"),
+        (["--tokens-per-update", "100", "--update-freq", "2"], "give one of them"),
+    ],
+)
+def test_contradictions_end_with_one_line(argv, message):
+    parse("--arch", "aiayn_base", "--tokens-per-update", "0", "--update-freq", "2")
+    with pytest.raises(InputError) as error:
+        parse("--arch", "aiayn_base", *argv)
+    assert message in str(error.value) and "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "parser",
+    [
+        options.get_generation_parser,
+        options.get_interactive_generation_parser,
+        options.get_validation_parser,
+    ],
+)
+def test_our_task_is_the_default_and_a_typed_one_wins(parser):
+    assert parse("--path", "m.pt", parser=parser).task == "aiayn_translation"
+    assert parse("--path", "m.pt", "--task", "translation", parser=parser).task == "translation"
+
+
+def test_checkpoints_of_epochs_come_back_when_asked_for():
+    assert not parse("--arch", "aiayn_base", "--save-interval", "1").no_epoch_checkpoints
+    assert not parse("--arch", "aiayn_base", "--keep-last-epochs", "3").no_epoch_checkpoints
+    assert not parse("--arch", "aiayn_base", "--save-interval-updates", "0").no_epoch_checkpoints

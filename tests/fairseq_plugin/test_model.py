@@ -1,0 +1,90 @@
+"""§3 The model behind fairseq's interfaces."""
+
+from argparse import Namespace
+from types import SimpleNamespace
+
+import pytest
+import torch
+from models import build, dictionary, pad_left, sentences
+from omegaconf import OmegaConf
+
+from aiayn_plugin.checkpoints.loading import model_settings
+from aiayn_plugin.errors import InputError
+from aiayn_plugin.fairseq_plugin.model import Transformer, TransformerConfig
+from aiayn_plugin.paper import ModelSettings
+
+
+def test_settings_that_an_older_checkpoint_lacks_have_their_defaults():
+    """Settings of newer versions are missing, and those of fairseq are not ours."""
+    old = Namespace(N=2, d_model=16, h=4, positions="learned", max_source_positions=64)
+    assert model_settings(old) == ModelSettings(N=2, d_model=16, h=4, positions="learned")
+
+
+def test_choices_become_words():
+    """In a structured configuration, as hydra's, they are enums."""
+    cfg = OmegaConf.structured(TransformerConfig(positions="learned"))
+    assert str not in (type(cfg.positions), type(cfg.tie_embeddings))
+    known = model_settings(cfg)
+    assert (type(known.positions), type(known.tie_embeddings)) == (str, str)
+    assert known == ModelSettings(positions="learned")
+
+
+def test_reordering_moves_sentences_with_their_state():
+    model = build().eval()
+    source, target = sentences()
+    order = torch.tensor([1, 0, 1])
+    memory, state = model.encoder(source), {}
+    model.decoder(target[:, :1], memory, incremental_state=state)
+    model.decoder.reorder_incremental_state_scripting(state, order)
+    memory = model.encoder.reorder_encoder_out(memory, order)
+    found, _ = model.decoder(target[order, :2], memory, incremental_state=state)
+    expected, _ = model(source[order], None, target[order, :2])
+    torch.testing.assert_close(found[:, 0], expected[:, 1], rtol=0, atol=1e-12)
+
+
+def test_a_part_that_was_set_otherwise_learns_again():
+    model = build(dropout=0.1).train()
+    model.encoder.layers[0].eval()
+    assert all(module.training for module in model.train().modules())
+    assert not any(module.training for module in model.eval().modules())
+
+
+def test_learned_positions_are_as_many_as_trained():
+    model = build(positions="learned", max_source_positions=8, max_target_positions=7)
+    assert model.max_positions() == (8, 7)
+    source, target = sentences(8, 7)
+    model(pad_left(source, 3), None, target)  # padding takes no position
+    with pytest.raises(InputError, match="learned 8 positions, and the input has 9"):
+        model(torch.cat((source, source[:, :1]), dim=1), None, target)
+    with pytest.raises(InputError, match="learned 7 positions"):
+        model(source, None, torch.cat((target, target[:, :1]), dim=1))
+
+
+def test_sinusoids_have_no_limit():
+    source, target = sentences(1500, 3)
+    model = build()
+    assert min(model.max_positions()) >= 100_000
+    assert model(source, None, target)[0].isfinite().all()
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        ({"d_model": 18}, "d_model 18 is not divisible by h 4"),
+        ({"d_model": 15, "d_k": 4, "d_v": 4}, "even d_model"),
+        ({"d_k": 0}, "must be at least 1"),
+        ({"d_v": -1}, "must be at least 1"),
+        ({"h": 0}, "h 0 must be at least 1"),
+        ({"neighbourhood": 0}, "neighbourhood 0 must be at least 1"),
+        ({"positions": "fairseq", "d_model": 2, "h": 1}, "even d_model of 4 or more"),
+    ],
+)
+def test_impossible_settings(options, message):
+    with pytest.raises(InputError, match=message):
+        build(**options)
+
+
+def test_different_dictionaries_are_refused():
+    task = SimpleNamespace(source_dictionary=dictionary(10), target_dictionary=dictionary(11))
+    with pytest.raises(InputError, match="joined dictionary"):
+        Transformer.build_model(TransformerConfig(), task)

@@ -1,0 +1,105 @@
+"""§5.3 Adam and the schedule under fairseq's trainer, also after a restart."""
+
+import pytest
+import torch
+from fairseq import checkpoint_utils
+from fairseq.optim import FairseqOptimizer
+from models import rates_taken, trainer
+
+from aiayn_plugin.errors import InputError
+from aiayn_plugin.fairseq_plugin.optimizer import (
+    AdamConfig,
+    AiaynAdam,
+    AiaynInverseSqrt,
+    InverseSqrtConfig,
+    betas_of,
+)
+from aiayn_plugin.training.optimizer import adam, lrate
+
+
+def parameter(values, dtype=torch.float32):
+    """Return a weight with a gradient of the same values."""
+    weight = torch.nn.Parameter(torch.tensor(values, dtype=dtype))
+    weight.grad = torch.tensor(values, dtype=dtype)
+    return weight
+
+
+def test_update_k_is_taken_with_the_rate_of_k():
+    optimizer = AiaynAdam(AdamConfig(lr=[0.1]), [parameter([0.0])])
+    schedule = AiaynInverseSqrt(InverseSqrtConfig(warmup_updates=3, d_model=16), optimizer)
+    taken = []
+    for finished in range(6):
+        taken.append(optimizer.get_lr())
+        schedule.step_update(finished + 1)
+    assert taken == pytest.approx([lrate(k, 16, 3) for k in range(1, 7)])
+
+
+@pytest.mark.usefixtures("quiet")
+def test_the_trainer_takes_update_k_with_the_rate_of_k_also_after_a_restart(corpus, tmp_path):
+    training, epoch = trainer(corpus, tmp_path, "--warmup-updates", "3")
+    assert rates_taken(training, epoch, 2) == pytest.approx([lrate(k, 32, 3) for k in (1, 2)])
+    checkpoint_utils.save_checkpoint(training.cfg.checkpoint, training, epoch, 1.0)
+    training, epoch = trainer(corpus, tmp_path, "--warmup-updates", "3")
+    assert training.get_num_updates() == 2
+    assert rates_taken(training, epoch, 3) == pytest.approx([lrate(k, 32, 3) for k in (3, 4, 5)])
+
+
+def test_a_warmup_of_nothing_is_refused():
+    optimizer = AiaynAdam(AdamConfig(lr=[0.1]), [parameter([0.0])])
+    with pytest.raises(InputError, match="--warmup-updates must be at least 1"):
+        AiaynInverseSqrt(InverseSqrtConfig(warmup_updates=0, d_model=16), optimizer)
+
+
+def test_the_default_is_the_papers_adam():
+    """Gradients of 1e-8 tell ε = 1e-9 from any other."""
+    weights = [parameter([1e-8, -3e-8]) for _ in range(2)]
+    optimizers = (
+        AiaynAdam(AdamConfig(lr=[0.1]), weights[:1]),
+        adam(weights[1:], 0.1, (0.9, 0.98), 1e-9),
+    )
+    for _ in range(5):
+        for optimizer in optimizers:
+            optimizer.step()
+    assert torch.equal(*weights) and weights[0].abs().min() > 0.1
+
+
+def test_a_restart_keeps_the_moments_and_takes_the_new_settings():
+    first = AiaynAdam(AdamConfig(lr=[0.1]), [parameter([1.0] * 3)])
+    first.step()
+    changed = AdamConfig(lr=[0.1], adam_betas="(0.8, 0.9)", adam_eps=1e-6)
+    second = AiaynAdam(changed, [parameter([1.0] * 3)])
+    second.load_state_dict(first.state_dict())
+    assert second.param_groups[0]["betas"] == (0.8, 0.9)
+    assert second.param_groups[0]["eps"] == 1e-6
+    state = second.optimizer.state_dict()["state"][0]
+    torch.testing.assert_close(state["exp_avg"], torch.full((3,), 0.1))
+
+
+def test_betas_come_from_a_command_line_or_from_a_list():
+    assert betas_of("(0.9, 0.98)") == (0.9, 0.98)
+    assert betas_of([0.9, 0.98]) == [0.9, 0.98]
+
+
+@pytest.mark.parametrize("max_norm", [0.0, 0.5, 100.0])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+def test_gradients_are_clipped_as_by_fairseq(max_norm, dtype):
+    found = []
+    for clip in (AiaynAdam.clip_grad_norm, FairseqOptimizer.clip_grad_norm):
+        weights = [parameter(values, dtype) for values in ([3.0, -4.0], [[12.0]], [0.0])]
+        without = torch.nn.Parameter(torch.zeros(2, dtype=dtype))
+        norm = clip(AiaynAdam(AdamConfig(lr=[0.1]), [*weights, without]), max_norm)
+        found.append([norm, *(weight.grad for weight in weights)])
+    assert found[0][0].item() == 13
+    torch.testing.assert_close(found[0], found[1])
+
+
+def test_weights_in_one_row_and_each_by_itself_are_two_optimizers():
+    """As of a run with --fp16 on a GPU, and of one in float32 that goes on with it."""
+    flat, apart = (
+        AiaynAdam(AdamConfig(lr=[0.1]), [parameter(values) for values in weights])
+        for weights in ([[3.0, 4.0, 12.0]], [[3.0, 4.0], [12.0]])
+    )
+    for saved, continued, numbers in ((flat, apart, "1 .* 2"), (apart, flat, "2 .* 1")):
+        saved.step()
+        with pytest.raises(InputError, match=f"optimizer has {numbers}: --fp16 .*reset-optimizer"):
+            continued.load_state_dict(saved.state_dict())

@@ -1,0 +1,93 @@
+"""The table at the head of a training's log."""
+
+import sys
+
+import fairseq
+import pytest
+import torch
+from models import configuration
+
+from aiayn_plugin.fairseq_plugin import training_log as log
+from aiayn_plugin.kernels.device import device_name
+
+pytestmark = pytest.mark.usefixtures("quiet")
+
+
+def test_typed_flags_win_and_are_marked():
+    cfg = configuration(
+        "--arch",
+        "aiayn_big",
+        "--lr-scheduler",
+        "fixed",
+        "--lr",
+        "0.001",
+        "--label-smoothing",
+        "0.2",
+        "--dropout",
+        "0.1",
+        "--max-update",
+        "7",
+        "--clip-norm",
+        "1",
+        "--adam-betas",
+        "(0.9, 0.99)",
+        "--d-ff",
+        "64",
+        "--save-interval-updates",
+        "11",
+    )
+    assert cfg.lr_scheduler._name == "fixed" and list(cfg.optimization.lr) == [0.001]
+    assert cfg.lr_scheduler.warmup_updates == 0, "another scheduler keeps its own default"
+    changed = {name for name, paper, run in log.compare(cfg) if paper != run}
+    assert changed == {
+        "lr_scheduler",
+        "label_smoothing",
+        "dropout",
+        "max_update",
+        "clip_norm",
+        "adam_betas",
+        "d_ff",
+        "save_interval_updates",
+        "warmup_updates",
+        "peak_learning_rate",
+    }
+    rows = log.table(cfg).splitlines()
+    marked = {line.split()[0] for line in rows if line.endswith("< changed")}
+    assert marked == changed
+
+
+def test_what_a_training_runs_on_and_its_command(monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["/x/bin/fairseq-train", "a b", "--cpu"])
+    versions, device, command = log.circumstances(configuration("--arch", "aiayn_tiny", "--cpu"))
+    assert f"torch {torch.__version__}, fairseq {fairseq.__version__}" in versions
+    assert device == f"device: {device_name('cpu')}" and device != "device: "
+    assert command == "command: fairseq-train 'a b' --cpu"
+
+
+def test_an_architecture_that_is_not_the_papers_is_compared_with_base():
+    cfg = configuration("--arch", "aiayn_tiny")
+    title, head, first, *_ = log.table(cfg).splitlines()
+    assert title == "aiayn_tiny (not in the paper; compared with aiayn_base)"
+    assert head.split() == ["setting", "paper", "this", "run"]
+    assert first.split() == ["N", "6", "2", "<", "changed"]
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ("--optimizer", "sgd"),
+        ("--optimizer", "adafactor"),
+        ("--lr-scheduler", "manual"),
+        ("--criterion", "ctc"),
+    ],
+)
+def test_fairseqs_older_components_are_in_the_table_too(flags):
+    """Their settings are a Namespace of all options, not a group of their own."""
+    rows = dict(
+        (name, run)
+        for name, _, run in log.compare(
+            configuration("--arch", "aiayn_tiny", "--lr", "0.5", "--lr-scheduler", "fixed", *flags)
+        )
+    )
+    assert rows[flags[0][2:].replace("-", "_")] == flags[1] and rows["N"] == 2
+    assert rows["peak_learning_rate"] == "0.5"

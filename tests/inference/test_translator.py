@@ -1,0 +1,213 @@
+"""§6.1: raw text to raw text from Python, with a hardly trained model."""
+
+import shutil
+from argparse import Namespace
+from dataclasses import fields
+
+import pytest
+import torch
+from commands import LINES
+from models import Hostile
+
+from aiayn_plugin.errors import InputError
+from aiayn_plugin.fairseq_plugin.model import Transformer
+from aiayn_plugin.inference.translator import Translator
+from aiayn_plugin.paper import ModelSettings
+
+
+def within(folder, change):
+    """Change what the model.pt of a directory holds."""
+    state = torch.load(folder / "model.pt")
+    change(state)
+    torch.save(state, folder / "model.pt")
+
+
+def replace(path, old, new):
+    """Replace a text in a file."""
+    path.write_text(path.read_text().replace(old, new))
+
+
+@pytest.mark.parametrize(
+    "spoil, message",
+    [
+        (lambda folder: (folder / "model.pt").write_bytes(b"PK"), "no checkpoint"),
+        (lambda folder: (folder / "model.pt").write_bytes(b""), "no checkpoint"),
+        (lambda folder: (folder / "model.pt").write_text("hello"), "no checkpoint"),
+        (lambda folder: torch.save({"model": Hostile()}, folder / "model.pt"), "wants to run"),
+        (lambda folder: torch.save({"weights": {}}, folder / "model.pt"), "holds no model"),
+        (lambda folder: torch.save({"model": {}}, folder / "model.pt"), "no settings of its model"),
+        (
+            lambda folder: within(
+                folder, lambda state: state["cfg"].update(model=Namespace(arch="transformer"))
+            ),
+            "architecture transformer, none",
+        ),
+        (
+            lambda folder: within(
+                folder, lambda state: state["cfg"]["task"].update(_name="language_modeling")
+            ),
+            "of the task language_modeling",
+        ),
+        (
+            lambda folder: within(folder, lambda state: state["cfg"]["model"].update(h=2)),
+            "another architecture",
+        ),
+        (lambda folder: (folder / "data" / "text.json").write_text("{"), "not valid JSON"),
+        (
+            lambda folder: replace(folder / "data" / "text.json", "codes.bpe", "../codes.bpe"),
+            "codes is no plain name",
+        ),
+        (
+            lambda folder: replace(folder / "data" / "text.json", '"en"', '"../en"'),
+            "source_lang is no plain name",
+        ),
+        (lambda folder: (folder / "data" / "dict.en.txt").unlink(), "dict.en.txt"),
+        (lambda folder: (folder / "data" / "dict.en.txt").open("a").write("more 1\n"), "txt has"),
+        (lambda folder: (folder / "data" / "codes.bpe").write_text("x"), "not the codes"),
+    ],
+)
+def test_a_spoilt_model_directory_is_refused(model_dir, tmp_path, capsys, spoil, message):
+    shutil.copytree(model_dir, tmp_path / "spoilt")
+    spoil(tmp_path / "spoilt")
+    with pytest.raises((ValueError, OSError), match=message) as error:
+        Translator.load(tmp_path / "spoilt", device="cpu")
+    assert "\n" not in str(error.value)
+    assert "this must not run" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", [field.name for field in fields(ModelSettings)])
+def test_a_model_of_strange_settings_is_refused_in_one_line(model_dir, tmp_path, name):
+    """Or it is loaded, where the setting does not matter to a translation."""
+    shutil.copytree(model_dir, tmp_path / "strange")
+    for value in (None, "x", 0, -1, 2.5, 10**6, float("nan"), [1]):
+        shutil.copy(model_dir / "model.pt", tmp_path / "strange")
+        within(
+            tmp_path / "strange",
+            lambda state, value=value: state["cfg"]["model"].update({name: value}),
+        )
+        try:
+            Translator.load(tmp_path / "strange", device="cpu").translate(["March 3"])
+        except InputError as error:
+            assert "\n" not in str(error)
+
+
+@pytest.mark.parametrize(
+    "part, name",
+    [
+        ("model", "max_source_positions"),
+        ("model", "max_target_positions"),
+        ("task", "max_source_positions"),
+    ],
+)
+@pytest.mark.parametrize("positions", ["sinusoids", "learned"])
+def test_strange_numbers_of_positions_are_refused_in_one_line(
+    model_dir, tmp_path, part, name, positions
+):
+    shutil.copytree(model_dir, tmp_path / "strange")
+    for value in (None, "x", 1, -1, 2.5, 10**13, float("nan"), float("inf"), [1]):
+        shutil.copy(model_dir / "model.pt", tmp_path / "strange")
+        within(
+            tmp_path / "strange",
+            lambda state, value=value: (
+                state["cfg"]["model"].update(positions=positions),
+                state["cfg"][part].update({name: value}),
+            ),
+        )
+        try:
+            Translator.load(tmp_path / "strange", device="cpu").translate(["March 3"])
+        except InputError as error:
+            assert "\n" not in str(error) and "model.pt" in str(error)
+
+
+@pytest.mark.parametrize("buffer", [[8, 0, 99], [8, 0], [8, -5, 0], [10**9, 0, 0]])
+def test_strange_numbers_of_its_settings_are_refused_in_one_line(model_dir, tmp_path, buffer):
+    shutil.copytree(model_dir, tmp_path / "strange")
+    within(
+        tmp_path / "strange",
+        lambda state: state["model"].update(settings_without_shape=torch.tensor(buffer)),
+    )
+    with pytest.raises(InputError, match="model.pt: [^\n]*$"):
+        Translator.load(tmp_path / "strange", device="cpu")
+
+
+@pytest.mark.parametrize(
+    "settings, message",
+    [
+        ({"device": "nowhere"}, "--device nowhere cannot be used .*: give cpu, or cuda"),
+        ({"device": "meta"}, "--device meta cannot be used"),
+        ({"device": "mps"}, "--device mps cannot be used"),
+        ({"device": "xla"}, "--device xla cannot be used"),
+        ({"device": "cpu", "max_tokens": 0}, "--max-tokens 0 must be at least 1"),
+        ({"device": "cpu", "max_tokens": -5}, "--max-tokens -5 must be at least 1"),
+        ({"device": "cpu", "precision": "float8"}, "precision 'float8'"),
+        ({"device": "cpu", "bem": 3}, "bem is no setting"),
+        ({"device": "cpu", "nbest": 0}, "--nbest 0"),
+        ({"device": "cpu", "lenpen": float("nan")}, "--lenpen nan"),
+        ({"device": "cpu", "sampling": True, "diverse_beam_groups": 2}, "are two searches"),
+    ],
+)
+def test_a_search_that_cannot_be_is_refused(model_dir, settings, message):
+    with pytest.raises(ValueError, match=message) as error:
+        Translator.load(model_dir, **settings)
+    assert "\n" not in str(error.value)
+
+
+def test_fairseqs_other_searches_are_fairseqs(model_dir):
+    sampled = Translator.load(model_dir, device="cpu", sampling=True, beam=3, nbest=3, max_len_b=9)
+    assert [len(found) for found in sampled.translate_nbest(LINES)] == [3, 1, 3, 3, 3]
+
+
+def test_the_search_is_the_papers_whatever_the_model_was_trained_with(model_dir, tmp_path):
+    shutil.copytree(model_dir, tmp_path / "other")
+    within(tmp_path / "other", lambda state: state["cfg"]["task"].update(length_penalty="fairseq"))
+    ours, other = (Translator.load(path, device="cpu") for path in (model_dir, tmp_path / "other"))
+    assert other.translate_nbest(LINES) == ours.translate_nbest(LINES)
+    with pytest.raises(TypeError):
+        ours.translate("March 3")
+
+
+def test_fairseqs_from_pretrained_searches_the_same(model_dir):
+    hub = Transformer.from_pretrained(str(model_dir), "model.pt", str(model_dir / "data"))
+    ours = Translator.load(model_dir, device="cpu")
+    lines = [ours.pipeline.encode(line) for line in LINES if line]
+    found = [ours.pipeline.decode(line) for line in hub.translate(lines, beam=4)]
+    assert found == ours.translate([line for line in LINES if line])
+    assert (hub.cfg.generation.lenpen, hub.cfg.generation.max_len_b) == (0.6, 50)
+    other = Transformer.from_pretrained(
+        str(model_dir), "model.pt", str(model_dir / "data"), lenpen=1.5
+    )
+    assert (other.cfg.generation.lenpen, other.cfg.generation.max_len_b) == (1.5, 50)
+    # a sampled translation has fairseq's defaults, unless they were given
+    assert set(hub.task.cfg.search_defaults.split(",")) == {"lenpen", "max_len_a", "max_len_b"}
+    assert set(other.task.cfg.search_defaults.split(",")) == {"max_len_a", "max_len_b"}
+
+
+def test_what_memory_cannot_hold_is_translated_in_halves(model_dir, caplog):
+    ours = Translator.load(model_dir, device="cpu")
+    lines = ["March 3", "May 1, 2023", "5 hours", "Monday", "3 minutes"]
+    expected = ours.translate_nbest(lines)
+    whole = ours.hypotheses
+
+    def small(source):
+        if len(source) > 2:
+            raise torch.cuda.OutOfMemoryError("CUDA out of memory.")
+        return whole(source)
+
+    ours.hypotheses = small
+    found = ours.translate_nbest(lines)
+    assert [best.text for (best,) in found] == [best.text for (best,) in expected]
+    said = [record for record in caplog.records if "out of memory" in record.message]
+    assert len(said) == 1
+
+
+def test_eight_bits_find_nearly_as_good_translations(model_dir):
+    exact, rounded = (
+        Translator.load(model_dir, device="cpu", precision=precision)
+        for precision in ("float32", "int8")
+    )
+    both = zip(exact.translate_nbest(LINES), rounded.translate_nbest(LINES), strict=True)
+    differences = [found[0].score - expected[0].score for expected, found in both]
+    assert max(map(abs, differences)) < 0.1
+    assert any(differences)
+    sampled = Translator.load(model_dir, device="cpu", precision="int8", sampling=True, beam=1)
+    assert len(sampled.translate(LINES)) == len(LINES)

@@ -1,0 +1,104 @@
+"""§3.2.1: the recorded weights are those of the model's own softmax, in every kind of layer."""
+
+import math
+
+import pytest
+import torch
+from models import build, fairseq_model, sentences
+
+from aiayn_plugin.fairseq_plugin.convert import settings_from_fairseq, weights_from_fairseq
+from aiayn_plugin.model.attention import MultiHeadAttention
+from aiayn_plugin.model.attention_maps import KINDS, attention_weights, recorded
+
+VARIANTS = [
+    {},
+    {"d_k": 3, "d_v": 5},
+    {"h": 1},
+    {"positions": "learned"},
+    {"positions": "fairseq"},
+    {"neighbourhood": 1},
+    {"neighbourhood": 4},
+    {"attention_bias": True},
+    {"tie_embeddings": "none"},
+    {"checkpoint_activations": True},
+    {"attention_dropout": 0.5},
+]
+
+
+def seen(model, kind, i, j):
+    """Whether position i may see position j, by the definition of a neighbourhood."""
+    r = model.encoder.layers[0].self_attention.neighbourhood
+    if kind == "encoder":
+        return r is None or -((r - 1) // 2) <= j - i <= r // 2
+    return kind == "encoder_decoder" or (j <= i and (r is None or i - r < j))
+
+
+def softmax_by_hand(model, kind, attention, x, memory):
+    """Return the weights (h, n, m) of one sentence from equation (1), number by number."""
+    d_k = attention.d_k
+    q, k = attention.W_Q(x)[0], attention.W_K(memory)[0]
+    rows = torch.zeros(attention.h, len(q), len(k), dtype=q.dtype)
+    for head in range(attention.h):
+        own = slice(head * d_k, (head + 1) * d_k)
+        for i in range(len(q)):
+            scores = {
+                j: float(q[i, own] @ k[j, own]) / math.sqrt(d_k)
+                for j in range(len(k))
+                if seen(model, kind, i, j)
+            }
+            total = sum(map(math.exp, scores.values()))
+            for j, score in scores.items():
+                rows[head, i, j] = math.exp(score) / total
+    return rows
+
+
+@pytest.mark.parametrize("settings", VARIANTS, ids=str)
+@torch.no_grad()
+def test_the_weights_are_those_of_the_layers(settings):
+    model = build(**settings).eval()
+    (source,), (read,) = sentences(9, 7, batch=1)
+    inputs = {}  # of each attention when no weights are asked for: the model's usual way
+    hooks = [
+        module.register_forward_hook(
+            lambda module, args, out: inputs.__setitem__(module, (args[0], *args[1:2]))
+        )
+        for module in model.modules()
+        if isinstance(module, MultiHeadAttention)
+    ]
+    usual = model(source[None], None, read[None])[0]
+    for hook in hooks:
+        hook.remove()
+    found = attention_weights(model.encoder, model.decoder, source, read, [1, 2])
+    shapes = {"encoder": (9, 9), "decoder": (7, 7), "encoder_decoder": (7, 9)}
+    for kind in KINDS:
+        stack = model.encoder if kind == "encoder" else model.decoder
+        name = "encoder_attention" if kind == "encoder_decoder" else "self_attention"
+        for layer in (0, 1):
+            module = getattr(stack.layers[layer], name)
+            assert found[kind][layer].shape == (module.h, *shapes[kind])
+            x, *memory = inputs[module]
+            by_hand = softmax_by_hand(model, kind, module, x, memory[0] if memory else x)
+            torch.testing.assert_close(found[kind][layer], by_hand, rtol=0, atol=1e-12)
+    torch.testing.assert_close(model(source[None], None, read[None])[0], usual)
+
+
+@torch.no_grad()
+def test_a_converted_model_attends_as_fairseqs():
+    theirs, args = fairseq_model()
+    ours = build(**vars(settings_from_fairseq(args))).float().eval()
+    ours.load_state_dict(weights_from_fairseq(theirs.state_dict()), strict=False)
+    source, read = sentences(9, 7, batch=1)
+    found = attention_weights(ours.encoder, ours.decoder, source[0], read[0], [2])
+    _, extra = theirs.eval()(source, torch.tensor([9]), read)
+    expected = extra["attn"][0][0]  # fairseq gives the mean over the heads of the last layer
+    torch.testing.assert_close(found["encoder_decoder"][0].mean(dim=0), expected, rtol=0, atol=1e-6)
+
+
+@torch.no_grad()
+def test_only_the_chosen_layers_compute_step_by_step():
+    model = build().eval()
+    (source,), (read,) = sentences(batch=1)
+    with recorded([model.encoder.layers[1].self_attention]) as weights:
+        model(source[None], None, read[None])
+    assert list(weights) == [model.encoder.layers[1].self_attention]
+    assert not any(module._forward_hooks or module._forward_pre_hooks for module in model.modules())

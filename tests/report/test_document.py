@@ -1,0 +1,100 @@
+"""Documents: what they hold stays text, in HTML and in Markdown."""
+
+import re
+
+from aiayn_plugin.report.document import (
+    Code,
+    Figure,
+    Items,
+    Section,
+    Table,
+    Text,
+    to_html,
+    to_markdown,
+)
+from aiayn_plugin.report.formatting import duration, power, signed
+
+HOSTILE = "<script>alert(1)</script> \"' &amp; | a_b _c_ **d** `e` [f](g)\n# h"
+BLOCKS = [
+    Text(HOSTILE),
+    Items([HOSTILE]),
+    Code("```\n" + HOSTILE),
+    Table(HOSTILE, ("", HOSTILE), [[HOSTILE, HOSTILE], [None, 3]], frozenset({0})),
+    Figure("<svg ></svg>", HOSTILE, HOSTILE),
+]
+
+
+def test_html_has_no_markup_of_its_content():
+    text = to_html(HOSTILE, [Section(HOSTILE, BLOCKS)])
+    assert "<script" not in text and "&lt;script&gt;" in text and "&amp;amp;" in text
+    assert set(re.findall(r"</?(\w+)", text)) <= {
+        "main",
+        "h1",
+        "h2",
+        "section",
+        "p",
+        "ul",
+        "li",
+        "pre",
+        "div",
+        "table",
+        "caption",
+        "thead",
+        "tr",
+        "th",
+        "td",
+        "tbody",
+        "svg",
+        "figure",
+        "figcaption",
+    }
+
+
+def test_markdown_shows_the_content_as_it_is():
+    text = to_markdown("title", [Section("section", BLOCKS[:2] + BLOCKS[3:])])
+    assert "<script" not in text.replace(r"\<script", "")
+    rows = [line for line in text.splitlines() if line.startswith("| ")]
+    assert all(len(re.findall(r"(?<!\\)\|", row)) == 3 for row in rows), "two cells in each row"
+    assert r"a_b \_c\_ \*\*d\*\* \`e\` \[f\](g) \# h" in text
+    fence = to_markdown("title", [Section("section", [BLOCKS[2]])])
+    assert fence.count("\n````\n") == 2, "the fence is longer than any in the text"
+
+
+def test_columns_of_numbers_stand_right():
+    table = Table("c", ("", "all", "some"), [["a", "1,000", "1"], ["b", "−2.5 ± 1", "x"]])
+    text = to_html("t", [Section("s", [table])])
+    assert re.findall(r'<td class="number">([^<]*)', text) == ["1,000", "−2.5 ± 1"]
+    assert text.count('<th scope="row"') == 2 and text.count('<th scope="col"') == 3
+
+
+def test_powers_are_numbers_too():
+    table = Table("c", ("", "FLOPs"), [["a", power(2.3e19)], ["b", None]])
+    assert f'<td class="number">{power(2.3e19)}</td>' in to_html("t", [Section("s", [table])])
+
+
+def test_markdown_begins_no_list_and_no_formula():
+    blocks = [Items(["- a", "1. b $x$"]), Text("+ c"), Text("12) d"), Text("    e"), Text("3.5 f")]
+    assert to_markdown("t", [Section("s", blocks)]).splitlines()[4:] == [
+        r"- \- a",
+        r"- 1\. b \$x\$",
+        "",
+        r"\+ c",
+        "",
+        r"12\) d",
+        "",
+        "e",
+        "",
+        r"3\.5 f",
+    ]
+
+
+def test_numbers_in_words():
+    assert [duration(s) for s in (0, 59.6, 231, 3600, 90_061)] == [
+        "0 s",
+        "1 min",
+        "3 min 51 s",
+        "1 h",
+        "1 d 1 h",
+    ]
+    assert power(3.28e18) == "3.3 · 10¹⁸" and power(1) == "1.0 · 10⁰"
+    assert signed(-0.5) == "−0.50" and signed(2) == "+2.00" and signed(None) is None
