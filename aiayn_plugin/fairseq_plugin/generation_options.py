@@ -1,16 +1,28 @@
 """§6.1: which search the options of fairseq-generate ask for, and whether it can be."""
 
+import logging
 from argparse import Namespace
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
+from fairseq import utils
 from fairseq.dataclass.configs import GenerationConfig
+from fairseq.models import FairseqEncoderDecoderModel
 
 from ..errors import InputError
 from ..model.int8 import in_int8
-from .fairseq_transformer import is_fairseqs_transformer
+from ..model.packing import pack
+from ..parsing.grammar import TreeGrammar
+from ..search.rules import rules_of
+from ..text.settings import DEEPEST, holds_trees
+from .fairseq_transformer import is_fairseqs_transformer, search_with_beam
+from .generator import Generator
 from .model import Transformer
-from .option_names import SEARCH, flag
+from .option_names import SEARCH, TREE_SEARCH, flag
+from .patches.precision import generate_in_bfloat16
+
+logger = logging.getLogger(__name__)
 
 
 def complete(args: Any, ours: Mapping[str, Any]) -> Namespace:
@@ -99,3 +111,97 @@ def search_in_int8(model: Any) -> None:
             "--int8 is for the plugin's models; aiayn convert turns fairseq's transformer into one"
         )
     in_int8(model.encoder, model.decoder)
+
+
+def build_search_generator(
+    task: Any,
+    models: list,
+    args: Any,
+    build: Callable,
+    seq_gen_cls: Any = None,
+    extra_gen_cls_kwargs: dict[str, Any] | None = None,
+    prefix_allowed_tokens_fn: Any = None,
+) -> Any:
+    """Return a Generator under the rules of --length-penalty, or a generator of fairseq's.
+
+    build: FairseqTask.build_generator of the task; the other arguments are its arguments. Raises
+    InputError for invalid search settings.
+    """
+    if isinstance((extra_gen_cls_kwargs or {}).get("lm_model"), FairseqEncoderDecoderModel):
+        raise InputError("--lm-path is a model of two languages: give a language model")
+    paper = task.cfg.length_penalty == "gnmt"
+    _prepare(task, models)
+    complete_args = complete(args, SEARCH if paper else {})
+    if seq_gen_cls is not None or complete_args.score_reference:
+        _refuse_grammar(task, "this search")
+        return build(
+            models, complete_args, seq_gen_cls, extra_gen_cls_kwargs, prefix_allowed_tokens_fn
+        )
+    if other := other_search(complete_args, prefix_allowed_tokens_fn) or other_model(models):
+        _refuse_grammar(task, other)
+        theirs = fairseqs(args, task.cfg.search_defaults)
+        search_with_beam(models, theirs.beam)
+        logger.info(
+            "%s: searched by fairseq, with --beam %s, --lenpen %s (the exponent of "
+            "|Y|) and its other defaults",
+            other,
+            theirs.beam,
+            theirs.lenpen,
+        )
+        return build(models, theirs, None, extra_gen_cls_kwargs, prefix_allowed_tokens_fn)
+    trees = holds_trees(Path(utils.split_paths(task.cfg.data)[0]))
+    if trees and task.training_cfg is None:
+        logger.info(
+            "the targets are trees: aiayn score LOG --data %s gives their F1; a BLEU "
+            "of them is one of brackets",
+            task.cfg.data,
+        )
+    if paper and trees:
+        replace_defaults(args, task.cfg.search_defaults, TREE_SEARCH)
+        complete_args = complete(args, TREE_SEARCH)
+    args = complete_args
+    rules = rules_of(args, paper, len(task.target_dictionary))
+    grammar = _grammar(task, trees) if task.cfg.trees_only else None
+    extra = {
+        **(extra_gen_cls_kwargs or {}),
+        "rules": rules,
+        "grammar": grammar,
+        "alignment": alignment_of(args),
+    }
+    return build(models, args, Generator, extra)
+
+
+def _prepare(task: Any, models: list) -> None:
+    """Give models that will search their precision, and their fastest products.
+
+    Nothing else can be done with those of a generating command, so their weights are packed.
+    """
+    if task.building:
+        return
+    root = task.cfg._get_root()
+    generates = task.training_cfg is None and "common_eval" in root and root.common_eval.path
+    if generates:
+        generate_in_bfloat16(root.common, models)
+    for model in models:
+        if task.cfg.int8:
+            search_in_int8(model)
+        elif generates and isinstance(model, Transformer):
+            pack(model.encoder, model.decoder)
+
+
+def _refuse_grammar(task: Any, other: str) -> None:
+    if task.cfg.trees_only:
+        raise InputError(
+            f"--trees-only is a rule of the plugin's own search: leave it out, or {other}"
+        )
+
+
+def _grammar(task: Any, trees: bool) -> TreeGrammar:
+    if not trees:
+        raise InputError(
+            "--trees-only is for data that preprocess/trees.py made, and "
+            f"{task.cfg.data} holds no trees"
+        )
+    pieces, symbols = task.source_dictionary.symbols, task.target_dictionary.symbols
+    special, eos = task.target_dictionary.nspecial, task.target_dictionary.eos()
+    return TreeGrammar(pieces, symbols, special, eos, deepest=DEEPEST - 2)

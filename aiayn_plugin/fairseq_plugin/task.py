@@ -7,47 +7,27 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from fairseq import utils
 from fairseq.dataclass import ChoiceEnum
-from fairseq.models import FairseqEncoderDecoderModel
 from fairseq.tasks import register_task
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
 
 from ..checkpoints.compatibility import check_dictionaries, dictionaries_of
 from ..errors import InputError
-from ..model.packing import pack
 from ..paper import ARCHITECTURES
-from ..parsing.grammar import TreeGrammar
 from ..search.oom import WarningOfMemory, in_halves
-from ..search.rules import rules_of
 from ..text.dictionary import words_sha256
-from ..text.settings import DEEPEST, holds_trees
 from ..training.batching import Plan
 from . import (
     data_checks as dataset,
-)
-from . import (
-    option_names as names,
 )
 from . import (
     training_log as log,
 )
 from .batch_plan import plan_epoch
 from .disk_space import check_disk
-from .fairseq_transformer import search_with_beam
-from .generation_options import (
-    alignment_of,
-    complete,
-    fairseqs,
-    other_model,
-    other_search,
-    replace_defaults,
-    search_in_int8,
-)
-from .generator import Generator
-from .model import Transformer
+from .generation_options import build_search_generator
 from .patches.data import keep_batches_of_first_epoch, keep_every_sentence
-from .patches.precision import check_float16, generate_in_bfloat16, train_in_bfloat16
+from .patches.precision import check_float16, train_in_bfloat16
 from .patches.saving import interval_name
 
 logger = logging.getLogger(__name__)
@@ -233,82 +213,15 @@ class AiaynTranslation(TranslationTask):
         The arguments are FairseqTask.build_generator's. Raises InputError for settings that no
         search has.
         """
-        if isinstance((extra_gen_cls_kwargs or {}).get("lm_model"), FairseqEncoderDecoderModel):
-            raise InputError("--lm-path is a model of two languages: give a language model")
-        build = super().build_generator
-        paper = self.cfg.length_penalty == "gnmt"
-        self._make_ready(models)
-        complete_args = complete(args, names.SEARCH if paper else {})
-        if seq_gen_cls is not None or complete_args.score_reference:
-            self._refuse_grammar("this search")
-            return build(
-                models, complete_args, seq_gen_cls, extra_gen_cls_kwargs, prefix_allowed_tokens_fn
-            )
-        if other := other_search(complete_args, prefix_allowed_tokens_fn) or other_model(models):
-            self._refuse_grammar(other)
-            theirs = fairseqs(args, self.cfg.search_defaults)
-            search_with_beam(models, theirs.beam)
-            logger.info(
-                "%s: searched by fairseq, with --beam %s, --lenpen %s (the exponent of "
-                "|Y|) and its other defaults",
-                other,
-                theirs.beam,
-                theirs.lenpen,
-            )
-            return build(models, theirs, None, extra_gen_cls_kwargs, prefix_allowed_tokens_fn)
-        trees = holds_trees(Path(utils.split_paths(self.cfg.data)[0]))
-        if trees and self.training_cfg is None:
-            logger.info(
-                "the targets are trees: aiayn score LOG --data %s gives their F1; a BLEU "
-                "of them is one of brackets",
-                self.cfg.data,
-            )
-        if paper and trees:
-            replace_defaults(args, self.cfg.search_defaults, names.TREE_SEARCH)
-            complete_args = complete(args, names.TREE_SEARCH)
-        args = complete_args
-        rules = rules_of(args, paper, len(self.target_dictionary))
-        grammar = self._grammar(trees) if self.cfg.trees_only else None
-        extra = {
-            **(extra_gen_cls_kwargs or {}),
-            "rules": rules,
-            "grammar": grammar,
-            "alignment": alignment_of(args),
-        }
-        return build(models, args, Generator, extra)
-
-    def _make_ready(self, models) -> None:
-        """Give models that will search their precision, and their fastest products.
-
-        Nothing else can be done with those of a generating command, so their weights are packed.
-        """
-        if self.building:
-            return
-        root = self.cfg._get_root()
-        generates = self.training_cfg is None and "common_eval" in root and root.common_eval.path
-        if generates:
-            generate_in_bfloat16(root.common, models)
-        for model in models:
-            if self.cfg.int8:
-                search_in_int8(model)
-            elif generates and isinstance(model, Transformer):
-                pack(model.encoder, model.decoder)
-
-    def _refuse_grammar(self, other: str) -> None:
-        if self.cfg.trees_only:
-            raise InputError(
-                f"--trees-only is a rule of the plugin's own search: leave it out, or {other}"
-            )
-
-    def _grammar(self, trees: bool) -> TreeGrammar:
-        if not trees:
-            raise InputError(
-                "--trees-only is for data that preprocess/trees.py made, and "
-                f"{self.cfg.data} holds no trees"
-            )
-        pieces, symbols = self.source_dictionary.symbols, self.target_dictionary.symbols
-        special, eos = self.target_dictionary.nspecial, self.target_dictionary.eos()
-        return TreeGrammar(pieces, symbols, special, eos, deepest=DEEPEST - 2)
+        return build_search_generator(
+            self,
+            models,
+            args,
+            super().build_generator,
+            seq_gen_cls,
+            extra_gen_cls_kwargs,
+            prefix_allowed_tokens_fn,
+        )
 
     def inference_step(self, generator, models, sample, prefix_tokens=None, constraints=None):
         """As fairseq's; a batch that memory is too small for is searched in halves.
