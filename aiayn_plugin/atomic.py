@@ -1,9 +1,10 @@
-"""Results written aside: whole under their names, and nothing stays of a command that was killed.
+"""Atomic writes: a file or directory gets its final name when it is complete.
 
-The place aside has a fixed name, so the next run of the same command finds and removes what a
-killed one left there. Who writes there holds a lock (flock) on it. The lock ends with the process,
-however that ends, so no run removes what another one is writing. Where a file system has no such
-locks, two runs with the same output would disturb each other, as they do with fairseq.
+Data is written under a temporary name next to the final one (`model.pt.tmp`, `.data.unfinished`)
+and renamed. The writer holds an advisory lock (flock) on the temporary file or directory, which
+ends with the process. So the next writer can tell a concurrent one, which it must not disturb,
+from the leftover of a killed one, which it removes. On a file system without locks two concurrent
+writers of the same output would overwrite each other.
 """
 
 import errno
@@ -11,121 +12,159 @@ import fcntl
 import itertools
 import os
 import shutil
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from .errors import InputError
 
-#: A full disk, a quota, the shell's limit on the size of a file.
-FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+#: Full disk, exceeded quota, and the shell's file size limit.
+DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 @contextmanager
-def file_aside(path: Path) -> Iterator[Path]:
-    """Give an empty file, which becomes `path` if all inside `with` goes well.
+def write_file_atomically(path: Path) -> Iterator[Path]:
+    """Yield an empty temporary file, which replaces `path` if the `with` block succeeds.
 
-    Makes the directory. Raises InputError if the disk is full, or if another command is writing it.
+    Creates the parent directory. Raises InputError if the disk is full or another process is
+    writing `path`.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    with _reserved(_of_file(path), path, lambda aside: aside.touch(exist_ok=False)) as aside:
-        yield aside
-        with open(aside, "rb") as file:
-            os.fsync(file.fileno())  # some file systems report only now that they are full
-        os.replace(aside, path)
+    with _reserve(_temporary_file(path), path, lambda file: file.touch(exist_ok=False)) as file:
+        yield file
+        _flush_to_disk(file)
+        os.replace(file, path)
 
 
 @contextmanager
-def directory_aside(directory: Path) -> Iterator[Path]:
-    """Give an empty directory, which becomes `directory` if all inside `with` goes well.
+def write_directory_atomically(directory: Path, replace: bool = False) -> Iterator[Path]:
+    """Yield a temporary directory, which becomes `directory` if the `with` block succeeds.
 
-    Raises InputError if `directory` is there already, if the disk is full, or if another command is
-    writing it.
+    Raises InputError if `directory` exists, is not empty and may not be replaced, if the disk is
+    full, or if another process is writing `directory`.
     """
     directory.parent.mkdir(parents=True, exist_ok=True)
-    aside = directory.with_name(f".{directory.name}.unfinished")
-    with _reserved(aside, directory, Path.mkdir):
-        if directory.exists():
-            raise InputError(f"{directory} is there already: give another --output")
-        yield aside
-        aside.rename(directory)
+    temporary = directory.with_name(f".{directory.name}.unfinished")
+    with _reserve(temporary, directory, Path.mkdir):
+        if not replace and directory.exists() and not _is_empty_directory(directory):
+            raise InputError(f"{directory} already exists: choose another output directory")
+        yield temporary
+        for file in filter(Path.is_file, temporary.rglob("*")):
+            _flush_to_disk(file)
+        if replace:
+            shutil.rmtree(directory, ignore_errors=True)
+        temporary.rename(directory)
 
 
-def link_or_copy(source: Path, path: Path) -> None:
-    """Put a file under a second name, at once and whole: as a hard link, where there are any."""
-    aside = _of_file(path)
-    _remove_leftover(aside, path)
+def link_or_copy_atomically(source: Path, path: Path) -> None:
+    """Make `path` a hard link to `source`, or a copy where hard links are not supported."""
+    temporary = _temporary_file(path)
+    _remove_leftover(temporary, path)
     with open(source, "rb") as file:
         with suppress(BlockingIOError):
-            _lock(file.fileno())  # a hard link is the same file: it is locked too
+            _try_lock(file.fileno())  # the link is the same file, so it is locked as well
         try:
-            os.link(source, aside)
+            os.link(source, temporary)
         except OSError:
-            with file_aside(path) as aside:
-                shutil.copyfile(source, aside)
+            with write_file_atomically(path) as copy:
+                shutil.copyfile(source, copy)
             return
-        os.replace(aside, path)
-        aside.unlink(missing_ok=True)  # it stays if both were names of one file before
+        os.replace(temporary, path)
+        temporary.unlink(missing_ok=True)  # renaming does nothing if both already were one file
 
 
 def remove_leftovers(paths: Iterable[Path]) -> None:
-    """Remove the files aside that no process is writing; what cannot be locked stays."""
+    """Remove temporary files that no process is writing; keep those that cannot be locked."""
     for path in paths:
         with suppress(OSError), open(path, "r+b") as file:
-            if _lock(file.fileno()):
+            if _try_lock(file.fileno()):
                 path.unlink()
 
 
-def _of_file(path: Path) -> Path:
-    return path.with_name(path.name + ".tmp")
-
-
 @contextmanager
-def _reserved(aside: Path, path: Path, create: Callable[[Path], None]) -> Iterator[Path]:
-    """Create `aside`, the place aside of `path`, and hold its lock. Remove it if it is left."""
-    races: tuple = (FileExistsError, FileNotFoundError, BlockingIOError)  # with another process
-    for tries in itertools.count():
-        _remove_leftover(aside, path)
-        with suppress(*races if tries < 1000 else ()):  # no race lasts so long: it cannot be made
-            create(aside)
-            descriptor = _opened(aside)
+def hold_lock(path: Path, busy: str, patience: float = 5.0) -> Iterator[None]:
+    """Hold a lock on a file, which is created if it is missing.
+
+    Forked worker processes share the lock of a killed process until they end, so wait up to
+    `patience` seconds. Raises InputError with the message `busy` if the lock is still held then.
+    """
+    deadline = time.monotonic() + patience
+    with open(path, "w") as file:
+        while True:
             try:
-                _lock(descriptor)
-                if _is(descriptor, aside):
-                    break
-            except BaseException:
-                os.close(descriptor)
-                raise
-            os.close(descriptor)
-    try:
-        yield aside
-    except Exception as error:
-        if (cause := os_error(error)) is not None and cause.errno in FULL:
-            raise InputError(
-                f"{path} cannot be written: {os.strerror(cause.errno)}; make room and "
-                "run the same command again"
-            ) from error
-        raise
-    finally:
-        if _is(descriptor, aside):
-            _remove(aside)
-        os.close(descriptor)
+                _try_lock(file.fileno())
+                break
+            except BlockingIOError:
+                if time.monotonic() > deadline:
+                    raise InputError(busy) from None
+            time.sleep(0.05)
+        yield
 
 
-def os_error(error: BaseException | None) -> OSError | None:
-    """Return the OSError behind an exception: torch puts one of its own around it."""
+def find_os_error(error: BaseException | None) -> OSError | None:
+    """Return the OSError in the chain of causes of an exception, or None.
+
+    torch, for example, raises a RuntimeError when the disk is full.
+    """
     while error is not None and not isinstance(error, OSError):
         error = error.__cause__ or error.__context__
     return error
 
 
-def _opened(path: Path) -> int:
-    """Open a place aside. A file is opened to be written: NFS locks no other."""
+def _temporary_file(path: Path) -> Path:
+    return path.with_name(path.name + ".tmp")
+
+
+@contextmanager
+def _reserve(temporary: Path, path: Path, create: Callable[[Path], None]) -> Iterator[Path]:
+    """Create and lock the temporary file or directory of `path`; remove it if it still exists."""
+    descriptor = _create_and_lock(temporary, path, create)
+    try:
+        yield temporary
+    except Exception as error:
+        if (cause := find_os_error(error)) is not None and cause.errno in DISK_FULL:
+            raise InputError(
+                f"{path} cannot be written: {os.strerror(cause.errno)}; free disk space and "
+                "run the same command again"
+            ) from error
+        raise
+    finally:
+        if _names_open_file(temporary, descriptor):
+            _remove(temporary)
+        os.close(descriptor)
+
+
+def _create_and_lock(temporary: Path, path: Path, create: Callable[[Path], None]) -> int:
+    """Return the locked descriptor of a new file or directory.
+
+    Another process may remove it as a leftover before it is locked, so try again. A thousand
+    failures are not a race: the last one raises its error.
+    """
+    races = (FileExistsError, FileNotFoundError, BlockingIOError)
+    for attempt in itertools.count():
+        _remove_leftover(temporary, path)
+        with suppress(*races if attempt < 1000 else ()):
+            create(temporary)
+            descriptor = _open(temporary)
+            try:
+                _try_lock(descriptor)
+                if _names_open_file(temporary, descriptor):
+                    return descriptor
+            except BaseException:
+                os.close(descriptor)
+                raise
+            os.close(descriptor)
+    raise AssertionError("unreachable")
+
+
+def _open(path: Path) -> int:
+    """Open a file for writing, without which NFS does not lock it, or a directory for reading."""
     return os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
 
 
-def _lock(descriptor: int) -> bool:
-    """Lock an open file, and return whether its file system has locks.
+def _try_lock(descriptor: int) -> bool:
+    """Lock an open file; return False if its file system does not support locks.
 
     Raises BlockingIOError if another process holds the lock.
     """
@@ -138,32 +177,41 @@ def _lock(descriptor: int) -> bool:
     return True
 
 
-def _is(descriptor: int, path: Path) -> bool:
-    """Return whether a path still names an open file."""
+def _names_open_file(path: Path, descriptor: int) -> bool:
     try:
         return os.path.samestat(os.fstat(descriptor), os.stat(path))
     except FileNotFoundError:
         return False
 
 
-def _remove_leftover(aside: Path, path: Path) -> None:
-    """Remove `aside`, never write into it: it may be a hard link to a whole checkpoint.
+def _is_empty_directory(path: Path) -> bool:
+    return path.is_dir() and not any(path.iterdir())
 
-    Raises InputError if a process that writes `path` holds its lock.
+
+def _flush_to_disk(file: Path) -> None:
+    """Wait until a file is on disk; some file systems report only now that they are full."""
+    with open(file, "rb") as content:
+        os.fsync(content.fileno())
+
+
+def _remove_leftover(temporary: Path, path: Path) -> None:
+    """Remove what a killed process left; writing to it could change a hard-linked checkpoint.
+
+    Raises InputError if a process that is writing `path` holds its lock.
     """
     with suppress(FileNotFoundError):
-        descriptor = _opened(aside)
+        descriptor = _open(temporary)
         try:
-            _lock(descriptor)
-            _remove(aside)
+            _try_lock(descriptor)
+            _remove(temporary)
         except BlockingIOError:
             raise InputError(f"another command is writing {path}: wait until it ends") from None
         finally:
             os.close(descriptor)
 
 
-def _remove(aside: Path) -> None:
-    if aside.is_dir():
-        shutil.rmtree(aside, ignore_errors=True)
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
     else:
-        aside.unlink(missing_ok=True)
+        path.unlink(missing_ok=True)

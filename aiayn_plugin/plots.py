@@ -7,7 +7,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-from .atomic import file_aside
+from .atomic import write_file_atomically
 from .errors import InputError
 
 logger = logging.getLogger(__name__)
@@ -47,9 +47,9 @@ def check_format(path: Path) -> None:
 def save(figure: Any, path: Path) -> None:
     """Write a figure, whole or not at all. Raises InputError for an unknown kind of file."""
     check_format(path)
-    with file_aside(path) as aside, warnings.catch_warnings(record=True) as warned:
+    with write_file_atomically(path) as temporary, warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
-        figure.savefig(aside, format=path.suffix[1:].lower(), dpi=200, bbox_inches="tight")
+        figure.savefig(temporary, format=path.suffix[1:].lower(), dpi=200, bbox_inches="tight")
     codes = dict.fromkeys(
         code for warning in warned for code in re.findall(r"^Glyph (\d+) ", str(warning.message))
     )

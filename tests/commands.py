@@ -24,7 +24,7 @@ STOCK_TRAINING = (
     "--label-smoothing 0.1 --no-epoch-checkpoints --disable-validation --cpu --num-workers 0"
 ).split() + ["--adam-betas", "(0.9, 0.98)"]
 #: What a command says that makes a new directory, if it is there.
-DONE_BEFORE = "is there already: give another"
+DONE_BEFORE = "already exists: choose another output directory"
 #: Raw text for a model of the corpus: one line is empty, and the first comes back as the last.
 LINES = ["March 3", "", "Monday, May 1, 2023", "5 hours and 3 minutes", "March 3"]
 

@@ -1,4 +1,4 @@
-"""Results written aside: whole or not at all, and nothing stays of a command that was killed."""
+"""Atomic writes: no partial output under its final name, and no leftovers of killed commands."""
 
 import os
 import resource
@@ -10,130 +10,158 @@ from pathlib import Path
 import pytest
 
 from aiayn_plugin.atomic import (
-    directory_aside,
-    file_aside,
-    link_or_copy,
-    os_error,
+    find_os_error,
+    hold_lock,
+    link_or_copy_atomically,
     remove_leftovers,
+    write_directory_atomically,
+    write_file_atomically,
 )
 from aiayn_plugin.errors import InputError
+
+both_writers = pytest.mark.parametrize(
+    "write_atomically", [write_file_atomically, write_directory_atomically]
+)
 
 #: A command that is killed while it writes.
 KILLED = """
 import os, signal
 from pathlib import Path
-from aiayn_plugin.atomic import directory_aside, file_aside
-with {kind}(Path({path!r})) as aside:
-    (aside / "part" if aside.is_dir() else aside).write_text("half")
+from aiayn_plugin.atomic import write_directory_atomically, write_file_atomically
+with {writer}(Path({path!r})) as temporary:
+    (temporary / "file" if temporary.is_dir() else temporary).write_text("half")
     os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
-def kill_one_that_writes(kind, path):
-    """Let a command begin to write `path` and be killed."""
-    program = KILLED.format(kind=kind.__name__, path=str(path))
+def kill_while_writing(write_atomically, path):
+    """Run a command that starts to write `path` and is killed."""
+    program = KILLED.format(writer=write_atomically.__name__, path=str(path))
     assert subprocess.run([sys.executable, "-c", program]).returncode == -9
     assert not path.exists() and len(list(path.parent.iterdir())) == 1
 
 
 @contextmanager
-def files_of_at_most(size):
-    """Let no file of this process grow larger."""
+def file_size_limit(size):
+    """Limit the size of the files that this process may write."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
     yield
     resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
-def test_a_directory_appears_whole_or_not_at_all(tmp_path):
+def names_in(directory):
+    return sorted(path.name for path in directory.iterdir())
+
+
+def test_directory_appears_complete_or_not_at_all(tmp_path):
     output = tmp_path / "new" / "bundle"
-    with pytest.raises(KeyError), directory_aside(output) as directory:
+    with pytest.raises(KeyError), write_directory_atomically(output) as directory:
         (directory / "a").write_text("half")
         raise KeyError
-    assert list(output.parent.iterdir()) == []
-    with directory_aside(output) as directory:
-        (directory / "a").write_text("whole")
+    assert names_in(output.parent) == []
+    with write_directory_atomically(output) as directory:
+        (directory / "a").write_text("complete")
         assert not output.exists()
-    assert [path.name for path in output.parent.iterdir()] == ["bundle"]
-    assert (output / "a").read_text() == "whole"
-    with pytest.raises(InputError, match="is there already"), directory_aside(output):
-        pass
-    assert [path.name for path in output.parent.iterdir()] == ["bundle"]
+    assert names_in(output.parent) == ["bundle"]
+    assert (output / "a").read_text() == "complete"
 
 
-@pytest.mark.parametrize("kind", [file_aside, directory_aside])
-def test_the_next_run_removes_what_a_killed_one_left(tmp_path, kind):
-    output = tmp_path / "out"
-    kill_one_that_writes(kind, output)
-    with kind(output) as aside:
-        assert aside.is_file() and not aside.read_text() or not any(aside.iterdir())
-    assert [path.name for path in tmp_path.iterdir()] == ["out"]
-
-
-@pytest.mark.parametrize("kind", [file_aside, directory_aside])
-def test_no_run_touches_what_another_one_is_writing(tmp_path, kind):
-    with kind(tmp_path / "out") as aside:
-        with (
-            pytest.raises(InputError, match="another command is writing .*/out: wait"),
-            kind(tmp_path / "out"),
-        ):
+def test_only_an_empty_directory_is_replaced_unless_requested(tmp_path):
+    output = tmp_path / "data"
+    output.mkdir()
+    with write_directory_atomically(output) as directory:
+        (directory / "old").touch()
+    with pytest.raises(InputError, match="data already exists"):
+        with write_directory_atomically(output):
             pass
+    assert names_in(output) == ["old"]
+    with pytest.raises(KeyError), write_directory_atomically(output, replace=True):
+        raise KeyError
+    assert names_in(output) == ["old"]
+    with write_directory_atomically(output, replace=True) as directory:
+        (directory / "new").touch()
+    assert names_in(output) == ["new"] and names_in(tmp_path) == ["data"]
+
+
+@both_writers
+def test_leftover_of_a_killed_command_is_removed(tmp_path, write_atomically):
+    output = tmp_path / "out"
+    kill_while_writing(write_atomically, output)
+    with write_atomically(output) as temporary:
+        assert temporary.is_file() and not temporary.read_text() or not any(temporary.iterdir())
+    assert names_in(tmp_path) == ["out"]
+
+
+@both_writers
+def test_concurrent_writer_is_refused(tmp_path, write_atomically):
+    with write_atomically(tmp_path / "out") as temporary:
+        with pytest.raises(InputError, match="another command is writing .*/out: wait"):
+            with write_atomically(tmp_path / "out"):
+                pass
         remove_leftovers(tmp_path.iterdir())
-        assert aside.exists()
-    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+        assert temporary.exists()
+    assert names_in(tmp_path) == ["out"]
 
 
-def test_a_leftover_that_is_a_second_name_of_a_file_leaves_the_file_alone(tmp_path):
-    """A run that is killed between a hard link and its renaming leaves one."""
-    (tmp_path / "checkpoint_1_20.pt").write_text("whole")
+def test_lock_excludes_others_until_it_is_released(tmp_path):
+    with hold_lock(tmp_path / "lock", "busy"):
+        with pytest.raises(InputError, match="^busy$"):
+            with hold_lock(tmp_path / "lock", "busy", patience=0):
+                pass
+    with hold_lock(tmp_path / "lock", "busy", patience=0):
+        pass
+
+
+def test_leftover_hard_link_is_removed_without_changing_its_file(tmp_path):
+    """A command that is killed between linking and renaming leaves such a link."""
+    (tmp_path / "checkpoint_1_20.pt").write_text("complete")
     (tmp_path / "checkpoint_last.pt.tmp").hardlink_to(tmp_path / "checkpoint_1_20.pt")
-    with file_aside(tmp_path / "checkpoint_last.pt") as aside:
-        aside.write_text("another")
-    assert (tmp_path / "checkpoint_1_20.pt").read_text() == "whole"
-    assert (tmp_path / "checkpoint_last.pt").read_text() == "another"
+    with write_file_atomically(tmp_path / "checkpoint_last.pt") as temporary:
+        temporary.write_text("new")
+    assert (tmp_path / "checkpoint_1_20.pt").read_text() == "complete"
+    assert (tmp_path / "checkpoint_last.pt").read_text() == "new"
 
 
-def test_leftovers_of_other_names_are_removed(tmp_path):
-    kill_one_that_writes(file_aside, tmp_path / "checkpoint_1_20.pt")
+def test_leftovers_are_removed_by_name(tmp_path):
+    kill_while_writing(write_file_atomically, tmp_path / "checkpoint_1_20.pt")
     remove_leftovers(tmp_path.glob("*.tmp"))
-    assert list(tmp_path.iterdir()) == []
+    assert names_in(tmp_path) == []
 
 
-def test_a_full_disk_is_one_line_and_the_old_file_stays(tmp_path):
+def test_full_disk_is_one_line_and_keeps_the_old_file(tmp_path):
     path = tmp_path / "model.pt"
     path.write_text("old")
-    message = "model.pt cannot be written: File too large; make room"
-    with files_of_at_most(1000), pytest.raises(InputError, match=message):
-        with file_aside(path) as aside:
-            aside.write_bytes(bytes(2000))
-    assert path.read_text() == "old"
-    assert [path.name for path in tmp_path.iterdir()] == ["model.pt"]
+    message = "model.pt cannot be written: File too large; free disk space"
+    with file_size_limit(1000), pytest.raises(InputError, match=message):
+        with write_file_atomically(path) as temporary:
+            temporary.write_bytes(bytes(2000))
+    assert path.read_text() == "old" and names_in(tmp_path) == ["model.pt"]
 
 
-def test_a_second_name_appears_whole_and_survives_its_source(tmp_path):
-    source, copy = tmp_path / "a.pt", tmp_path / "b.pt"
+def test_link_replaces_its_target_and_survives_its_source(tmp_path):
+    source, link = tmp_path / "a.pt", tmp_path / "b.pt"
     source.write_text("new")
-    copy.write_text("old")
-    (tmp_path / "b.pt.tmp").write_text("left by a killed run")
-    link_or_copy(source, copy)
-    link_or_copy(source, copy)  # they are names of one file now
-    assert os.path.samefile(source, copy)
+    link.write_text("old")
+    (tmp_path / "b.pt.tmp").write_text("leftover of a killed command")
+    link_or_copy_atomically(source, link)
+    link_or_copy_atomically(source, link)  # now both are the same file
+    assert os.path.samefile(source, link)
     source.unlink()
-    assert copy.read_text() == "new"
-    assert [p.name for p in tmp_path.iterdir()] == ["b.pt"]
+    assert link.read_text() == "new" and names_in(tmp_path) == ["b.pt"]
 
 
-def test_the_error_of_the_system_is_found_behind_others():
+def test_os_error_is_found_in_the_chain_of_causes():
     try:
         try:
             raise OSError(28, "full")
         finally:
-            raise RuntimeError("torch's")
+            raise RuntimeError("raised by torch")
     except RuntimeError as error:
-        assert os_error(error).errno == 28
-    assert os_error(RuntimeError()) is None
+        assert find_os_error(error).errno == 28
+    assert find_os_error(RuntimeError()) is None
 
 
-def test_a_place_where_nothing_can_be_made_ends_in_an_error():
-    with pytest.raises(OSError, match="/proc/1/x.tmp"), file_aside(Path("/proc/1/x")):
+def test_unwritable_directory_is_an_error():
+    with pytest.raises(OSError, match="/proc/1/x.tmp"), write_file_atomically(Path("/proc/1/x")):
         pass

@@ -4,7 +4,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from ..atomic import directory_aside
+from ..atomic import write_directory_atomically
 from ..errors import InputError
 from ..paper import ARCHITECTURES
 from ..text.dictionary import read_dictionary, words_sha256
@@ -78,7 +78,7 @@ def bundle(model_dir: Path, checkpoint: Path | None, output: Path) -> int:
     here = dict(zip(SIDES, checksums, strict=True))
     check_dictionaries(dictionaries_of(state.get("task_state") or {}), here, data, names)
     state["task_state"] = {"dictionaries": here}
-    with directory_aside(output) as directory:
+    with write_directory_atomically(output) as directory:
         save(state, directory / MODEL_FILE)
         for name in (SETTINGS_FILE, settings.codes, *names):
             shutil.copyfile(data / name, directory / name)

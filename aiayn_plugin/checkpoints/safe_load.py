@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from ..atomic import file_aside
+from ..atomic import write_file_atomically
 from ..errors import InputError
 from . import numpy_unpickling as numbers
 from .numpy_unpickling import with_arrays
@@ -252,5 +252,5 @@ def save(state: dict, path: Path) -> None:
 
     Raises InputError if the disk is full.
     """
-    with file_aside(path) as aside, open(aside, "wb") as file:
+    with write_file_atomically(path) as temporary, open(temporary, "wb") as file:
         torch.save(state, file)

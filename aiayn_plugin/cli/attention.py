@@ -6,7 +6,7 @@ from itertools import islice
 from pathlib import Path
 
 from .. import plots
-from ..atomic import file_aside
+from ..atomic import write_file_atomically
 from ..attention_page.figure import Choice, attention_figure
 from ..attention_page.maps import Sentence, attended, check_length, prepared, sentences
 from ..attention_page.page import (
@@ -220,9 +220,9 @@ def _write_page(
         f"layers, {heads} heads, with {target}"
     )
     output = args.output or Path("attention.html")
-    with file_aside(output) as aside:
+    with write_file_atomically(output) as temporary:
         page = attention_page(found, translator.pipeline, args.model.resolve().name, about)
-        aside.write_text(page, encoding="utf-8")
+        temporary.write_text(page, encoding="utf-8")
     print(
         f"{output}: {len(found)} sentence{'s' * (len(found) > 1)}, "
         f"{output.stat().st_size / 1e3:,.0f} kB; open it in a browser"

@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from ..atomic import directory_aside
+from ..atomic import write_directory_atomically
 from ..checkpoints.export import QUANTIZATIONS, imported_ctranslate2, specification
 from ..inference.run_directory import load
 from ..text.pipeline import TextPipeline
@@ -45,7 +45,7 @@ def run(args: argparse.Namespace) -> None:
     transformer = specification(found.model, found.source.symbols, found.target.symbols)
     transformer.validate()
     transformer.optimize(quantization=args.quantization)
-    with directory_aside(args.output) as directory:
+    with write_directory_atomically(args.output) as directory:
         transformer.save(str(directory))
     rows = transformer.decoder.position_encodings.encodings.shape[0]
     print(

@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from ..atomic import file_aside
+from ..atomic import write_file_atomically
 from ..errors import InputError
 from ..text.lines import read_lines
 from ..text.scores import Scores, Translations, score, translations
@@ -130,8 +130,8 @@ def show(
 ) -> None:
     """Write the hypotheses to --output, and print --examples. name: what a hypothesis is."""
     if args.output is not None:
-        with file_aside(args.output) as aside:
-            aside.write_text("".join(f"{line}\n" for line in system), encoding="utf-8")
+        with write_file_atomically(args.output) as temporary:
+            temporary.write_text("".join(f"{line}\n" for line in system), encoding="utf-8")
     step = max(1, len(system) // max(1, args.examples))
     for number in range(0, len(system), step)[: args.examples]:
         if sources:

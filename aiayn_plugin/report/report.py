@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from ..atomic import file_aside
+from ..atomic import write_file_atomically
 from ..html_page import page
 from ..text.scores import by_chance
 from .cost import Cost, cost_of
@@ -44,9 +44,9 @@ class Report:
         paths = []
         for suffix, text in texts.items():
             paths.append(stem.with_name(stem.name + suffix))
-            with file_aside(paths[-1]) as aside:
+            with write_file_atomically(paths[-1]) as temporary:
                 # a name of a file may hold what is no character
-                aside.write_text(text, encoding="utf-8", errors="backslashreplace")
+                temporary.write_text(text, encoding="utf-8", errors="backslashreplace")
         return paths
 
 

@@ -140,7 +140,7 @@ def test_a_full_disk_ends_the_training_and_leaves_what_is_whole(run, corpus, sma
     )
     assert re.search(
         r"error: .*/checkpoint_1_\d.pt cannot be written: No space left on device; "
-        "make room and run the same command again$",
+        "free disk space and run the same command again$",
         last_line(log),
     )
     names = {path.name for path in small_disk.iterdir()}

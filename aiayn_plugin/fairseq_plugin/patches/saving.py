@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from fairseq.file_io import PathManager
 
-from ... import atomic as aside
+from ...atomic import find_os_error, link_or_copy_atomically
 from ...checkpoints import safe_load as files
 from ...errors import InputError
 
@@ -25,7 +25,7 @@ def copied(copy: Callable) -> Callable:
     def link_or_copy(src_path: str, dst_path: str, overwrite: bool = False) -> bool:
         if PathManager.path_requires_pathmanager(dst_path):
             return copy(src_path, dst_path, overwrite)
-        aside.link_or_copy(Path(src_path), Path(dst_path))
+        link_or_copy_atomically(Path(src_path), Path(dst_path))
         return True
 
     return link_or_copy
@@ -45,7 +45,7 @@ def whole(save: Callable) -> Callable:
         try:
             files.save(obj, Path(filename))
         except (OSError, RuntimeError) as error:  # a full disk is an InputError already
-            if (cause := aside.os_error(error)) is None:
+            if (cause := find_os_error(error)) is None:
                 raise
             raise InputError(
                 f"{filename} cannot be written: {cause.strerror}; once it can, the "
@@ -101,7 +101,7 @@ def finite(save: Callable) -> Callable:
             first = trainer.task.first_name(filename, updates, trainer.checkpoint_suffix)
         path = save(trainer, first, extra_state)
         if first != filename and trainer.should_save_checkpoint_on_current_rank:
-            aside.link_or_copy(Path(first), Path(filename))
+            link_or_copy_atomically(Path(first), Path(filename))
             path = os.path.abspath(filename)
         return path
 
