@@ -29,6 +29,7 @@ from .generation_options import build_search_generator
 from .patches.data import keep_batches_of_first_epoch, keep_every_sentence
 from .patches.precision import check_float16, train_in_bfloat16
 from .patches.saving import interval_name
+from .recorder import record_training
 
 logger = logging.getLogger(__name__)
 
@@ -146,9 +147,10 @@ class AiaynTranslation(TranslationTask):
                 table = log.table(self.training_cfg)
                 logger.info("the paper's settings and this run's:\n%s", table)
                 train_in_bfloat16(self.training_cfg, model)
-            for line in log.circumstances(self.training_cfg):
-                logger.info("%s", line)
+            for name, value in log.circumstances(self.training_cfg).items():
+                logger.info("%s: %s", name, value)
             check_disk(self.training_cfg, sum(p.numel() for p in model.parameters()))
+            record_training(self, self.training_cfg, model)
         return model
 
     def get_batch_iterator(self, dataset, max_tokens=None, *args, **kwargs):

@@ -99,12 +99,12 @@ def table(cfg: DictConfig) -> str:
     return "\n".join(line.rstrip() for line in lines)
 
 
-def circumstances(cfg: DictConfig) -> Iterator[str]:
-    """Yield what a training runs on, and the command that started it (without torchrun's part)."""
+def circumstances(cfg: DictConfig) -> dict[str, str]:
+    """Return the versions, the device, and the command of a training (without torchrun's part)."""
     device = "cpu" if cfg.common.cpu or not torch.cuda.is_available() else "cuda"
-    yield (
-        f"versions: Python {platform.python_version()}, torch {torch.__version__}, fairseq "
-        f"{fairseq.__version__}"
-    )
-    yield f"device: {device_name(device)}"
-    yield f"command: {shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]])}"
+    return {
+        "versions": f"Python {platform.python_version()}, torch {torch.__version__}, "
+        f"fairseq {fairseq.__version__}",
+        "device": device_name(device),
+        "command": shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]]),
+    }

@@ -58,10 +58,10 @@ def test_typed_flags_win_and_are_marked():
 
 def test_what_a_training_runs_on_and_its_command(monkeypatch):
     monkeypatch.setattr(sys, "argv", ["/x/bin/fairseq-train", "a b", "--cpu"])
-    versions, device, command = log.circumstances(configuration("--arch", "aiayn_tiny", "--cpu"))
-    assert f"torch {torch.__version__}, fairseq {fairseq.__version__}" in versions
-    assert device == f"device: {device_name('cpu')}" and device != "device: "
-    assert command == "command: fairseq-train 'a b' --cpu"
+    found = log.circumstances(configuration("--arch", "aiayn_tiny", "--cpu"))
+    assert f"torch {torch.__version__}, fairseq {fairseq.__version__}" in found["versions"]
+    assert found["device"] == device_name("cpu") != ""
+    assert found["command"] == "fairseq-train 'a b' --cpu"
 
 
 def test_an_architecture_that_is_not_the_papers_is_compared_with_base():

@@ -245,8 +245,8 @@ def training_log() -> bytes:
     for _ in range(2):
         log.start()
         log.say(f"the paper's settings and this run's:\n{table(cfg)}")
-        for line in circumstances(cfg):
-            log.say(line)
+        for name, value in circumstances(cfg).items():
+            log.say(f"{name}: {value}")
         log.say("Transformer(\n  (encoder): X(\n  )\n)")
     return log.bytes()
 

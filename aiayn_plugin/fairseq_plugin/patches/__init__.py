@@ -15,10 +15,12 @@ from fairseq import checkpoint_utils, options  # noqa: E402
 from fairseq.data import Dictionary  # noqa: E402
 from fairseq.distributed import utils as distributed_utils  # noqa: E402
 from fairseq.file_io import PathManager  # noqa: E402
+from fairseq.logging import progress_bar  # noqa: E402
 from fairseq.models.ema.ema import EMA  # noqa: E402
 from fairseq.optim.amp_optimizer import AMPOptimizer  # noqa: E402
 from fairseq.trainer import Trainer  # noqa: E402
 
+from ..recorder import with_record  # noqa: E402
 from . import (  # noqa: E402
     command_line,
     data,
@@ -61,6 +63,7 @@ def apply() -> None:
     )
     Trainer.load_checkpoint = loading.with_task_state(Trainer.load_checkpoint)
     EMA.__init__ = ema.with_whole_numbers(EMA.__init__)
+    progress_bar.progress_bar = with_record(progress_bar.progress_bar)
     Dictionary.string = data.of_numbers(Dictionary.string)
     atexit.register(data.finish_data_threads)
     # fairseq asks for pinned memory on machines without a GPU too, and torch warns of it. Can go

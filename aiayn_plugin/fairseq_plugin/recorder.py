@@ -1,0 +1,187 @@
+"""What a training settles and measures, recorded in `SAVE_DIR/run.jsonl` as fairseq logs it.
+
+Four events: "start" (settings, versions, data, the update that was restored), "interval" and
+"epoch" (training), "validation", and "end". Every start of the same training appends to the file.
+Only the first process records. `--no-save` trainings are recorded too: fairseq creates their
+directory all the same.
+"""
+
+import logging
+import math
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from fairseq.distributed.utils import is_master
+from fairseq.logging import metrics
+from fairseq.logging.progress_bar import BaseProgressBar
+from fairseq.utils import split_paths
+from omegaconf import DictConfig
+from torch import nn
+
+from ..paper import ARCHITECTURES
+from ..text.settings import PAIRS_FILE, SETTINGS_FILE, TextSettings
+from ..training.record import RECORD_FILE, append_record
+from .training_log import circumstances, compare
+
+logger = logging.getLogger(__name__)
+
+
+class Recorder(logging.Handler):
+    """Records one training. As a handler of fairseq-train's log it learns of the training's end."""
+
+    def __init__(self, task: Any, cfg: DictConfig, model: nn.Module) -> None:
+        super().__init__()
+        self.task = task
+        self.cfg = cfg
+        self.parameters = sum(p.numel() for p in model.parameters())
+        self.path: Path | None = Path(cfg.checkpoint.save_dir, RECORD_FILE)
+        self.started = False
+        # fairseq's own clock, "wall", stands still after some restarts.
+        self.began = time.monotonic()
+
+    def start(self) -> None:
+        """Record the start, once: the checkpoint is restored and the data is loaded."""
+        if not self.started:
+            self.started = True
+            self._append("start", {"format": 1, "update": _updates(), **self._facts()})
+
+    def record(self, event: str, epoch: int | None, subset: str | None, stats: Mapping) -> None:
+        """Record what fairseq logs. A value that is not finite is null."""
+        fields = {"update": _updates(), "epoch": epoch, "subset": subset}
+        self._append(event, {**fields, "values": _finite(stats)})
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Record the end; fairseq announces it in its log and nowhere else."""
+        if record.getMessage().startswith("done training in "):
+            self.start()
+            self._append("end", {"update": _updates()})
+
+    def _append(self, event: str, fields: Mapping[str, Any]) -> None:
+        if self.path is None:
+            return
+        now = time.strftime("%Y-%m-%d %H:%M:%S")
+        seconds = round(time.monotonic() - self.began, 3)
+        try:
+            append_record(self.path, {"event": event, "time": now, "seconds": seconds, **fields})
+        except OSError as error:
+            logger.warning("the training is no longer recorded: %s", error)
+            self.path = None
+
+    def _facts(self) -> dict[str, Any]:
+        """Return what `aiayn report` shows of a start."""
+        cfg, task = self.cfg, self.task
+        architecture = cfg.model._name
+        rows = compare(cfg) if architecture in ARCHITECTURES else ()
+        data = Path(split_paths(task.cfg.data)[0])
+        valid_subset = cfg.dataset.valid_subset.split(",")[0]
+        return {
+            **circumstances(cfg),
+            "devices": cfg.distributed_training.distributed_world_size,
+            "seed": cfg.common.seed,
+            "architecture": architecture,
+            "settings": [{"name": name, "paper": paper, "run": run} for name, paper, run in rows],
+            "parameters": self.parameters,
+            "dictionaries": {
+                "source": len(task.source_dictionary),
+                "target": len(task.target_dictionary),
+            },
+            "pairs": {
+                "train": len(task.datasets.get(cfg.dataset.train_subset, ())),
+                "valid": len(task.datasets.get(valid_subset, ())),
+            },
+            "batches": asdict(task.planned[1]) if task.planned else None,
+            "data": task.cfg.data,
+            "kept": _first_line(data / PAIRS_FILE),
+            "text": _text_settings(data / SETTINGS_FILE),
+        }
+
+
+class RecordingBar(BaseProgressBar):
+    """A progress bar of fairseq's whose statistics are recorded."""
+
+    def __init__(self, bar: Any, recorder: Recorder, epoch: int | None, validates: bool) -> None:
+        self.bar = self.iterable = bar
+        self.recorder = recorder
+        self.epoch = epoch
+        self.validates = validates
+
+    def __iter__(self):
+        return iter(self.bar)
+
+    def log(self, stats, tag=None, step=None) -> None:
+        """As the bar's; called every --log-interval updates."""
+        self.recorder.record("interval", self.epoch, None, stats)
+        self.bar.log(stats, tag=tag, step=step)
+
+    def print(self, stats, tag=None, step=None) -> None:
+        """As the bar's; called after an epoch or a validation."""
+        event = "validation" if self.validates else "epoch"
+        self.recorder.record(event, self.epoch, tag if self.validates else None, stats)
+        self.bar.print(stats, tag=tag, step=step)
+
+    def update_config(self, config) -> None:
+        """As the bar's."""
+        self.bar.update_config(config)
+
+
+#: The recorder of the training in this process.
+_recorder: Recorder | None = None
+
+
+def record_training(task: Any, cfg: DictConfig, model: nn.Module) -> None:
+    """Record the training that starts in this process, if its directory is a local one."""
+    global _recorder
+    log = logging.getLogger("fairseq_cli.train")
+    if _recorder is not None:
+        log.removeHandler(_recorder)
+        _recorder = None
+    if is_master(cfg.distributed_training) and Path(cfg.checkpoint.save_dir).is_dir():
+        _recorder = Recorder(task, cfg, model)
+        log.addHandler(_recorder)
+
+
+def with_record(build: Callable) -> Callable:
+    """Return fairseq's progress_bar for bars whose statistics are recorded as well.
+
+    Every value that a training logs passes through its progress bars, and fairseq has no hook for
+    them. Can go when fairseq has one.
+    """
+
+    def progress_bar(*args: Any, epoch: int | None = None, prefix: str | None = None, **kwargs):
+        bar = build(*args, epoch=epoch, prefix=prefix, **kwargs)
+        if _recorder is None:
+            return bar
+        _recorder.start()
+        return RecordingBar(bar, _recorder, epoch, validates=prefix is not None)
+
+    return progress_bar
+
+
+def _updates() -> int:
+    """Return the number of updates; the trainer logs it when it restores a checkpoint, too."""
+    meter = metrics.get_meter("default", "num_updates")
+    return int(meter.smoothed_value or 0) if meter else 0
+
+
+def _finite(stats: Mapping[str, Any]) -> dict[str, float | None]:
+    values: dict[str, float | None] = {}
+    for name, stat in stats.items():
+        with suppress(TypeError, ValueError):  # not a number
+            value = float(stat)
+            values[name] = value if math.isfinite(value) else None
+    return values
+
+
+def _first_line(path: Path) -> str | None:
+    if not path.is_file():
+        return None
+    with open(path, encoding="utf-8", errors="replace") as file:
+        return file.readline(1000).strip()
+
+
+def _text_settings(path: Path) -> dict[str, Any] | None:
+    return asdict(TextSettings.load(path)) if path.is_file() else None

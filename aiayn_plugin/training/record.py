@@ -1,0 +1,25 @@
+"""A training's record, `run.jsonl`: one JSON object per line, next to the checkpoints."""
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+#: The file's name in the directory of the checkpoints.
+RECORD_FILE = "run.jsonl"
+
+
+def append_record(path: Path, record: Mapping[str, Any]) -> None:
+    """Append a record as one line, in a single write. Raises OSError if it cannot be written.
+
+    A line that an earlier process left unfinished is ended first. Values that JSON cannot express
+    are written as text.
+    """
+    line = json.dumps(record, ensure_ascii=False, default=str).encode("utf-8", "backslashreplace")
+    with open(path, "a+b", buffering=0) as file:
+        if file.tell():
+            file.seek(-1, os.SEEK_END)
+            if file.read(1) != b"\n":
+                line = b"\n" + line
+        file.write(line + b"\n")
