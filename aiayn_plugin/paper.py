@@ -1,7 +1,7 @@
-"""The paper's values: base (§3, §5), the rows of Table 3 (§6.2, §6.3), and the search (§6.1).
+"""The paper's values: base (§3, §5), the rows of Table 3 (§6.2, §6.3) and the search (§6.1).
 
-Every other place takes them from here: the options of the commands, the configurations for Hydra,
-the table at the head of a training's log.
+Everything else reads them from here: the options of the commands, the Hydra configurations and the
+settings table in the training log.
 """
 
 from collections.abc import Mapping
@@ -10,29 +10,29 @@ from typing import Any, Optional
 
 from .errors import InputError
 
-#: Positions: the paper's sinusoids, one learned vector for each position, fairseq's sinusoids.
-POSITIONS = ("sinusoids", "learned", "fairseq")
-#: Which of source embedding, target embedding and projection are one matrix (§3.4: all).
-TIED = ("all", "target", "none")
+#: The paper's sinusoids, one learned vector per position, or fairseq's sinusoids.
+POSITION_KINDS = ("sinusoids", "learned", "fairseq")
+#: Which of source embedding, target embedding and output projection share a matrix (§3.4: all).
+TIED_EMBEDDINGS = ("all", "target", "none")
 
 
 def _setting(default: Any, meaning: str, choices: tuple[str, ...] | None = None) -> Any:
-    """Return a field; what it means is its docstring and the help of its option."""
+    """Return a dataclass field; `meaning` documents it and is its option's help text."""
     return field(default=default, metadata={"help": meaning, "choices": choices})
 
 
-def option(settings: type, name: str) -> Any:
-    """Return a copy of a field, for the dataclass of a command's options."""
-    known = settings.__dataclass_fields__[name]  # type: ignore[attr-defined]
-    return field(default=known.default, metadata=known.metadata)
+def copy_field(settings: type, name: str) -> Any:
+    """Return a copy of a field of a settings class, for the dataclass of a command's options."""
+    original = settings.__dataclass_fields__[name]  # type: ignore[attr-defined]
+    return field(default=original.default, metadata=original.metadata)
 
 
 @dataclass
 class ModelSettings:
     """The model (§3): what the paper varies, under the paper's names. The defaults are base's."""
 
-    # fairseq cannot make a command-line option of `int | None`.
-    N: int = _setting(6, "layers of each stack (§3.1)")
+    # fairseq cannot turn `int | None` into a command-line option.
+    N: int = _setting(6, "layers in each stack (§3.1)")
     d_model: int = _setting(512, "width of embeddings and sub-layer outputs (§3.1)")
     d_ff: int = _setting(2048, "inner width of the feed-forward network (§3.3)")
     h: int = _setting(8, "attention heads (§3.2.2)")
@@ -43,29 +43,29 @@ class ModelSettings:
     dropout: float = _setting(0.1, "P_drop on sub-layer outputs and embedding sums (§5.4)")
     attention_dropout: float = _setting(0.0, "dropout on the attention weights (none in §5.4)")
     attention_bias: bool = _setting(
-        False, "biases in the projections of attention (none in §3.2.2)"
+        False, "add biases to the projections of attention (none in §3.2.2)"
     )
     positions: str = _setting(
         "sinusoids",
-        "the paper's sinusoids, learned vectors (Table 3, row E), fairseq's sinusoids",
-        POSITIONS,
+        "the paper's sinusoids, learned vectors (Table 3, row E) or fairseq's sinusoids",
+        POSITION_KINDS,
     )
     neighbourhood: Optional[int] = _setting(  # noqa: UP045
-        None, "r of restricted self-attention (Table 1); default: all positions"
+        None, "r of restricted self-attention (Table 1); default: unrestricted"
     )
     tie_embeddings: str = _setting(
         "all",
-        "which share one matrix: source and target embedding and projection (§3.4), only the last "
-        "two, or none",
-        TIED,
+        "what shares one matrix: source embedding, target embedding and output projection (§3.4), "
+        "only the target embedding and the projection, or nothing",
+        TIED_EMBEDDINGS,
     )
     feed_forward_gain: float = _setting(
         1.0, "factor on the Glorot initialisation of the feed-forward network"
     )
     checkpoint_activations: bool = _setting(
         False,
-        "keep only attention's inputs for the backward pass, and compute the rest again there: "
-        "less memory, slower",
+        "store only the inputs of attention for the backward pass and recompute the rest: less "
+        "memory, slower",
     )
 
     def head_widths(self) -> tuple[int, int]:
@@ -88,20 +88,22 @@ class ModelSettings:
 class TrainingSettings:
     """The training (§5). The defaults are base's."""
 
-    label_smoothing: float = _setting(0.1, "epsilon_ls of §5.4; 0 means no label smoothing")
+    label_smoothing: float = _setting(0.1, "epsilon_ls (§5.4); 0 disables label smoothing")
     adam_betas: tuple[float, float] = _setting((0.9, 0.98), "beta_1 and beta_2 of Adam (§5.3)")
     adam_eps: float = _setting(1e-9, "epsilon of Adam (§5.3), added after the bias correction")
     weight_decay: float = _setting(0.0, "none in §5.3")
-    clip_norm: float = _setting(0.0, "none in §5.3: 0 clips no gradient")
-    warmup_updates: int = _setting(4000, "warmup_steps of §5.3: updates until the rate's peak")
+    clip_norm: float = _setting(0.0, "none in §5.3: 0 disables gradient clipping")
+    warmup_updates: int = _setting(
+        4000, "warmup_steps (§5.3): updates until the learning rate peaks"
+    )
     tokens_per_update: int = _setting(
-        25_000, "target tokens of an update, without padding, over all devices (§5.1)"
+        25_000, "target tokens per update, without padding, over all devices (§5.1)"
     )
     max_update: int = _setting(100_000, "updates (§5.2)")
-    # The paper wrote a checkpoint every 10 minutes. Its machine made 1,500 updates of base in
-    # that time, or 600 of big. The last 5 of base or 20 of big were averaged (§6.1).
+    # The paper wrote a checkpoint every 10 minutes, about 1,500 updates of base or 600 of big, and
+    # averaged the last 5 of base or 20 of big (§6.1).
     save_interval_updates: int = _setting(1_500, "updates between two checkpoints")
-    keep_interval_updates: int = _setting(5, "checkpoints that are kept, to be averaged")
+    keep_interval_updates: int = _setting(5, "checkpoints to keep, for averaging")
 
 
 @dataclass(frozen=True)
@@ -123,9 +125,9 @@ class SearchSettings:
         }
 
 
-#: Brackets and tags of the Penn Treebank, about.
+#: Approximate number of brackets and tags in the Penn Treebank.
 TREE_SYMBOLS = 100
-#: The search of trees (§6.3).
+#: The search for parse trees (§6.3).
 PARSING_SEARCH = SearchSettings(beam=21, alpha=0.3, limit_b=300)
 
 
@@ -133,7 +135,7 @@ PARSING_SEARCH = SearchSettings(beam=21, alpha=0.3, limit_b=300)
 class Settings(TrainingSettings, ModelSettings):
     """A named architecture: its model and its training."""
 
-    #: The parameters that Table 3 gives, in millions.
+    #: The number of parameters in Table 3, in millions.
     paper_millions: int | None = None
 
 
@@ -147,9 +149,9 @@ BIG: Mapping[str, Any] = {
     "keep_interval_updates": 20,
 }
 
-#: Not in the paper: sized to learn a small corpus on a CPU, in few updates at a high rate. Its
-#: feed-forward network starts at half the usual size: at full size it drowns out attention in the
-#: first updates of a post-norm layer.
+#: Not in the paper: learns a small corpus on a CPU, in few updates at a high rate. The
+#: feed-forward network starts at half the usual scale: at full scale it drowns out attention in
+#: the first updates of a post-norm layer.
 TINY: Mapping[str, Any] = {
     "N": 2,
     "d_model": 128,
@@ -162,11 +164,11 @@ TINY: Mapping[str, Any] = {
     "save_interval_updates": 100,
 }
 
-#: §6.3. Words and brackets have no symbol in common, so there is no matrix for both (§3.4).
+#: §6.3. Words and brackets share no symbols, so source and target cannot share a matrix (§3.4).
 PARSER: Mapping[str, Any] = {"N": 4, "d_model": 1024, "tie_embeddings": "target"}
 
-#: What each architecture changes of base. The rows of Table 3 are named by letter and change, with
-#: the number of parameters that the table gives.
+#: How each architecture differs from base. Rows of Table 3 are named by their letter and change,
+#: and hold the table's number of parameters.
 ARCHITECTURES: Mapping[str, Mapping[str, Any]] = {
     "aiayn_base": {"paper_millions": 65},
     "aiayn_a_h1": {"h": 1},
@@ -193,30 +195,29 @@ ARCHITECTURES: Mapping[str, Mapping[str, Any]] = {
     "aiayn_tiny": TINY,
     "aiayn_parser_tiny": {**TINY, "N": 4, "tie_embeddings": "target"},
 }
-#: Those that are not the paper's, each with the one that it stands for.
-SMALL: Mapping[str, str] = {"aiayn_tiny": "aiayn_base", "aiayn_parser_tiny": "aiayn_parser"}
+#: Scaled-down architectures, which the paper does not have, and the one each is modelled on.
+SCALED_DOWN: Mapping[str, str] = {"aiayn_tiny": "aiayn_base", "aiayn_parser_tiny": "aiayn_parser"}
 
 
-def settings(arch: str) -> Settings:
+def get_settings(arch: str) -> Settings:
     """Return all settings of a named architecture."""
     return Settings(**ARCHITECTURES[arch])
 
 
-def parameters(arch: str, vocabulary: int, max_positions: int = 1024) -> int:
-    """Return how many weights a named architecture has, with one vocabulary for both languages.
+def count_architecture_parameters(arch: str, vocabulary: int, max_positions: int = 1024) -> int:
+    """Return the number of parameters of a named architecture.
 
-    A parser has it for the sentences, and TREE_SYMBOLS for the trees.
+    Both sides have `vocabulary` entries, except in a parser, whose target side has TREE_SYMBOLS.
     """
-    chosen = settings(arch)
-    target = vocabulary if chosen.tie_embeddings == "all" else TREE_SYMBOLS
-    return weights(chosen, vocabulary, target, max_positions)
+    settings = get_settings(arch)
+    target = vocabulary if settings.tie_embeddings == "all" else TREE_SYMBOLS
+    return count_parameters(settings, vocabulary, target, max_positions)
 
 
-def weights(s: ModelSettings, source: int, target: int, max_positions: int = 1024) -> int:
-    """Return how many weights a model has. source, target: words of the two vocabularies.
+def count_parameters(s: ModelSettings, source: int, target: int, max_positions: int = 1024) -> int:
+    """Return the number of parameters of a model; source, target: entries of its dictionaries.
 
-    Embeddings and projection are one matrix, or as many as s.tie_embeddings says. Learned positions
-    are max_positions on each side.
+    Learned positions have max_positions vectors on each side.
     """
     d_k, d_v = s.head_widths()
     attention = 2 * s.d_model * s.h * (d_k + d_v)  # W^Q, W^K, W^V, W^O
@@ -226,45 +227,23 @@ def weights(s: ModelSettings, source: int, target: int, max_positions: int = 102
     norm = 2 * s.d_model
     encoder = attention + feed_forward + 2 * norm
     decoder = 2 * attention + feed_forward + 3 * norm
-    learned = 2 * max_positions if s.positions == "learned" else 0
-    words = {"all": target, "target": source + target, "none": source + 2 * target}
-    return (words[s.tie_embeddings] + learned) * s.d_model + s.N * (encoder + decoder)
+    positions = 2 * max_positions if s.positions == "learned" else 0
+    rows = {"all": target, "target": source + target, "none": source + 2 * target}
+    return (rows[s.tie_embeddings] + positions) * s.d_model + s.N * (encoder + decoder)
 
 
-def table(vocabulary: int = 37_000) -> str:
+def format_architectures(vocabulary: int = 37_000) -> str:
     """Return a table of all architectures: sizes, P_drop, ε_ls, parameters, the paper's figure."""
-    head = (
-        "--arch",
-        "N",
-        "d_model",
-        "d_ff",
-        "h",
-        "d_k",
-        "d_v",
-        "P_drop",
-        "ε_ls",
-        "updates",
-        "parameters",
-        "paper",
-    )
-    rows: list[tuple[Any, ...]] = [head]
+    rows: list[tuple[Any, ...]] = [
+        ("--arch", "N", "d_model", "d_ff", "h", "d_k", "d_v", "P_drop", "ε_ls")
+        + ("updates", "parameters", "paper")
+    ]
     for arch in ARCHITECTURES:
-        s = settings(arch)
-        rows.append(
-            (
-                arch,
-                s.N,
-                s.d_model,
-                s.d_ff,
-                s.h,
-                *s.head_widths(),
-                s.dropout,
-                s.label_smoothing,
-                f"{s.max_update:,}",
-                f"{parameters(arch, vocabulary):,}",
-                f"{s.paper_millions}M" if s.paper_millions else "",
-            )
-        )
+        s = get_settings(arch)
+        sizes = s.N, s.d_model, s.d_ff, s.h, *s.head_widths(), s.dropout, s.label_smoothing
+        parameters = count_architecture_parameters(arch, vocabulary)
+        paper = f"{s.paper_millions}M" if s.paper_millions else ""
+        rows.append((arch, *sizes, f"{s.max_update:,}", f"{parameters:,}", paper))
     widths = [max(len(str(cell)) for cell in column) for column in zip(*rows, strict=True)]
     lines = (
         f"{row[0]:<{widths[0]}}"

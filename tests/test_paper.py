@@ -1,4 +1,6 @@
-"""The paper's values: architectures, their parameters and their table."""
+"""Architectures, their numbers of parameters and the table that lists them."""
+
+from dataclasses import fields
 
 import pytest
 import torch
@@ -8,25 +10,14 @@ from aiayn_plugin.errors import InputError
 from aiayn_plugin.paper import (
     ARCHITECTURES,
     ModelSettings,
-    parameters,
-    settings,
-    table,
-    weights,
+    count_architecture_parameters,
+    count_parameters,
+    format_architectures,
+    get_settings,
 )
 
-MODEL_SETTINGS = (
-    "N",
-    "d_model",
-    "d_ff",
-    "h",
-    "d_k",
-    "d_v",
-    "positions",
-    "dropout",
-    "tie_embeddings",
-)
 #: Parameters with a shared vocabulary of 37,000, from the specification.
-KNOWN = {
+EXPECTED = {
     "aiayn_base": 63_045_632,
     "aiayn_a_h32": 63_045_632,
     "aiayn_e_learned": 63_045_632 + 2 * 1024 * 512,
@@ -37,30 +28,32 @@ KNOWN = {
 }
 
 
-def model_of(arch, **more):
-    """Return a model of an architecture, with 37,000 words and without memory for its weights.
+def count(model):
+    """Return the number of parameters of a built model."""
+    return sum(parameter.numel() for parameter in model.parameters())
 
-    A parser has 100 symbols of trees too.
-    """
-    chosen = {name: getattr(settings(arch), name) for name in MODEL_SETTINGS}
-    more = {**({"symbols": 100} if "parser" in arch else {}), **more}
+
+def build_architecture(arch, **changes):
+    """Build an architecture with 37,000 words on the meta device; a parser gets 100 symbols too."""
+    settings = {f.name: getattr(get_settings(arch), f.name) for f in fields(ModelSettings)}
+    symbols = 100 if "parser" in arch else None
+    positions = {"max_source_positions": 1024, "max_target_positions": 1024}
     with torch.device("meta"):
-        return build(37_000, max_source_positions=1024, max_target_positions=1024, **chosen, **more)
+        return build(37_000, symbols=symbols, **{**settings, **positions, **changes})
 
 
 @pytest.mark.parametrize("arch", ARCHITECTURES)
 def test_parameter_counts(arch):
-    count = sum(p.numel() for p in model_of(arch).parameters())
-    assert count == parameters(arch, 37_000) == KNOWN.get(arch, count)
+    actual = count(build_architecture(arch))
+    assert actual == count_architecture_parameters(arch, 37_000) == EXPECTED.get(arch, actual)
 
 
-def test_attention_biases_are_counted():
-    model = model_of("aiayn_base", attention_bias=True)
-    assert sum(p.numel() for p in model.parameters()) == 63_082_496
+def test_parameter_count_includes_attention_biases():
+    assert count(build_architecture("aiayn_base", attention_bias=True)) == 63_082_496
 
 
 @pytest.mark.parametrize(
-    "changed",
+    "changes",
     [
         {"tie_embeddings": "all"},
         {"tie_embeddings": "target"},
@@ -70,18 +63,17 @@ def test_attention_biases_are_counted():
         {"neighbourhood": 4, "positions": "fairseq"},
     ],
 )
-def test_weights_of_any_settings(changed):
-    """max_positions are 64 in these small models."""
-    sizes = {"N": 2, "d_model": 16, "d_ff": 24, "h": 4, **changed}
-    model = build(**sizes, words=30)
-    settings = ModelSettings(**sizes)
-    assert sum(p.numel() for p in model.parameters()) == weights(settings, 30, 30, 64)
+def test_parameter_counts_of_other_settings(changes):
+    """These small models have max_positions 64."""
+    sizes = {"N": 2, "d_model": 16, "d_ff": 24, "h": 4, **changes}
+    assert count(build(**sizes, words=30)) == count_parameters(ModelSettings(**sizes), 30, 30, 64)
 
 
-@pytest.mark.parametrize("arch", [a for a in ARCHITECTURES if settings(a).paper_millions])
-def test_parameters_are_about_the_papers(arch):
-    """The paper counts another vocabulary, and rounds."""
-    assert parameters(arch, 37_000) == pytest.approx(settings(arch).paper_millions * 1e6, rel=0.07)
+@pytest.mark.parametrize("arch", [a for a in ARCHITECTURES if get_settings(a).paper_millions])
+def test_parameter_counts_match_table_3(arch):
+    """Within 7%: the paper's vocabulary differs, and its figures are rounded."""
+    millions = count_architecture_parameters(arch, 37_000) / 1e6
+    assert millions == pytest.approx(get_settings(arch).paper_millions, rel=0.07)
 
 
 def test_head_widths_follow_from_d_model_and_h():
@@ -96,9 +88,9 @@ def test_head_widths_follow_from_d_model_and_h():
 def test_help_and_readme_list_the_architectures(repo, capsys):
     with pytest.raises(SystemExit):
         parse("--help")
-    shown = capsys.readouterr().out
-    assert table() in shown
+    text = capsys.readouterr().out
+    assert format_architectures() in text
     for option in ("--d-model", "--tokens-per-update", "--int8", "--length-penalty gnmt|fairseq"):
-        assert f"\n  {option} " in shown
-    assert "SUPPRESS" not in shown
-    assert table() in (repo / "examples" / "README.md").read_text(encoding="utf-8")
+        assert f"\n  {option} " in text
+    assert "SUPPRESS" not in text
+    assert format_architectures() in (repo / "examples" / "README.md").read_text(encoding="utf-8")

@@ -13,14 +13,14 @@ from .. import plots
 from ..errors import InputError
 from ..kernels.device import check_device, device_name
 from ..model.attention import MultiHeadAttention
-from ..paper import settings
+from ..paper import get_settings
 from . import table1
 from .measure import peak_memory, timed, write_json
 
 #: What is measured. With weights asked for ("by-steps"), equation (1) is computed step by step and
 #: not by torch's fused attention.
 LAYERS = ("restricted", "full", "by-steps", "recurrent", "convolutional")
-D_MODEL, H = settings("aiayn_base").d_model, settings("aiayn_base").h
+D_MODEL, H = get_settings("aiayn_base").d_model, get_settings("aiayn_base").h
 
 QUANTITIES = {
     "forward_s": "forward",

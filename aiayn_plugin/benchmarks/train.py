@@ -16,7 +16,7 @@ from fairseq.data import Dictionary, indexed_dataset
 
 from ..errors import InputError
 from ..kernels.device import device_name
-from ..paper import settings
+from ..paper import get_settings
 from . import train_worker as worker
 from .measure import reason, write_json
 
@@ -231,7 +231,7 @@ def _result(
     """Return all figures of one side."""
     tokens_per_s = [speed["tokens"] / speed["seconds"] for speed in speeds]
     flops = statistics.median(speed["flops"] / speed["seconds"] for speed in speeds)
-    paper = settings(SIZES[args.size][0])
+    paper = get_settings(SIZES[args.size][0])
     tokens = paper.max_update * paper.tokens_per_update
     return {
         "way": way,

@@ -17,7 +17,7 @@ from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.trainer import Trainer
 
 from ..kernels.linear import linear
-from ..paper import settings
+from ..paper import get_settings
 from .measure import peak_memory, profiled, timed
 
 #: To take some updates in float16 without an overflow: each one halves the scale of the loss.
@@ -138,7 +138,7 @@ def matrix_rate() -> float:
 
 def _sizes(batches: list[dict[str, Any]]) -> dict[str, float]:
     """Return target tokens, floating-point operations of forward and backward, and padding."""
-    s = settings("aiayn_big" if "big" in _training.arch else "aiayn_base")
+    s = get_settings("aiayn_big" if "big" in _training.arch else "aiayn_base")
     d, vocabulary = s.d_model, len(_training.task.target_dictionary)
     flops, real, padded = 0.0, 0, 0
     for batch in batches:

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from ..errors import InputError
-from ..paper import POSITIONS, ModelSettings
+from ..paper import POSITION_KINDS, ModelSettings
 from .safe_load import BUFFER, todays_names
 
 #: Settings that change what a model computes and the shape of no weight. A model keeps a number for
@@ -21,7 +21,8 @@ def settings_without_shape(settings: ModelSettings) -> Tensor:
     """Return the buffer: h 8, no neighbourhood and sinusoids are [8, 0, 0]."""
     values = (getattr(settings, name) or 0 for name in WITHOUT_SHAPE)
     return torch.tensor(
-        [POSITIONS.index(value) if value in POSITIONS else value for value in values], device="cpu"
+        [POSITION_KINDS.index(value) if value in POSITION_KINDS else value for value in values],
+        device="cpu",
     )
 
 
@@ -41,7 +42,7 @@ def matching(checkpoint: dict[str, Tensor], model: dict[str, Tensor]) -> dict[st
 
 def _setting(name: str, number: Tensor) -> object:
     """Return the setting that a number of the buffer stands for."""
-    return POSITIONS[int(number)] if name == "positions" else int(number) or None
+    return POSITION_KINDS[int(number)] if name == "positions" else int(number) or None
 
 
 def _compare_shapes(name: str, theirs: Tensor | None, ours: Tensor | None) -> None:

@@ -9,7 +9,7 @@ from torch.overrides import TorchFunctionMode
 
 from ..errors import InputError
 from ..model.transformer import Decoder, Encoder, EncoderDecoder, embeddings
-from ..paper import ModelSettings, weights
+from ..paper import ModelSettings, count_parameters
 from ..text.dictionary import Vocabulary, words_sha256
 from ..text.manifest import checked_dictionary
 from .bundle import task_settings
@@ -108,7 +108,7 @@ def _built(
             "data that it was trained with"
         )
     limits = {side: _positions(side, vars(cfg), task) for side in SIDES}
-    needed = weights(settings, 0, 0, max(limits.values()))
+    needed = count_parameters(settings, 0, 0, max(limits.values()))
     if needed > elements:
         raise InputError(
             f"the checkpoint holds another architecture: its settings need {needed:,} "

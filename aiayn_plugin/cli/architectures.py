@@ -3,7 +3,7 @@
 import argparse
 
 from ..errors import InputError
-from ..paper import table
+from ..paper import format_architectures
 
 HELP = "list the architectures of the paper with their sizes and exact parameters"
 DESCRIPTION = (
@@ -24,7 +24,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Print the table. Raises InputError for a vocabulary of less than one word."""
+    """Print the format_architectures. Raises InputError for a vocabulary of less than one word."""
     if args.vocabulary < 1:
         raise InputError(f"a vocabulary of {args.vocabulary} words is none")
-    print(table(args.vocabulary))
+    print(format_architectures(args.vocabulary))

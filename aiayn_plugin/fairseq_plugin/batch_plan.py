@@ -5,12 +5,12 @@ from typing import Any
 import numpy as np
 from fairseq.data import data_utils
 
-from ..training.batching import Plan, plan
+from ..training.batching import BatchPlan, plan_batches
 
 
 def plan_epoch(
     dataset: Any, tokens_per_update: int, max_tokens: int, options: dict[str, Any]
-) -> Plan:
+) -> BatchPlan:
     """Return how the training set is cut. options: those of FairseqTask.get_batch_iterator."""
     # fairseq shuffles with this seed before it sorts; outside, the generator stays where it was.
     with data_utils.numpy_seed(options.get("seed", 1) + options.get("epoch", 1)):
@@ -30,4 +30,4 @@ def plan_epoch(
             required_batch_size_multiple=options.get("required_batch_size_multiple", 1),
         )
 
-    return plan(cut, sizes, tokens_per_update, options.get("num_shards", 1), max_tokens)
+    return plan_batches(cut, sizes, tokens_per_update, options.get("num_shards", 1), max_tokens)

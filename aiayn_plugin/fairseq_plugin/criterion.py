@@ -8,13 +8,13 @@ from fairseq.criterions.label_smoothed_cross_entropy import (
     LabelSmoothedCrossEntropyCriterionConfig,
 )
 
-from ..paper import TrainingSettings, option
+from ..paper import TrainingSettings, copy_field
 from ..training.loss import projected_loss
 
 
 @dataclass
 class AiaynCriterionConfig(LabelSmoothedCrossEntropyCriterionConfig):
-    label_smoothing: float = option(TrainingSettings, "label_smoothing")
+    label_smoothing: float = copy_field(TrainingSettings, "label_smoothing")
 
 
 @register_criterion("aiayn_label_smoothed_cross_entropy", dataclass=AiaynCriterionConfig)

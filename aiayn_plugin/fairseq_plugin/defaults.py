@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from ..errors import InputError
-from ..paper import ARCHITECTURES, settings
+from ..paper import ARCHITECTURES, get_settings
 from . import option_names as names
 
 COMPONENTS = {
@@ -95,7 +95,7 @@ def training_defaults(argv: Sequence[str] | None) -> dict[str, Any]:
         return names.translate(typed)
     chosen = {**COMPONENTS, **{name: typed[name] for name in COMPONENTS if name in typed}}
     _check(typed, chosen)
-    paper = asdict(settings(arch))
+    paper = asdict(get_settings(arch))
     other = [name for name, of in OPTIONS_OF.items() if chosen[of] != COMPONENTS[of]]
     for name in (*NO_OPTIONS, *other):
         del paper[name]

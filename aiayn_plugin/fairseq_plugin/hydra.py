@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from ..paper import ModelSettings, settings
+from ..paper import ModelSettings, get_settings
 from .defaults import COMPONENTS
 
 DIRECTORY = Path(__file__).resolve().parent.parent / "config"
@@ -26,7 +26,7 @@ HEAD = """\
 
 def configuration(arch: str) -> str:
     """Return the configuration of an architecture and its training, as YAML."""
-    paper = settings(arch)
+    paper = get_settings(arch)
     model = {
         name: value
         for name, value in asdict(paper).items()

@@ -21,7 +21,7 @@ from ..checkpoints.loading import model_settings
 from ..checkpoints.safe_load import BUFFER
 from ..errors import InputError
 from ..model.transformer import Decoder, Encoder, embeddings
-from ..paper import ARCHITECTURES, POSITIONS, TIED, ModelSettings, option
+from ..paper import ARCHITECTURES, POSITION_KINDS, TIED_EMBEDDINGS, ModelSettings, copy_field
 from ..search.kv_cache import DecoderCache
 from . import option_names as names
 
@@ -30,8 +30,8 @@ from . import option_names as names
 class TransformerConfig(ModelSettings, FairseqDataclass):
     """The options of the model."""
 
-    positions: ChoiceEnum(POSITIONS) = option(ModelSettings, "positions")  # type: ignore[valid-type]
-    tie_embeddings: ChoiceEnum(TIED) = option(  # type: ignore[valid-type]
+    positions: ChoiceEnum(POSITION_KINDS) = copy_field(ModelSettings, "positions")  # type: ignore[valid-type]
+    tie_embeddings: ChoiceEnum(TIED_EMBEDDINGS) = copy_field(  # type: ignore[valid-type]
         ModelSettings, "tie_embeddings"
     )
     # Without a help, fairseq takes these from the task. Learned positions are so many.

@@ -12,21 +12,21 @@ from fairseq.optim.lr_scheduler import FairseqLRScheduler, register_lr_scheduler
 from omegaconf import II
 
 from ..errors import InputError
-from ..paper import TrainingSettings, option
-from ..training.optimizer import adam, lrate
+from ..paper import TrainingSettings, copy_field
+from ..training.optimizer import build_adam, learning_rate
 
 
 @dataclass
 class InverseSqrtConfig(FairseqDataclass):
-    warmup_updates: int = option(TrainingSettings, "warmup_updates")
+    warmup_updates: int = copy_field(TrainingSettings, "warmup_updates")
     d_model: int = II("model.d_model")
 
 
 @register_lr_scheduler("aiayn_inverse_sqrt", dataclass=InverseSqrtConfig)
 class AiaynInverseSqrt(FairseqLRScheduler):
-    """Update k, counted from 1, is taken with lrate(k).
+    """Equation (3): update k, counted from 1, uses learning_rate(k).
 
-    fairseq's inverse_sqrt sets lrate(k) after update k, so that update k + 1 is taken with it.
+    fairseq's inverse_sqrt is one update late: update k + 1 uses the rate of k.
     """
 
     def __init__(self, cfg: InverseSqrtConfig, optimizer: FairseqOptimizer) -> None:
@@ -35,7 +35,7 @@ class AiaynInverseSqrt(FairseqLRScheduler):
 
     def step_update(self, num_updates: int) -> float:
         """Set and return the rate of the update that follows num_updates finished ones."""
-        rate = lrate(num_updates + 1, self.cfg.d_model, self.cfg.warmup_updates)
+        rate = learning_rate(num_updates + 1, self.cfg.d_model, self.cfg.warmup_updates)
         self.optimizer.set_lr(rate)
         return rate
 
@@ -46,7 +46,7 @@ class AdamConfig(FairseqDataclass):
         default=str(TrainingSettings.adam_betas),
         metadata=TrainingSettings.__dataclass_fields__["adam_betas"].metadata,
     )
-    adam_eps: float = option(TrainingSettings, "adam_eps")
+    adam_eps: float = copy_field(TrainingSettings, "adam_eps")
     lr: Any = II("optimization.lr")
 
 
@@ -70,7 +70,7 @@ class AiaynAdam(FairseqOptimizer):
 
     def __init__(self, cfg: AdamConfig, params: Any) -> None:
         super().__init__(cfg)
-        self._optimizer = adam(params, **self.optimizer_config)
+        self._optimizer = build_adam(params, **self.optimizer_config)
 
     @property
     def optimizer_config(self) -> dict:

@@ -16,7 +16,7 @@ from ..errors import InputError
 from ..paper import ARCHITECTURES
 from ..search.oom import WarningOfMemory, in_halves
 from ..text.dictionary import words_sha256
-from ..training.batching import Plan
+from ..training.batching import BatchPlan
 from . import (
     data_checks as dataset,
 )
@@ -83,7 +83,7 @@ class AiaynTranslation(TranslationTask):
     def __init__(self, cfg, src_dict, tgt_dict) -> None:
         super().__init__(cfg, src_dict, tgt_dict)
         self.training_cfg: Any = None  # the whole configuration, when training
-        self.planned: tuple[Any, Plan] | None = None  # the training set and its plan
+        self.planned: tuple[Any, BatchPlan] | None = None  # the training set and its plan
         self.epoch = 1
         self.warn_of_memory = WarningOfMemory()
         self.needs_target = False
@@ -166,7 +166,7 @@ class AiaynTranslation(TranslationTask):
             max_tokens = planned.max_tokens
         return super().get_batch_iterator(dataset, max_tokens, *args, **kwargs)
 
-    def _plan(self, dataset, max_tokens: int, options: dict) -> Plan:
+    def _plan(self, dataset, max_tokens: int, options: dict) -> BatchPlan:
         if self.planned is None or self.planned[0] is not dataset:
             planned = plan_epoch(dataset, self.cfg.tokens_per_update, max_tokens, options)
             logger.info("%s", planned)

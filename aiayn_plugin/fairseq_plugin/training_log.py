@@ -15,8 +15,8 @@ from omegaconf import DictConfig
 
 from ..checkpoints.loading import model_settings
 from ..kernels.device import device_name
-from ..paper import SMALL, ModelSettings, settings
-from ..training.optimizer import lrate
+from ..paper import SCALED_DOWN, ModelSettings, get_settings
+from ..training.optimizer import learning_rate
 from .defaults import COMPONENTS
 from .optimizer import betas_of
 
@@ -57,7 +57,7 @@ def compare(cfg: DictConfig) -> Iterator[tuple[str, Any, Any]]:
 
     An architecture that is not in the paper is compared with the one that it stands for.
     """
-    paper = settings(SMALL.get(cfg.model._name, cfg.model._name))
+    paper = get_settings(SCALED_DOWN.get(cfg.model._name, cfg.model._name))
     training: dict[str, Any] = {"weight_decay": 0.0}
     for group in GROUPS:
         chosen = cfg[group] or {}
@@ -81,7 +81,7 @@ def _values(
     """Return the value of each row."""
     if components["lr_scheduler"] == COMPONENTS["lr_scheduler"]:
         warmup = training["warmup_updates"]
-        peak = f"{lrate(warmup, model.d_model, warmup):.3g}"
+        peak = f"{learning_rate(warmup, model.d_model, warmup):.3g}"
     else:
         peak = ", ".join(map(str, training["lr"]))
     widths = dict(zip(("d_k", "d_v"), model.head_widths(), strict=True))
@@ -91,7 +91,7 @@ def _values(
 def table(cfg: DictConfig) -> str:
     """Return the table that opens a training's log; "<" marks what differs from the paper."""
     arch = cfg.model._name
-    note = f" (not in the paper; compared with {SMALL[arch]})" if arch in SMALL else ""
+    note = f" (not in the paper; compared with {SCALED_DOWN[arch]})" if arch in SCALED_DOWN else ""
     lines = [f"{arch}{note}", f"{'setting':<24}{'paper':<36}{'this run':<36}"]
     for name, paper, run in compare(cfg):
         mark = "" if paper == run else "< changed"

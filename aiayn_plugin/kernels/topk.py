@@ -1,33 +1,33 @@
-"""The largest of many scores, for a vocabulary of thousands of tokens."""
+"""Top-k over a vocabulary of thousands of tokens."""
 
 import torch
 from torch import Tensor
 
-#: Neighbouring columns of scores of which only the largest is looked at first.
+#: Columns per block.
 BLOCK = 64
 
 
-def largest(scores: Tensor, n: int) -> tuple[Tensor, Tensor]:
-    """Return the n largest scores of each row (…, V), largest first, and their columns: (…, n).
+def topk(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """Return the k largest scores of each row (…, V), in descending order, and their columns.
 
-    As scores.topk(n), which takes 33 µs for the 8 largest of 37,000 on a core of an EPYC (Zen 5);
-    this takes 9. It looks only into the n blocks of columns with the largest maxima: no score
-    elsewhere is larger than any of these n. For example, n = 2 and blocks of 2:
+    Same result as scores.topk(k), but faster on a CPU: it searches only the k blocks of columns
+    with the largest maxima, since no other block can hold one of the k largest scores. For example,
+    with k = 2 and blocks of 2:
 
         column     0  1    2  3    4  5
         score      9  1    4  7    3  8        maxima 9, 7 and 8
 
-    The 2 largest are in the first and the last block: 9 and 8, in columns 0 and 5.
+    The top 2 are in the first and the last block: 9 and 8, in columns 0 and 5.
     """
     columns = scores.size(-1)
     blocks = columns // BLOCK
-    if scores.device.type != "cpu" or blocks < 4 * n:
-        return scores.topk(n, dim=-1)
-    whole = blocks * BLOCK
-    maxima = scores[..., :whole].unflatten(-1, (blocks, BLOCK)).amax(dim=-1)
-    block = maxima.topk(n, dim=-1, sorted=False).indices
-    inside = (block[..., None] * BLOCK + torch.arange(BLOCK)).flatten(-2)
-    rest = torch.arange(whole, columns).expand(*scores.shape[:-1], -1)
-    column = torch.cat((inside, rest), dim=-1)
-    best = scores.gather(-1, column).topk(n, dim=-1)
-    return best.values, column.gather(-1, best.indices)
+    if scores.device.type != "cpu" or blocks < 4 * k:
+        return scores.topk(k, dim=-1)
+    end = blocks * BLOCK  # of the last full block
+    maxima = scores[..., :end].unflatten(-1, (blocks, BLOCK)).amax(dim=-1)
+    best_blocks = maxima.topk(k, dim=-1, sorted=False).indices
+    in_blocks = (best_blocks[..., None] * BLOCK + torch.arange(BLOCK)).flatten(-2)
+    after_blocks = torch.arange(end, columns).expand(*scores.shape[:-1], -1)
+    candidates = torch.cat((in_blocks, after_blocks), dim=-1)
+    best = scores.gather(-1, candidates).topk(k, dim=-1)
+    return best.values, candidates.gather(-1, best.indices)

@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass
 
-from ..paper import ModelSettings, weights
+from ..paper import ModelSettings, count_parameters
 from .run import Run
 
 #: Sustained single-precision TFLOPS of one device, as the paper estimates them.
@@ -103,7 +103,7 @@ def cost_of(run: Run, tflops: float | None = None) -> Cost:
     if s is None or target_words is None or source_words is None:
         operations = "the sizes of the model or of its vocabulary are not known"
     else:
-        formula = weights(s, source_words, target_words)
+        formula = count_parameters(s, source_words, target_words)
         operations = "the log does not say how large an update is"
         if pairs and target:
             operations = counted(s, target_words, run.log.update, pairs, source or target, target)

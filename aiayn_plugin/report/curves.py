@@ -7,7 +7,7 @@ from typing import Any
 
 from .. import plots
 from ..html_page import COLOURS
-from ..training.optimizer import lrate
+from ..training.optimizer import learning_rate
 from .document import Figure
 from .history import Point, Start, TrainingLog
 
@@ -98,7 +98,7 @@ def _equation(log: TrainingLog, schedules: Mapping[str, tuple[int, int]]) -> Ite
         yield Line(
             label,
             [
-                (update, hours, lrate(update + 1, d_model, warmup))
+                (update, hours, learning_rate(update + 1, d_model, warmup))
                 for update, hours, _ in _values(log.train or log.epochs, "lr")
             ],
             COLOURS[1],

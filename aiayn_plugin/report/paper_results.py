@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from ..paper import ARCHITECTURES, Settings, settings
+from ..paper import ARCHITECTURES, Settings, get_settings
 
 
 class System(NamedTuple):
@@ -91,7 +91,7 @@ def columns(s: Settings) -> tuple:
 
 def row_of(s: Settings) -> str | None:
     """Return the architecture of Table 3 that these settings are, None if none is."""
-    return next((arch for arch in TABLE_3 if columns(settings(arch)) == columns(s)), None)
+    return next((arch for arch in TABLE_3 if columns(get_settings(arch)) == columns(s)), None)
 
 
 def row_named(name: str) -> str | None:

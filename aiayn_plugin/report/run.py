@@ -15,7 +15,7 @@ from omegaconf.errors import OmegaConfBaseException
 from ..checkpoints.safe_load import configuration, glance
 from ..errors import InputError
 from ..fairseq_plugin import training_log as boundary_log
-from ..paper import ARCHITECTURES, POSITIONS, TIED, Settings
+from ..paper import ARCHITECTURES, POSITION_KINDS, TIED_EMBEDDINGS, Settings
 from ..text.scores import Scores, Translations, score, translations
 from ..text.settings import PAIRS_FILE, SETTINGS_FILE, TextSettings
 from .formatting import printable
@@ -165,7 +165,7 @@ def typed(rows: list[Row]) -> Settings:
 
 
 def _value(name: str, text: str, default: Any) -> Any:
-    choices = {"positions": POSITIONS, "tie_embeddings": TIED}.get(name)
+    choices = {"positions": POSITION_KINDS, "tie_embeddings": TIED_EMBEDDINGS}.get(name)
     value: Any = text
     if not choices and len(text) < 100:
         with suppress(ValueError, SyntaxError, MemoryError, RecursionError):

@@ -3,8 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from ..paper import ARCHITECTURES, SMALL
-from ..paper import settings as settings_of
+from ..paper import ARCHITECTURES, SCALED_DOWN, get_settings
 from ..text.scores import Chance
 from . import parses
 from .cost import FORMULA, Cost
@@ -72,8 +71,8 @@ def training(run: Run) -> Section:
     if ours and (s := run.settings) and s.warmup_updates > 0:
         schedules["equation (3) with this run's d_model and warm-up"] = s.d_model, s.warmup_updates
         arch = run.architecture or "aiayn_base"
-        arch = papers_row(run) or SMALL.get(arch, arch)
-        paper = settings_of(arch if arch in ARCHITECTURES else "aiayn_base")
+        arch = papers_row(run) or SCALED_DOWN.get(arch, arch)
+        paper = get_settings(arch if arch in ARCHITECTURES else "aiayn_base")
         schedules["equation (3) of the paper's model"] = paper.d_model, paper.warmup_updates
     if len(set(schedules.values())) == 1:
         schedules.popitem()
@@ -93,8 +92,8 @@ def settings(run: Run) -> Section:
         return Section("Settings", [Text("Neither the log nor a checkpoint says them.")])
     arch = run.architecture or "an architecture without a name"
     caption = f"Settings of {arch}, beside the paper's"
-    if arch in SMALL:
-        caption += f" (which has none of this name: those of {SMALL[arch]})"
+    if arch in SCALED_DOWN:
+        caption += f" (which has none of this name: those of {SCALED_DOWN[arch]})"
     changed = frozenset(n for n, row in enumerate(run.rows) if row.paper != row.run)
     rows: list[list[Any]] = [
         [row.name, row.paper, row.run, "changed" if n in changed else ""]

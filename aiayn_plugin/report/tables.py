@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from ..paper import Settings, settings
+from ..paper import Settings, get_settings
 from .cost import Cost
 from .document import Table, Text
 from .formatting import fixed, power, signed, whole
@@ -134,13 +134,13 @@ def published(runs: Sequence[Run]) -> Table | None:
     rows = []
     for arch, names in found.items():
         perplexity, bleu = TABLE_3[arch]
-        millions = settings(arch).paper_millions
-        first = None if arch == "aiayn_base" else settings("aiayn_base")
+        millions = get_settings(arch).paper_millions
+        first = None if arch == "aiayn_base" else get_settings("aiayn_base")
         rows.append(
             [
                 arch,
                 ", ".join(names),
-                *_cells(settings(arch), first),
+                *_cells(get_settings(arch), first),
                 fixed(perplexity),
                 fixed(bleu, 1),
                 None if millions is None else str(millions),

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from ..errors import InputError
-from ..kernels.topk import largest
+from ..kernels.topk import topk
 from ..model.embedding import score_rows
 from ..parsing.grammar import TreeGrammar
 from .decoder_step import StepwiseModel
@@ -136,7 +136,7 @@ class BeamSearch:
         for start in range(0, sentences, at_once):
             piece = slice(start, start + at_once)
             scores = self._scores(state, [x[piece] for x in features], state.open.part(piece))
-            best.append(largest(scores, min(2 * self.beam_size, scores.size(2))))
+            best.append(topk(scores, min(2 * self.beam_size, scores.size(2))))
         log_p, token = (torch.cat(parts) for parts in zip(*best, strict=True))
         return log_p, token
 

@@ -1,1 +1,1 @@
-"""§5 Training: the formulas of loss, optimiser, schedule and batches, without fairseq."""
+"""§5 Training: loss, optimiser, schedule and batch planning, independent of fairseq."""

@@ -1,4 +1,4 @@
-"""§5.1 Batches of about 25,000 target tokens, whatever the number of devices."""
+"""§5.1 Batches of about 25,000 target tokens, for any number of devices."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -6,52 +6,56 @@ from math import ceil
 
 import numpy as np
 
-#: Cuts sentences of known sizes, in order, into batches of at most so many tokens.
-Cut = Callable[[int], list[np.ndarray]]
+#: Cuts the sentences of an epoch into batches of at most max_tokens padded tokens.
+MakeBatches = Callable[[int], list[np.ndarray]]
 
 
 @dataclass(frozen=True)
-class Plan:
-    """How an epoch is cut: each update takes update_freq batches on each of `devices` devices."""
+class BatchPlan:
+    """How an epoch is batched: an update takes update_freq batches on each of `devices` devices."""
 
     max_tokens: int  #: limit of one batch, padding included, as fairseq's --max-tokens
     update_freq: int
     devices: int
-    updates: int  #: of an epoch
-    source_tokens: float  #: mean of an update, without padding
-    target_tokens: float  #: the same of the target side
+    updates: int  #: per epoch
+    source_tokens: float  #: mean per update, without padding
+    target_tokens: float  #: likewise on the target side
     padding: float  #: fraction of the target side
 
     def __str__(self) -> str:
         return (
             f"{self.updates:,} updates per epoch, of {self.target_tokens:,.0f} target and "
-            f"{self.source_tokens:,.0f} source tokens in the mean, without padding "
+            f"{self.source_tokens:,.0f} source tokens on average, without padding "
             f"({self.padding:.1%} of the target side): {self.update_freq} batches of at most "
             f"{self.max_tokens:,} tokens on each of {self.devices} devices"
         )
 
 
-def plan(
-    cut: Cut, sizes: np.ndarray, tokens_per_update: int, devices: int, max_tokens: int
-) -> Plan:
+def plan_batches(
+    make_batches: MakeBatches,
+    sizes: np.ndarray,
+    tokens_per_update: int,
+    devices: int,
+    max_tokens: int,
+) -> BatchPlan:
     """Choose batch size and gradient accumulation for updates of tokens_per_update target tokens.
 
-    sizes: (sentences, 2), the source and target length of each; max_tokens: what one device can
-    hold. The plan has the fewest batches per update that fit, each as small as the mean allows. For
-    example, 25,000 target tokens on one device that holds 4,096 padded tokens, of which 3,440 are
-    real ones: 25,000 / 3,440 = 7.3, so 8 batches, of about 25,000 / 8 = 3,125 real tokens each.
+    sizes: (sentences, 2), source and target lengths; max_tokens: the capacity of one device. The
+    plan has the fewest batches per update that fit, each as small as the mean allows. For example,
+    25,000 target tokens on one device that holds 4,096 padded tokens, 3,440 of them real:
+    25,000 / 3,440 = 7.3, so 8 batches, of about 25,000 / 8 = 3,125 real tokens each.
     """
-    batches = cut(max_tokens)
+    batches = make_batches(max_tokens)
     largest = _measure(batches, sizes, max_tokens, 1, devices)
-    # 2 % too few tokens do not cost one more batch: 7.015 batches are 7.
+    # Tolerate updates that are 2% short rather than add a batch: 7.015 batches become 7.
     update_freq = max(1, ceil(tokens_per_update / largest.target_tokens - 0.02))
-    # The target tokens of an update grow with the size of its batches: search by halves.
-    # A batch holds at least one sentence, so no limit below the longest one makes sense.
+    # Target tokens per update grow with max_tokens: binary search. A batch holds at least one
+    # sentence, so the search starts at the longest one.
     low, high = int(sizes[np.concatenate(batches)].max()), max_tokens
-    best: Plan | None = None
+    best: BatchPlan | None = None
     while low <= high:
         middle = (low + high) // 2
-        candidate = _measure(cut(middle), sizes, middle, update_freq, devices)
+        candidate = _measure(make_batches(middle), sizes, middle, update_freq, devices)
         if best is None or _error(candidate, tokens_per_update) < _error(best, tokens_per_update):
             best = candidate
         if candidate.target_tokens < tokens_per_update:
@@ -63,12 +67,12 @@ def plan(
 
 def _measure(
     batches: list[np.ndarray], sizes: np.ndarray, max_tokens: int, update_freq: int, devices: int
-) -> Plan:
-    """Return the plan that these batches make up."""
+) -> BatchPlan:
+    """Return the plan that these batches amount to."""
     source, target = sizes[np.concatenate(batches)].sum(axis=0)
     padded = sum(len(batch) * int(sizes[batch, 1].max()) for batch in batches)
     updates = ceil(ceil(len(batches) / devices) / update_freq)
-    return Plan(
+    return BatchPlan(
         max_tokens,
         update_freq,
         devices,
@@ -79,5 +83,5 @@ def _measure(
     )
 
 
-def _error(candidate: Plan, tokens_per_update: int) -> float:
+def _error(candidate: BatchPlan, tokens_per_update: int) -> float:
     return abs(candidate.target_tokens - tokens_per_update)

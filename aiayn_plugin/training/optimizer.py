@@ -1,18 +1,18 @@
-"""§5.3 Optimizer: Adam, and the rate that rises linearly and then falls as step^-½."""
+"""§5.3 Optimizer: Adam, and a learning rate that rises linearly and then falls as step^-½."""
 
 from collections.abc import Iterable
 
 import torch
 from torch import Tensor, nn
-from torch.optim.adam import adam as take_update
+from torch.optim.adam import adam as adam_update
 
 from ..errors import InputError
 
 
-def lrate(step: int, d_model: int, warmup_steps: int = 4000) -> float:
+def learning_rate(step: int, d_model: int, warmup_steps: int = 4000) -> float:
     """Equation (3): d_model^-½ · min(step^-½, step · warmup_steps^-1.5); step counts from 1.
 
-    Raises InputError for a warm-up of less than one step.
+    Raises InputError if warmup_steps is below 1.
     """
     if warmup_steps < 1:
         raise InputError(f"--warmup-updates must be at least 1, not {warmup_steps}")
@@ -20,33 +20,32 @@ def lrate(step: int, d_model: int, warmup_steps: int = 4000) -> float:
 
 
 class HalfPrecisionAdam(torch.optim.Adam):
-    """torch's Adam for weights in half precision: moments and arithmetic are in float32.
+    """torch's Adam for half-precision weights, with moments and arithmetic in float32.
 
-    Each update ends with rounding the weights: a bfloat16 of 1.0 stays what it is for any step
-    below 0.002.
+    Each update rounds the new weights: a bfloat16 weight of 1.0 ignores any step below 0.002.
     """
 
     @torch.no_grad()
     def step(self, closure: None = None) -> None:  # type: ignore[override]
-        """Take an update. Only one weight at a time is in float32."""
+        """Update every weight, one at a time, so that only one float32 copy exists."""
         for group in self.param_groups:
             for weight in group["params"]:
                 if weight.grad is not None:
                     self._update(weight, weight.grad.float(), group)
 
     def _update(self, weight: nn.Parameter, gradient: Tensor, group: dict) -> None:
-        wide, state = weight.float(), self.state[weight]
+        master, state = weight.float(), self.state[weight]
         if not state:
             state.update(
                 step=torch.zeros(()),
-                exp_avg=torch.zeros_like(wide),
-                exp_avg_sq=torch.zeros_like(wide),
+                exp_avg=torch.zeros_like(master),
+                exp_avg_sq=torch.zeros_like(master),
             )
-        for name, value in state.items():  # a checkpoint's may be on another device
-            state[name] = torch.as_tensor(value).to(wide)
+        for name, value in state.items():  # a loaded state may be on another device
+            state[name] = torch.as_tensor(value).to(master)
         beta_1, beta_2 = group["betas"]
-        take_update(
-            [wide],
+        adam_update(
+            [master],
             [gradient],
             [state["exp_avg"]],
             [state["exp_avg_sq"]],
@@ -61,21 +60,20 @@ class HalfPrecisionAdam(torch.optim.Adam):
             eps=group["eps"],
             maximize=False,
         )
-        weight.copy_(wide)
+        weight.copy_(master)
 
 
-def adam(
+def build_adam(
     parameters: Iterable[nn.Parameter], lr: float, betas: tuple[float, float], eps: float
 ) -> torch.optim.Adam:
     """Return torch's Adam, which adds ε after the bias correction, without weight decay.
 
-    It is fused if the device of the parameters has a fused kernel. Weights in half precision have
-    moments in float32.
+    It is fused where the device has a fused kernel. Half-precision weights get float32 moments.
     """
     parameters = list(parameters)
     half = any(p.dtype in (torch.float16, torch.bfloat16) for p in parameters)
     kind = HalfPrecisionAdam if half else torch.optim.Adam
     try:
         return kind(parameters, lr, betas, eps, fused=True)
-    except RuntimeError:  # this torch has no fused kernel for this device
+    except RuntimeError:  # no fused kernel for this device
         return kind(parameters, lr, betas, eps)

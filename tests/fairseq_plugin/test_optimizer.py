@@ -14,7 +14,7 @@ from aiayn_plugin.fairseq_plugin.optimizer import (
     InverseSqrtConfig,
     betas_of,
 )
-from aiayn_plugin.training.optimizer import adam, lrate
+from aiayn_plugin.training.optimizer import build_adam, learning_rate
 
 
 def parameter(values, dtype=torch.float32):
@@ -31,17 +31,21 @@ def test_update_k_is_taken_with_the_rate_of_k():
     for finished in range(6):
         taken.append(optimizer.get_lr())
         schedule.step_update(finished + 1)
-    assert taken == pytest.approx([lrate(k, 16, 3) for k in range(1, 7)])
+    assert taken == pytest.approx([learning_rate(k, 16, 3) for k in range(1, 7)])
 
 
 @pytest.mark.usefixtures("quiet")
 def test_the_trainer_takes_update_k_with_the_rate_of_k_also_after_a_restart(corpus, tmp_path):
     training, epoch = trainer(corpus, tmp_path, "--warmup-updates", "3")
-    assert rates_taken(training, epoch, 2) == pytest.approx([lrate(k, 32, 3) for k in (1, 2)])
+    assert rates_taken(training, epoch, 2) == pytest.approx(
+        [learning_rate(k, 32, 3) for k in (1, 2)]
+    )
     checkpoint_utils.save_checkpoint(training.cfg.checkpoint, training, epoch, 1.0)
     training, epoch = trainer(corpus, tmp_path, "--warmup-updates", "3")
     assert training.get_num_updates() == 2
-    assert rates_taken(training, epoch, 3) == pytest.approx([lrate(k, 32, 3) for k in (3, 4, 5)])
+    assert rates_taken(training, epoch, 3) == pytest.approx(
+        [learning_rate(k, 32, 3) for k in (3, 4, 5)]
+    )
 
 
 def test_a_warmup_of_nothing_is_refused():
@@ -55,7 +59,7 @@ def test_the_default_is_the_papers_adam():
     weights = [parameter([1e-8, -3e-8]) for _ in range(2)]
     optimizers = (
         AiaynAdam(AdamConfig(lr=[0.1]), weights[:1]),
-        adam(weights[1:], 0.1, (0.9, 0.98), 1e-9),
+        build_adam(weights[1:], 0.1, (0.9, 0.98), 1e-9),
     )
     for _ in range(5):
         for optimizer in optimizers:

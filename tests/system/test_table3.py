@@ -11,13 +11,13 @@ import pytest
 from commands import after, alive
 from models import configuration
 
-from aiayn_plugin.paper import ARCHITECTURES, SMALL, ModelSettings, settings
+from aiayn_plugin.paper import ARCHITECTURES, SCALED_DOWN, ModelSettings, get_settings
 
 #: The rows of Table 3 among the architectures, under the recipe's names.
 ROWS = [
     arch.removeprefix("aiayn_")
     for arch in ARCHITECTURES
-    if arch not in ("aiayn_big_en_fr", "aiayn_parser", *SMALL)
+    if arch not in ("aiayn_big_en_fr", "aiayn_parser", *SCALED_DOWN)
 ]
 SEEDS = ["base_seed2", "base_seed3"]
 RECIPE = ("bash", "examples/table3.sh")
@@ -49,7 +49,7 @@ def test_every_row_is_the_papers_change_by_ratio(dry_run):
     ]
     for command in trainings:
         row = command[1].split("/")[-2]
-        paper = settings(f"aiayn_{row.partition('_seed')[0]}")
+        paper = get_settings(f"aiayn_{row.partition('_seed')[0]}")
         cfg = configuration(*command[2:], data=command[1])
         small = ModelSettings(**{name: cfg.model[name] for name in vars(ModelSettings())})
         assert small.N == paper.N / 2, row

@@ -11,7 +11,7 @@ import torch
 from commands import TRAIN, last_line, losses
 from mirror import content
 
-from aiayn_plugin.training.optimizer import lrate
+from aiayn_plugin.training.optimizer import learning_rate
 
 
 def weights(path):
@@ -193,7 +193,9 @@ def test_the_big_model_takes_the_papers_updates(run, prepare, tmp_path):
     for end in ("1", "2"):
         log = run(*command, "--max-update", end)
         assert log.returncode == 0, log.stderr[-2000:]
-    assert f"lr={lrate(3, 1024):.6g}" in log.stdout, "the rate of the update that comes next"
+    assert f"lr={learning_rate(3, 1024):.6g}" in log.stdout, (
+        "the rate of the update that comes next"
+    )
     changed = re.findall(r"^(\w+) .*< changed$", log.stdout, re.MULTILINE)
     assert changed == ["max_update"]
     assert re.search(r"peak_learning_rate +0.000494 +0.000494\n", log.stdout)

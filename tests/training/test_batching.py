@@ -1,15 +1,15 @@
-"""§5.1: 25,000 target tokens an update in the mean, whatever the devices."""
+"""§5.1: updates of 25,000 target tokens on average, for any number of devices."""
 
 import numpy as np
 import pytest
 from fairseq.data.data_utils import batch_by_size
 
-from aiayn_plugin.training.batching import plan
+from aiayn_plugin.training.batching import plan_batches
 
 
 @pytest.fixture(scope="module")
 def corpus():
-    """Lengths like those of a translation corpus: log-normal, both sides correlated."""
+    """Log-normal lengths, correlated between the sides, as in a translation corpus."""
     rng = np.random.default_rng(1)
     source = np.clip(np.exp(rng.normal(3.1, 0.6, 60_000)), 2, 250)
     target = np.clip(source * np.exp(rng.normal(0.05, 0.2, source.size)), 2, 250)
@@ -17,46 +17,48 @@ def corpus():
     order = np.lexsort((sizes[:, 0], sizes[:, 1]))
     widths = sizes.max(axis=1)[order]
 
-    def cut(limit):
-        return batch_by_size(order, None, num_tokens_vec=widths, max_tokens=limit)
+    def make_batches(max_tokens):
+        return batch_by_size(order, None, num_tokens_vec=widths, max_tokens=max_tokens)
 
-    return cut, sizes
+    return make_batches, sizes
 
 
 @pytest.mark.parametrize("devices", [1, 2, 8])
 @pytest.mark.parametrize("capacity", [2048, 4096, 16384])
-def test_mean_of_an_epoch(corpus, devices, capacity):
-    cut, sizes = corpus
-    chosen = plan(cut, sizes, 25_000, devices, capacity)
-    batches = cut(chosen.max_tokens)
+def test_updates_hold_tokens_per_update_on_average(corpus, devices, capacity):
+    make_batches, sizes = corpus
+    plan = plan_batches(make_batches, sizes, 25_000, devices, capacity)
+    batches = make_batches(plan.max_tokens)
     padded = [len(b) * sizes[b].max() for b in batches]
     assert max(padded) <= capacity
-    assert sum(map(len, batches)) == len(sizes), "a sentence is lost"
-    # the updates of an epoch, as fairseq deals the batches to devices and accumulates
+    assert sum(map(len, batches)) == len(sizes), "a sentence was dropped"
+    # fairseq deals the batches to the devices in turn and accumulates update_freq of them
     per_device = -(-len(batches) // devices)
-    updates = -(-per_device // chosen.update_freq)
+    updates = -(-per_device // plan.update_freq)
     assert sizes[:, 1].sum() / updates == pytest.approx(25_000, rel=0.05)
-    assert chosen.updates == updates
-    assert chosen.target_tokens == pytest.approx(sizes[:, 1].sum() / updates)
-    assert chosen.source_tokens == pytest.approx(sizes[:, 0].sum() / updates)
+    assert plan.updates == updates
+    assert plan.target_tokens == pytest.approx(sizes[:, 1].sum() / updates)
+    assert plan.source_tokens == pytest.approx(sizes[:, 0].sum() / updates)
 
 
-def test_no_more_batches_than_a_device_needs(corpus):
-    cut, sizes = corpus
-    assert plan(cut, sizes, 25_000, 8, 4096).update_freq == 1
-    assert plan(cut, sizes, 25_000, 1, 60_000).update_freq == 1
+def test_update_freq_is_1_if_one_batch_suffices(corpus):
+    make_batches, sizes = corpus
+    assert plan_batches(make_batches, sizes, 25_000, 8, 4096).update_freq == 1
+    assert plan_batches(make_batches, sizes, 25_000, 1, 60_000).update_freq == 1
 
 
-def test_a_sentence_that_is_left_out_changes_nothing(corpus):
-    """fairseq's filter takes a sentence that is too long out of the order, not out of the sizes."""
-    cut, sizes = corpus
+def test_filtered_sentences_do_not_count(corpus):
+    """fairseq's length filter removes a sentence from the order, not from the sizes."""
+    make_batches, sizes = corpus
     longer = np.concatenate((sizes, [[5000, 5000]]))
-    assert plan(cut, longer, 25_000, 1, 4096) == plan(cut, sizes, 25_000, 1, 4096)
+    assert plan_batches(make_batches, longer, 25_000, 1, 4096) == plan_batches(
+        make_batches, sizes, 25_000, 1, 4096
+    )
 
 
-def test_a_corpus_smaller_than_one_update():
+def test_corpus_smaller_than_one_update():
     sizes = np.full((10, 2), 7, dtype=np.int64)
-    chosen = plan(
+    plan = plan_batches(
         lambda limit: batch_by_size(
             np.arange(10), None, num_tokens_vec=sizes[:, 0], max_tokens=limit
         ),
@@ -65,4 +67,4 @@ def test_a_corpus_smaller_than_one_update():
         1,
         4096,
     )
-    assert (chosen.updates, chosen.target_tokens) == (1, 70)
+    assert (plan.updates, plan.target_tokens) == (1, 70)

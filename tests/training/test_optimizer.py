@@ -6,10 +6,10 @@ import pytest
 import torch
 
 from aiayn_plugin.errors import InputError
-from aiayn_plugin.training.optimizer import adam, lrate
+from aiayn_plugin.training.optimizer import build_adam, learning_rate
 
 
-def restated(step: int, d_model: int, warmup: int) -> float:
+def restate_schedule(step: int, d_model: int, warmup: int) -> float:
     """Return a straight line up to 1/√(d_model·warmup), then that peak · √(warmup/step)."""
     peak = 1 / math.sqrt(d_model * warmup)
     return peak * step / warmup if step < warmup else peak * math.sqrt(warmup / step)
@@ -17,34 +17,63 @@ def restated(step: int, d_model: int, warmup: int) -> float:
 
 @pytest.mark.parametrize("d_model", [512, 1024])
 @pytest.mark.parametrize("step", [1, 2, 2000, 3999, 4000, 4001, 100_000, 300_000])
-def test_schedule(step, d_model):
-    assert lrate(step, d_model) == pytest.approx(restated(step, d_model, 4000), rel=1e-12)
+def test_learning_rate_equals_equation_3(step, d_model):
+    expected = restate_schedule(step, d_model, 4000)
+    assert learning_rate(step, d_model) == pytest.approx(expected, rel=1e-12)
 
 
-def test_the_papers_peaks():
-    assert lrate(4000, 512) == pytest.approx(6.99e-4, rel=1e-3)
-    assert lrate(4000, 1024) == pytest.approx(4.94e-4, rel=1e-3)
-    assert lrate(3999, 512) < lrate(4000, 512) > lrate(4001, 512)
+def test_learning_rate_peaks_at_the_papers_values():
+    assert learning_rate(4000, 512) == pytest.approx(6.99e-4, rel=1e-3)
+    assert learning_rate(4000, 1024) == pytest.approx(4.94e-4, rel=1e-3)
+    assert learning_rate(3999, 512) < learning_rate(4000, 512) > learning_rate(4001, 512)
 
 
-def test_a_warmup_of_nothing_is_refused():
+def test_learning_rate_needs_a_warmup():
     with pytest.raises(InputError, match="--warmup-updates must be at least 1, not 0"):
-        lrate(1, 512, 0)
+        learning_rate(1, 512, 0)
 
 
-def test_adam_is_algorithm_1_of_its_paper():
-    """ε is added after the bias correction: with tiny gradients it decides."""
+def take_updates(start, gradients, lr):
+    """Yield the weights and the moments after each update by build_adam."""
+    parameter = torch.nn.Parameter(start.clone())
+    optimizer = build_adam([parameter], lr, (0.9, 0.98), 1e-9)
+    for gradient in gradients:
+        parameter.grad = gradient.to(parameter.dtype)
+        optimizer.step()
+        yield parameter.detach().clone(), optimizer.state[parameter]
+
+
+def test_adam_equals_algorithm_1():
+    """ε is added after the bias correction: with tiny gradients it dominates."""
     torch.manual_seed(1)
     start, gradients = torch.randn(4).double(), torch.randn(5, 4).double() * 1e-8
-    parameter = torch.nn.Parameter(start.clone())
-    optimizer = adam([parameter], 0.1, (0.9, 0.98), 1e-9)
-    for gradient in gradients:
-        parameter.grad = gradient.clone()
-        optimizer.step()
+    *_, (actual, _) = take_updates(start, gradients, 0.1)
     for i in range(4):
         theta, m, v = start[i].item(), 0.0, 0.0
         for t, g in enumerate(gradients[:, i].tolist(), start=1):
             m = 0.9 * m + 0.1 * g
             v = 0.98 * v + 0.02 * g * g
             theta -= 0.1 * (m / (1 - 0.9**t)) / (math.sqrt(v / (1 - 0.98**t)) + 1e-9)
-        assert parameter[i].item() == pytest.approx(theta, rel=1e-9)
+        assert actual[i].item() == pytest.approx(theta, rel=1e-9)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_adam_in_half_precision_rounds_the_weights_of_float32(dtype):
+    """Each update is float32 Adam's, bias correction included, from the rounded weights."""
+    torch.manual_seed(1)
+    start = torch.randn(200).to(dtype)
+    gradients = torch.randn(6, 200).to(dtype)
+    m, v, expected = torch.zeros(200), torch.zeros(200), start.float()
+    for t, (g, (actual, state)) in enumerate(
+        zip(gradients.float(), take_updates(start, gradients, 0.01), strict=True), start=1
+    ):
+        m, v = 0.9 * m + 0.1 * g, 0.98 * v + 0.02 * g * g
+        step = 0.01 * (m / (1 - 0.9**t)) / ((v / (1 - 0.98**t)).sqrt() + 1e-9)
+        expected = (expected - step).to(dtype).float()
+        assert actual.dtype == dtype
+        assert {state[name].dtype for name in ("exp_avg", "exp_avg_sq")} == {torch.float32}
+        # float32 rounding may move a weight across a rounding boundary.
+        spacing = torch.finfo(dtype).eps * expected.abs().clamp(min=0.1)
+        assert ((actual.float() - expected).abs() <= spacing).all()
+        assert (actual.float() == expected).float().mean() > 0.98
+        expected = actual.float()

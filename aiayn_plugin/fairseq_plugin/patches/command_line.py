@@ -8,7 +8,7 @@ from dataclasses import fields
 from fairseq.tasks import TASK_DATACLASS_REGISTRY
 from fairseq.tasks.translation import TranslationConfig
 
-from ...paper import ModelSettings, table
+from ...paper import ModelSettings, format_architectures
 from .. import defaults
 from .. import option_names as names
 from .trust import evaluate_only_literals
@@ -69,8 +69,8 @@ def help_text(trains: bool) -> str:
         for f in fields(ModelSettings)
     ]
     return (
-        f"architectures of aiayn_plugin (parameters with a vocabulary of 37,000):\n\n{table()}"
-        "\n\ntheir options:\n" + "\n".join(model) + "\n\n" + text
+        "architectures of aiayn_plugin (parameters with a vocabulary of 37,000):\n\n"
+        f"{format_architectures()}\n\ntheir options:\n" + "\n".join(model) + "\n\n" + text
     )
 
 

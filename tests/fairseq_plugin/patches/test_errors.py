@@ -7,7 +7,7 @@ import torch
 
 from aiayn_plugin.errors import InputError
 from aiayn_plugin.fairseq_plugin.patches.errors import input_error
-from aiayn_plugin.training.optimizer import lrate
+from aiayn_plugin.training.optimizer import learning_rate
 
 
 def behind(error, *others):
@@ -39,15 +39,15 @@ def test_other_errors_are_none_of_ours():
 
 
 def test_the_input_error_of_a_gpus_process_is_found_in_its_text():
-    """torch.multiprocessing calls lrate(0, 512, 0) in a process of its own."""
+    """torch.multiprocessing calls learning_rate(0, 512, 0) in a process of its own."""
     with pytest.raises(torch.multiprocessing.ProcessRaisedException) as failure:
-        torch.multiprocessing.spawn(lrate, args=(512, 0), nprocs=1)
+        torch.multiprocessing.spawn(learning_rate, args=(512, 0), nprocs=1)
     assert input_error(failure.value) == "--warmup-updates must be at least 1, not 0"
 
 
 def test_another_error_of_a_gpus_process_is_none_of_ours():
     with pytest.raises(torch.multiprocessing.ProcessRaisedException) as failure:
-        torch.multiprocessing.spawn(lrate, args=("x", 1), nprocs=1)
+        torch.multiprocessing.spawn(learning_rate, args=("x", 1), nprocs=1)
     assert "TypeError" in str(failure.value) and input_error(failure.value) is None
 
 
