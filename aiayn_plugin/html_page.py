@@ -1,4 +1,4 @@
-"""One self-contained HTML page: nothing is fetched, and no text of a user becomes markup."""
+"""Self-contained HTML pages: they load nothing, and text never becomes markup."""
 
 import base64
 import hashlib
@@ -7,10 +7,9 @@ import json
 from importlib.resources import files
 from typing import Any
 
-#: Colours that colour-blind people can tell apart: Okabe and Ito's
-#: (https://jfly.uni-koeln.de/color/), in an order in which those of the first four, and of the last
-#: four, differ most. Their yellow is darker here, for a light page. html_page.css has the same as
-#: variables, and others for the last two on a dark page.
+#: Okabe and Ito's colours (https://jfly.uni-koeln.de/color/), which colour-blind people can tell
+#: apart, ordered so that the first four differ most, and the last four. The yellow is darkened for
+#: a light background. html_page.css defines the same colours, with two replaced on a dark one.
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#56b4e9", "#cc79a7", "#e69f00", "#1a1a1a", "#806600")
 
 TEMPLATE = """<!DOCTYPE html>
@@ -18,7 +17,7 @@ TEMPLATE = """<!DOCTYPE html>
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy" content="{policy}">{again}
+<meta http-equiv="Content-Security-Policy" content="{policy}">{refresh}
 <title>{title}</title>
 <style>{style}</style>
 </head>
@@ -34,20 +33,20 @@ TEMPLATE = """<!DOCTYPE html>
 def page(
     title: str, body: str, data: Any = None, name: str = "", refresh: int = 0, fetches: bool = False
 ) -> str:
-    """Return a page: its title (text), its body (HTML), and data for its script.
+    """Return a page with a title (text), a body (HTML) and data for its script.
 
-    name: path of the page's own style sheet and script in this package, without .css and .js. Every
-    page has html_page.css, and one without data has no script. The script finds the data as JSON in
-    the element "data". refresh: seconds after which the browser opens the page anew; 0: never.
-    fetches: whether the script may ask the address that the page came from.
+    name: path in this package of the page's style sheet and script, without .css and .js. Every
+    page includes html_page.css; a page without data has no script. The script reads the data as
+    JSON from the element "data". refresh: seconds after which the browser reloads the page; 0:
+    never. fetches: whether the script may send requests to the page's own server.
     """
     style = asset("html_page.css") + (asset(f"{name}.css") if name else "")
     script = asset(f"{name}.js") if name and data is not None else ""
-    again = f'\n<meta http-equiv="refresh" content="{refresh}">' if refresh else ""
-    # The browser itself refuses whatever else a page might be made to run or to fetch.
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    # The browser blocks any other script, and everything that would be loaded.
     policy = (
         f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; "
-        f"script-src '{_sha256(script)}'" + "; connect-src 'self'" * fetches
+        f"script-src 'sha256-{digest}'" + "; connect-src 'self'" * fetches
     )
     return TEMPLATE.format(
         title=html.escape(title),
@@ -55,22 +54,17 @@ def page(
         style=style,
         script=script,
         policy=policy,
-        again=again,
-        data=as_json(data),
+        refresh=f'\n<meta http-equiv="refresh" content="{refresh}">' if refresh else "",
+        data=embeddable_json(data),
     )
 
 
-def as_json(data: Any) -> str:
-    """Return JSON that cannot end the element that it stands in: `<` is \\u003c there."""
+def embeddable_json(data: Any) -> str:
+    """Return JSON that cannot close its HTML element: `<` is written as \\u003c."""
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
     return text.replace("<", "\\u003c")
 
 
 def asset(name: str) -> str:
-    """Return a file of this package, such as "report/report.css", to be embedded in a page."""
+    """Return a file of this package, such as "report/report.css"."""
     return files(__package__).joinpath(name).read_text(encoding="utf-8")
-
-
-def _sha256(script: str) -> str:
-    digest = hashlib.sha256(script.encode()).digest()
-    return f"sha256-{base64.b64encode(digest).decode()}"

@@ -1,4 +1,4 @@
-"""A real browser for the pages: Chromium without a network, driven by selenium."""
+"""A real browser for the pages: Chromium, driven by selenium."""
 
 from pathlib import Path
 
@@ -20,23 +20,24 @@ FLAGS = (
 
 
 class Browser:
-    """Chromium, and what its console said."""
+    """Chromium and its console."""
 
     def __init__(self, driver) -> None:
         self.driver = driver
 
     def open(self, page: Path) -> None:
-        """Open a page from the disk, with the network switched off."""
-        self._network(on=False)
+        """Open a page from the disk, without a network."""
+        self.set_network(on=False)
         self.driver.get(page.resolve().as_uri())
 
     def visit(self, address: str) -> None:
-        """Open a page of this computer's."""
-        self._network(on=True)
+        """Open a page of a server on this computer."""
+        self.set_network(on=True)
         self.driver.get(address)
 
-    def _network(self, on: bool) -> None:
-        self.driver.get_log("browser")  # forget what earlier pages said
+    def set_network(self, on: bool) -> None:
+        """Switch the network on or off, and clear the console."""
+        self.driver.get_log("browser")
         self.driver.execute_cdp_cmd("Network.enable", {})
         self.driver.execute_cdp_cmd(
             "Network.emulateNetworkConditions",
@@ -44,11 +45,11 @@ class Browser:
         )
 
     def js(self, expression: str, *arguments):
-        """Return what an expression of the page's language gives."""
+        """Return the value of a JavaScript expression."""
         return self.driver.execute_script(f"return ({expression})", *arguments)
 
     def scheme(self, name: str) -> None:
-        """Choose "light" or "dark", as the reader's system would."""
+        """Set the preferred colour scheme: "light" or "dark"."""
         self.driver.execute_cdp_cmd(
             "Emulation.setEmulatedMedia",
             {"features": [{"name": "prefers-color-scheme", "value": name}]},
@@ -62,7 +63,7 @@ class Browser:
             ActionChains(self.driver).send_keys(key).perform()
 
     def point_at(self, element, x: float | None = None, y: float | None = None) -> None:
-        """Move the pointer to an element's middle, or x and y pixels into it."""
+        """Move the pointer to the centre of an element, or x and y pixels into it."""
         from selenium.webdriver.common.action_chains import ActionChains
 
         box = element.rect
@@ -71,22 +72,22 @@ class Browser:
         ActionChains(self.driver, duration=0).move_to_element_with_offset(element, dx, dy).perform()
 
     def find(self, selector: str):
-        """Return the first element of a CSS selector."""
+        """Return the first element that matches a CSS selector."""
         return self.driver.find_element("css selector", selector)
 
     def find_all(self, selector: str) -> list:
-        """Return all elements of a CSS selector."""
+        """Return all elements that match a CSS selector."""
         return self.driver.find_elements("css selector", selector)
 
     def complaints(self) -> list[str]:
-        """Return the warnings and errors in the console since the page was opened."""
+        """Return the console's warnings and errors since the page was opened."""
         return [
             entry["message"]
             for entry in self.driver.get_log("browser")
             if entry["level"] in ("WARNING", "SEVERE")
         ]
 
-    def picture(self, path: Path) -> Path:
-        """Write what is to be seen as a PNG."""
+    def screenshot(self, path: Path) -> Path:
+        """Write a screenshot as a PNG."""
         self.driver.save_screenshot(str(path))
         return path

@@ -1,4 +1,4 @@
-"""`aiayn serve` as a user starts it, and a client that waits for its answers."""
+"""`aiayn serve` as a process, and a client for it."""
 
 import contextlib
 import http.client
@@ -16,19 +16,20 @@ from commands import after
 
 
 class Server:
-    """A running service: its address, its process and its log."""
+    """A running service: its URL, its process and its log."""
 
     def __init__(self, process: subprocess.Popen, log: Path) -> None:
         self.process, self.path = process, log
-        end, found = after(120), None
-        while found is None:
-            assert process.poll() is None and not end(), self.log
-            found = re.search(r"answers at (http://\S+);", self.log)
-        self.address = found[1]
+        timed_out, started = after(120), None
+        while started is None:
+            assert process.poll() is None and not timed_out(), self.log
+            started = re.search(r"listens on (http://\S+);", self.log)
+        self.url = started[1]
+        self.address = ("127.0.0.1", urlsplit(self.url).port)
 
     @property
     def log(self) -> str:
-        """What it has said so far."""
+        """What it has logged so far."""
         return self.path.read_text(encoding="utf-8")
 
     @property
@@ -37,28 +38,30 @@ class Server:
         status = Path(f"/proc/{self.process.pid}/status").read_text()
         return int(re.search(r"VmRSS:\s+(\d+)", status)[1]) / 1e3
 
-    def connect(self) -> http.client.HTTPConnection:
-        """Return a connection of a client's own."""
-        return http.client.HTTPConnection(urlsplit(self.address).netloc, timeout=120)
-
     def send(self, method: str, path: str, body: Any = None, **headers: str) -> tuple[int, Any]:
-        """Return the status and the answer to one request; what is no bytes is sent as JSON."""
-        connection = self.connect()
-        try:
-            data = body if isinstance(body, bytes | None) else json.dumps(body).encode()
-            kind = {"Content-Type": "application/json"} if body is not None else {}
-            named = {name.replace("_", "-"): value for name, value in headers.items()}
-            connection.request(method, path, data, {**kind, **named})
-            answer = connection.getresponse()
-            text = answer.read().decode()
-            of_json = answer.getheader("content-type") == "application/json"
-            return answer.status, json.loads(text) if of_json else text
-        finally:
-            connection.close()
+        """Return the status and the content of a response; a body that is not bytes becomes JSON.
 
-    def translate(self, text: Any, **more: Any) -> tuple[int, Any]:
-        """Return the status and the answer to one POST /translate."""
-        return self.send("POST", "/translate", {"text": text, **more})
+        Underscores in the names of headers stand for hyphens.
+        """
+        with contextlib.closing(
+            http.client.HTTPConnection(urlsplit(self.url).netloc, timeout=120)
+        ) as connection:
+            data = body if isinstance(body, bytes | None) else json.dumps(body).encode()
+            content_type = {"Content-Type": "application/json"} if body is not None else {}
+            named = {name.replace("_", "-"): value for name, value in headers.items()}
+            connection.request(method, path, data, {**content_type, **named})
+            response = connection.getresponse()
+            text = response.read().decode()
+            is_json = response.getheader("content-type") == "application/json"
+            return response.status, json.loads(text) if is_json else text
+
+    def translate(self, text: Any, **fields: Any) -> tuple[int, Any]:
+        """Return the status and the content of the response to POST /translate."""
+        return self.send("POST", "/translate", {"text": text, **fields})
+
+    def queued(self) -> int:
+        """Return the number of sentences in its queue."""
+        return self.send("GET", "/health")[1]["waiting"]
 
     def stop(self, by: int = signal.SIGTERM) -> int:
         """Stop it, and return its exit status."""
@@ -68,7 +71,7 @@ class Server:
 
 @contextlib.contextmanager
 def serving(model: Path, folder: Path, *options: str) -> Iterator[Server]:
-    """Serve a model at a free port, with its log in `folder`."""
+    """Serve a model on a free port, with its log in `folder`."""
     command = [Path(sys.executable).with_name("aiayn"), "serve", model, "--port", "0", *options]
     log = folder / "serve.log"
     with (

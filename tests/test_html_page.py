@@ -8,7 +8,7 @@ import torch
 
 from aiayn_plugin import plots
 from aiayn_plugin.errors import InputError
-from aiayn_plugin.html_page import COLOURS, as_json, asset, page
+from aiayn_plugin.html_page import COLOURS, asset, embeddable_json, page
 
 HOSTILE = "</script><script>document.title='run'</script><img src=x onerror=document.title='run'>"
 
@@ -35,7 +35,7 @@ def test_the_browser_refuses_what_the_page_is_made_to_run_or_fetch(browser, tmp_
 
 
 def test_json_cannot_end_its_element():
-    assert as_json(["</script>", "<!--"]) == '["\\u003c/script>","\\u003c!--"]'
+    assert embeddable_json(["</script>", "<!--"]) == '["\\u003c/script>","\\u003c!--"]'
 
 
 def test_figures_are_files_of_known_kinds(tmp_path):

@@ -1,13 +1,12 @@
-"""`aiayn`: the commands that fairseq does not have."""
+"""`aiayn`: commands that complement fairseq's own."""
 
 import argparse
 import logging
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from importlib import import_module
-
-from .commands import add_commands
+from typing import Any
 
 COMMANDS = (
     "architectures",
@@ -27,28 +26,42 @@ COMMANDS = (
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Run `aiayn COMMAND …`; bad input ends it with one line on stderr and exit status 1."""
+    """Run `aiayn COMMAND …`; bad input exits with status 1 and one line on stderr."""
     argv = sys.argv[1:] if argv is None else argv
     parser = argparse.ArgumentParser(prog="aiayn", description=__doc__)
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    # To import fairseq takes seconds, and some commands need neither it nor torch: only the module
-    # of the command is imported. The help needs all.
-    wanted = [argv[0]] if argv and argv[0] in COMMANDS else COMMANDS
-    add_commands(commands, [import_module(f".{name}", __package__) for name in wanted])
+    # Only the given command is imported: importing fairseq takes seconds, and some commands need
+    # neither fairseq nor torch. `aiayn --help` imports all.
+    names = [argv[0]] if argv and argv[0] in COMMANDS else COMMANDS
+    add_commands(commands, [import_module(f".{name}", __package__) for name in names])
     args = parser.parse_args(argv)
-    # What they tell a user of fairseq's commands is not what our commands are asked.
+    # Their messages concern users of fairseq's own commands.
     for library in ("fairseq", "sacrebleu", "aiayn_plugin.fairseq_plugin"):
         logging.getLogger(library).setLevel(logging.WARNING)
     try:
         args.run(args)
     except KeyboardInterrupt:
         raise SystemExit(f"aiayn: {argv[0]} was interrupted") from None
-    except BrokenPipeError:  # the reader has seen enough
+    except BrokenPipeError:  # as with `aiayn … | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise SystemExit(1) from None
     except FileNotFoundError as error:
         raise SystemExit(
-            f"aiayn: error: {error.filename} is missing: see the paths of the command"
+            f"aiayn: error: {error.filename} does not exist: check the paths given to the command"
         ) from None
     except (OSError, ValueError) as error:  # InputError is a ValueError
         raise SystemExit(f"aiayn: error: {error}") from None
+
+
+def add_commands(commands: Any, modules: Iterable[Any]) -> None:
+    """Add a command per module, named after it, to argparse's subparsers.
+
+    A module defines HELP, DESCRIPTION, add_options(parser) and run(args). One that only groups
+    further commands has no `run`.
+    """
+    for module in modules:
+        name = module.__name__.rpartition(".")[2]
+        parser = commands.add_parser(name, help=module.HELP, description=module.DESCRIPTION)
+        module.add_options(parser)
+        if hasattr(module, "run"):
+            parser.set_defaults(run=module.run)

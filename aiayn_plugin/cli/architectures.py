@@ -1,14 +1,14 @@
-"""`aiayn architectures`: Table 3 by name, with exact parameter counts."""
+"""`aiayn architectures`: the models of Table 3, with exact parameter counts."""
 
 import argparse
 
-from ..errors import InputError
 from ..paper import format_architectures
+from .options import check_positive
 
-HELP = "list the architectures of the paper with their sizes and exact parameters"
+HELP = "list the paper's architectures with their sizes and parameter counts"
 DESCRIPTION = (
-    "Every --arch with its sizes, its exact number of parameters, and the number "
-    "that the paper gives. Learned positions are counted with 1,024 on each side."
+    "Print every --arch with its sizes, its exact number of parameters, and the number given in "
+    "the paper. Learned positions are counted with 1,024 on each side."
 )
 
 
@@ -19,12 +19,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         type=int,
         default=37_000,
         metavar="V",
-        help="entries of the shared dictionary (default: 37,000)",
+        help="size of the shared dictionary (default: %(default)s)",
     )
 
 
 def run(args: argparse.Namespace) -> None:
-    """Print the format_architectures. Raises InputError for a vocabulary of less than one word."""
-    if args.vocabulary < 1:
-        raise InputError(f"a vocabulary of {args.vocabulary} words is none")
+    """Print the table. Raises InputError if the vocabulary is empty."""
+    check_positive(args, "vocabulary")
     print(format_architectures(args.vocabulary))

@@ -1,35 +1,31 @@
-"""`aiayn bundle`: a model directory that can be copied to another machine."""
+"""`aiayn bundle`: a self-contained run directory."""
 
 import argparse
 from pathlib import Path
 
 from ..checkpoints.bundle import MODEL_FILE, bundle
 
-HELP = "make a model directory to copy to another machine"
+HELP = "make a run directory to copy to another machine"
 DESCRIPTION = (
-    "Put the model without the optimiser's state, dictionaries, codes and text "
-    "settings into one directory, which aiayn translate or aiayn parse takes."
+    "Copy the model without the optimizer's state, the dictionaries, the merges and the text "
+    "settings into one directory, for aiayn translate, serve, attention or parse."
 )
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of `aiayn bundle`."""
-    parser.add_argument(
-        "model", metavar="MODEL_DIR", type=Path, help="what a recipe of examples/ leaves behind"
-    )
-    parser.add_argument(
+    add = parser.add_argument
+    add("model", metavar="MODEL_DIR", type=Path, help="run directory made by a recipe")
+    add(
         "--checkpoint",
         metavar="FILE",
         type=Path,
-        default=None,
-        help=f"default: MODEL_DIR/{MODEL_FILE}",
+        help=f"checkpoint to bundle (default: MODEL_DIR/{MODEL_FILE})",
     )
-    parser.add_argument(
-        "--output", metavar="DIR", type=Path, required=True, help="the new directory"
-    )
+    add("--output", metavar="DIR", type=Path, required=True, help="directory to create")
 
 
 def run(args: argparse.Namespace) -> None:
-    """Make the directory, whole or not at all. Raises what `bundle` raises."""
+    """Create the directory atomically. Raises what `bundle` raises."""
     size = bundle(args.model, args.checkpoint, args.output)
     print(f"{args.output}: {size / 1e6:.1f} MB")

@@ -1,4 +1,4 @@
-"""`aiayn configs`: where the configurations for fairseq-hydra-train are."""
+"""`aiayn configs`: the configurations for fairseq-hydra-train."""
 
 import argparse
 
@@ -6,13 +6,13 @@ from ..fairseq_plugin.hydra import DIRECTORY
 
 HELP = "print the directory of the configurations for fairseq-hydra-train"
 DESCRIPTION = (
-    'fairseq-hydra-train --config-dir "$(aiayn configs)" --config-name aiayn_base '
+    'Usage: fairseq-hydra-train --config-dir "$(aiayn configs)" --config-name aiayn_base '
     "task.data=/path/to/data"
 )
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """There are none."""
+    """Add nothing: the command has no options."""
 
 
 def run(args: argparse.Namespace) -> None:

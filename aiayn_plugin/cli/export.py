@@ -7,48 +7,44 @@ from ..atomic import write_directory_atomically
 from ..checkpoints.export import QUANTIZATIONS, imported_ctranslate2, specification
 from ..inference.run_directory import load
 from ..text.pipeline import TextPipeline
+from .options import add_model
 
-HELP = "write a model for CTranslate2"
+HELP = "export a model to CTranslate2"
 DESCRIPTION = (
-    "Write a model directory of CTranslate2 (pip install ctranslate2), a fast "
-    "engine for CPUs. It takes and gives subwords; its length penalty is fairseq's."
+    "Write a model directory for CTranslate2 (pip install ctranslate2), a fast inference engine "
+    "for CPUs. The exported model reads and writes subwords; CTranslate2's length penalty is "
+    "fairseq's."
 )
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of `aiayn export`."""
+    add_model(parser)
     parser.add_argument(
-        "model",
-        metavar="MODEL_DIR",
-        type=Path,
-        help="what a recipe of examples/ leaves behind, or aiayn bundle made",
-    )
-    parser.add_argument(
-        "--output", metavar="DIR", type=Path, required=True, help="the new directory"
+        "--output", metavar="DIR", type=Path, required=True, help="directory to create"
     )
     parser.add_argument(
         "--quantization",
         choices=QUANTIZATIONS,
         default="float32",
-        help="how the weights are stored (default: %(default)s)",
+        help="type of the stored weights (default: %(default)s)",
     )
 
 
 def run(args: argparse.Namespace) -> None:
-    """Make the directory, whole or not at all.
+    """Create the directory atomically.
 
-    Raises InputError or OSError for a model that cannot be exported, and if the output is there
-    already.
+    Raises InputError or OSError if the model cannot be exported or the directory exists.
     """
     imported_ctranslate2()
-    found = load(args.model, TextPipeline.load, "cpu", "float32").loaded
-    transformer = specification(found.model, found.source.symbols, found.target.symbols)
+    loaded = load(args.model, TextPipeline.load, "cpu", "float32").loaded
+    transformer = specification(loaded.model, loaded.source.symbols, loaded.target.symbols)
     transformer.validate()
     transformer.optimize(quantization=args.quantization)
     with write_directory_atomically(args.output) as directory:
         transformer.save(str(directory))
-    rows = transformer.decoder.position_encodings.encodings.shape[0]
+    positions = transformer.decoder.position_encodings.encodings.shape[0]
     print(
-        f"{args.output} holds the model in {args.quantization}, with {rows:,} positions; "
-        "CTranslate2 cuts a source at its max_input_length, 1,024 unless you give another"
+        f"{args.output} holds the model in {args.quantization}, with {positions:,} positions; "
+        "CTranslate2 truncates a source at its max_input_length (default: 1,024)"
     )

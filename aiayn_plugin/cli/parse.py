@@ -1,51 +1,44 @@
-"""`aiayn parse`: sentences to trees (§6.3)."""
+"""`aiayn parse`: sentences in, trees out (§6.3)."""
 
 import argparse
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from ..errors import InputError
 from ..paper import PARSING_SEARCH
 from . import stream
 
-if TYPE_CHECKING:
-    from ..inference.parser import Parse
-
 HELP = "parse sentences into trees"
 DESCRIPTION = (
-    "Parse English sentences from standard input, one a line, with the paper's search of trees. "
-    "The trees have brackets as in the Penn Treebank. On a terminal each line is answered at once."
+    "Parse English sentences from standard input, one per line, with the paper's search for trees. "
+    "Trees are printed with the Penn Treebank's brackets. On a terminal, each line is parsed as "
+    "soon as it is entered."
 )
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of `aiayn parse`."""
-    nbest = "at most N trees of each line: line number ||| tree ||| score"
+    nbest = "maximum of trees per line, as: line number ||| tree ||| score (default: 1, plain)"
     stream.add_options(parser, PARSING_SEARCH, nbest)
-    parser.add_argument(
+    add = parser.add_argument
+    add(
         "--tokenised",
         action="store_true",
-        help="the words have spaces between them already, as in the Penn Treebank",
+        help="input with spaces between words already, as in the Penn Treebank",
     )
-    parser.add_argument(
-        "--pretty",
-        action="store_true",
-        help="indented, over several lines, with an empty line after each tree",
-    )
-    parser.add_argument(
+    add("--pretty", action="store_true", help="indented trees with an empty line after each")
+    add(
         "--trees-only",
         action="store_true",
-        help="let the search find nothing but trees over the words; without it, "
-        "what is no tree is mended",
+        help="restrict the search to trees over the words (default: repair other output)",
     )
 
 
 def run(args: argparse.Namespace) -> None:
     """Parse standard input. Raises InputError or OSError for an unusable model or text."""
-    stream.check(args)
+    stream.check_options(args)
     if args.pretty and args.nbest > 1:
-        raise InputError("--pretty is for one tree of each line: leave out --nbest")
+        raise InputError("--pretty prints one tree per line: omit --nbest")
     from ..inference.parser import Parser
     from ..parsing.trees import as_line
 
@@ -59,26 +52,25 @@ def run(args: argparse.Namespace) -> None:
         lenpen=args.lenpen,
         nbest=args.nbest,
     )
-    trees = mended = mends = 0
+    repairs: list[int] = []  # of each tree
 
-    def text(parse: "Parse") -> str:
-        return f"{parse.tree.pformat()}\n" if args.pretty else as_line(parse.tree)
-
-    def answer(lines: list[str], first: int, progress: Callable[[int], object]) -> list[str]:
-        nonlocal trees, mended, mends
-        found = parser.parse_nbest(lines, args.tokenised, first, progress)
-        best = [parses[0] for parses in found if parses]
-        trees += len(best)
-        mended += sum(parse.mends > 0 for parse in best)
-        mends += sum(parse.mends for parse in best)
+    def parse(lines: list[str], first: int, progress: Callable[[int], object]) -> list[str]:
+        parsed = parser.parse_nbest(lines, args.tokenised, first, progress)
+        repairs.extend(nbest[0].mends for nbest in parsed if nbest)
+        if args.pretty:
+            return [f"{nbest[0].tree.pformat()}\n" if nbest else "" for nbest in parsed]
         if args.nbest == 1:
-            return [text(parses[0]) if parses else "" for parses in found]
+            return [as_line(nbest[0].tree) if nbest else "" for nbest in parsed]
         return [
-            f"{number} ||| {text(parse)} ||| {parse.score:.4f}"
-            for number, parses in enumerate(found, start=first)
-            for parse in parses
+            f"{number} ||| {as_line(each.tree)} ||| {each.score:.4f}"
+            for number, nbest in enumerate(parsed, start=first)
+            for each in nbest
         ]
 
-    stream.stream(args, answer)
-    if mends:
-        print(f"mended: {mended:,} of {trees:,} trees, by {mends:,} mends", file=sys.stderr)
+    stream.process_lines(args, parse)
+    if any(repairs):
+        repaired = sum(count > 0 for count in repairs)
+        print(
+            f"repaired {repaired:,} of {len(repairs):,} trees, with {sum(repairs):,} repairs",
+            file=sys.stderr,
+        )

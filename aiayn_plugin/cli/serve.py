@@ -1,4 +1,4 @@
-"""`aiayn serve`: translations over HTTP."""
+"""`aiayn serve`: translation over HTTP."""
 
 import argparse
 import logging
@@ -6,89 +6,87 @@ import logging
 from ..errors import InputError
 from ..inference.translator import Translator
 from ..paper import SearchSettings
-from . import stream
+from . import options
 
-HELP = "translate over HTTP, with a page to type into"
+HELP = "translate over HTTP, with a web page"
 DESCRIPTION = (
-    'Answer POST /translate, with JSON such as {"text": "A man sleeps."} or {"text": ["…", '
-    '"…"], "nbest": 2}, until Ctrl-C or SIGTERM. What arrives together is translated together. '
-    "At / is a page to type sentences into, at /health whether the service is well."
+    'Answer POST /translate with JSON such as {"text": "A man sleeps."} or {"text": ["…", "…"], '
+    '"nbest": 2}, until Ctrl-C or SIGTERM. Concurrent requests are batched. / is a web page for '
+    "translating, /health is the health check."
 )
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of `aiayn serve`."""
-    stream.add_search_options(parser, SearchSettings())
-    option = parser.add_argument
-    option(
+    options.add_model(parser)
+    options.add_search(parser, SearchSettings())
+    options.add_batching(parser)
+    add = parser.add_argument
+    add(
         "--host",
         default="127.0.0.1",
-        help="address to listen at; 0.0.0.0 is every one of this computer's, and then anyone "
-        "who reaches it can ask (default: %(default)s)",
+        help="address to listen on; 0.0.0.0 is every interface, which lets anyone on the network "
+        "send requests (default: %(default)s)",
     )
-    option("--port", type=int, default=8000, help="0: any free one (default: %(default)s)")
-    option(
+    add("--port", type=int, default=8000, help="port; 0: any free port (default: %(default)s)")
+    add(
         "--allow-host",
         metavar="NAME",
         nargs="+",
         default=[],
-        help="further names by which the service is called, such as that of a proxy",
+        help="further host names of the service, such as a proxy's",
     )
-    option(
+    add(
         "--batch-size",
         metavar="N",
         type=int,
         default=64,
-        help="sentences that are translated at once (default: %(default)s)",
+        help="sentences per batch (default: %(default)s)",
     )
-    option(
+    add(
         "--max-length",
         metavar="N",
         type=int,
         default=2000,
-        help="characters of a sentence; a longer one is refused (default: %(default)s)",
+        help="characters per sentence; a longer one is rejected (default: %(default)s)",
     )
-    option(
+    add(
         "--max-waiting",
         metavar="N",
         type=int,
         default=1000,
-        help="sentences that may wait; a request beyond it is refused (default: %(default)s)",
+        help="sentences in the queue; a request that exceeds it is rejected (default: %(default)s)",
     )
 
 
 def run(args: argparse.Namespace) -> None:
     """Serve a model. Raises InputError or OSError for an unusable model or address."""
-    for name in ("beam", "batch_size", "max_length", "max_waiting"):
-        if getattr(args, name) < 1:
-            raise InputError(f"--{name.replace('_', '-')} {getattr(args, name)} must be at least 1")
+    options.check_positive(args, "beam", "batch_size", "max_length", "max_waiting")
     try:
         from ..service import app, server
     except ModuleNotFoundError as error:
         raise InputError(f"aiayn serve needs {error.name}: pip install starlette uvicorn") from None
 
     limits = app.Limits(args.max_length, args.max_waiting, args.beam)
-    listening = server.listen(args.host, args.port)
-    with listening:
+    with server.listen(args.host, args.port) as listening:
         translator = Translator.load(args.model, args.device, args.precision, args.max_tokens)
 
-        def keeping(nbest: int) -> Translator:
+        def with_nbest(nbest: int) -> Translator:
             search = {"beam": args.beam, "lenpen": args.lenpen, "nbest": nbest}
             return Translator(translator.found, args.max_tokens, search)
 
-        known = server.names(args.host, listening, args.allow_host)
-        service = app.Service(args.model.resolve().name, keeping, limits, args.batch_size)
-        # As fairseq's lines look, on standard error.
-        logging.basicConfig(
+        service = app.Service(args.model.resolve().name, with_nbest, limits, args.batch_size)
+        logging.basicConfig(  # in the format of fairseq's log
             format="%(asctime)s | %(levelname)s | %(name)s | %(message)s",
             datefmt="%Y-%m-%d %H:%M:%S",
             level=logging.INFO,
             force=True,
         )
-        where = server.address(listening)
+        url = server.base_url(listening)
 
-        def ready() -> None:
-            app.logger.info("%s answers at %s; Ctrl-C stops it", service.name, where)
+        def log_startup() -> None:
+            app.logger.info("%s listens on %s; press Ctrl-C to stop", service.name, url)
 
-        server.serve(app.application(service, known, ready), listening)
+        hosts = server.allowed_hosts(args.host, listening, args.allow_host)
+        server.serve(app.application(service, hosts, log_startup), listening)
         app.logger.info("stopped")

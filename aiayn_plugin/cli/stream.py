@@ -1,92 +1,56 @@
-"""From standard input to standard output: what `aiayn translate` and `aiayn parse` share."""
+"""Filters of lines from standard input to standard output: `aiayn translate` and `aiayn parse`."""
 
 import argparse
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import islice
-from pathlib import Path
-from typing import BinaryIO
 
 from tqdm import tqdm
 
 from ..errors import InputError
-from ..inference.run_directory import PRECISIONS
 from ..paper import SearchSettings
 from ..text.lines import decode_lines
+from . import options
 
-#: Lines that are read before they are sorted by length.
-BUFFER = 10_000
+#: Lines that are read at once, and then batched by length.
+BUFFER_LINES = 10_000
 
-#: What answers lines: it gets them, the number of the first, and a function that it calls after
-#: each batch with its number of sentences. It returns the text of each answer.
-Answer = Callable[[list[str], int, Callable[[int], object]], list[str]]
+#: Maps lines to output texts. Its further arguments are the number of the first line, and a
+#: callback for each batch, which takes the batch's number of sentences.
+Process = Callable[[list[str], int, Callable[[int], object]], list[str]]
 
 
-def add_search_options(parser: argparse.ArgumentParser, search: SearchSettings) -> None:
-    """Add the options of a model and its search."""
+def add_options(parser: argparse.ArgumentParser, search: SearchSettings, nbest_help: str) -> None:
+    """Add the options of a model, its search, and its output."""
+    options.add_model(parser)
+    options.add_search(parser, search)
+    options.add_batching(parser)
+    parser.add_argument("--nbest", metavar="N", type=int, default=1, help=nbest_help)
     parser.add_argument(
-        "model",
-        metavar="MODEL_DIR",
-        type=Path,
-        help="what a recipe of examples/ leaves behind, or aiayn bundle made",
-    )
-    parser.add_argument("--beam", type=int, default=search.beam, help="default: %(default)s")
-    parser.add_argument(
-        "--lenpen",
-        type=float,
-        default=search.alpha,
-        help="α of GNMT's length penalty (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--max-tokens",
-        metavar="N",
-        type=int,
-        default=2000,
-        help="source tokens of a batch (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--device", default=None, help="as torch names it (default: a GPU if there is one)"
-    )
-    parser.add_argument(
-        "--precision", choices=sorted(PRECISIONS), default="float32", help="default: %(default)s"
+        "--line-by-line",
+        action="store_true",
+        help="process each line before reading the next one (default on a terminal)",
     )
 
 
-def add_options(parser: argparse.ArgumentParser, search: SearchSettings, nbest: str) -> None:
-    """Add the options of a model, its search and what is answered. nbest: the help of --nbest."""
-    add_search_options(parser, search)
-    parser.add_argument("--nbest", metavar="N", type=int, default=1, help=nbest)
-    parser.add_argument(
-        "--line-by-line", action="store_true", help="answer each line before the next is read"
-    )
-
-
-def check(args: argparse.Namespace) -> None:
-    """Raise InputError for options that make no sense, before a model is loaded."""
-    if args.beam < 1:
-        raise InputError(f"--beam {args.beam} must be at least 1")
+def check_options(args: argparse.Namespace) -> None:
+    """Raise InputError for invalid options or closed streams, before the model is loaded."""
+    options.check_positive(args, "beam")
     if not 1 <= args.nbest <= args.beam:
         raise InputError(f"--nbest {args.nbest} must be from 1 to --beam {args.beam}")
     if sys.stdin is None or sys.stdout is None:
-        raise InputError(
-            "standard input or output is closed: the text comes from one, and the "
-            "answer goes to the other"
-        )
+        raise InputError("standard input or output is closed: connect both")
 
 
-def stream(args: argparse.Namespace, answer: Answer) -> None:
-    """Answer standard input on standard output. Raises InputError or OSError for unusable text."""
-    at_once = args.line_by_line or sys.stdin.isatty()
-    lines = _lines(sys.stdin.buffer)
-    number = 1
-    watched = sys.stderr is not None and sys.stderr.isatty()
-    with tqdm(unit=" sentences", disable=at_once or not watched) as progress:
-        while buffer := list(islice(lines, 1 if at_once else BUFFER)):
-            for text in answer(buffer, number, progress.update):
+def process_lines(args: argparse.Namespace, process: Process) -> None:
+    """Process standard input. Raises InputError or OSError for invalid text."""
+    line_by_line = args.line_by_line or sys.stdin.isatty()
+    lines = decode_lines(iter(sys.stdin.buffer.readline, b""), "standard input")
+    first = 1
+    hide_progress = line_by_line or sys.stderr is None or not sys.stderr.isatty()
+    with tqdm(unit=" sentences", disable=hide_progress) as progress:
+        while buffer := list(islice(lines, 1 if line_by_line else BUFFER_LINES)):
+            for text in process(buffer, first, progress.update):
                 sys.stdout.buffer.write(f"{text}\n".encode())
-            number += len(buffer)
             sys.stdout.flush()
-
-
-def _lines(stream: BinaryIO) -> Iterator[str]:
-    yield from decode_lines(iter(stream.readline, b""), "standard input")
+            first += len(buffer)

@@ -1,4 +1,4 @@
-"""`aiayn translate`: raw text to raw text."""
+"""`aiayn translate`: raw text in, raw text out."""
 
 import argparse
 from collections.abc import Callable
@@ -9,38 +9,31 @@ from . import stream
 
 HELP = "translate raw text"
 DESCRIPTION = (
-    "Translate raw text from standard input, a sentence a line, with the paper's "
-    "search. On a terminal each line is answered at once."
+    "Translate raw text from standard input, one sentence per line, with the paper's search. On "
+    "a terminal, each line is translated as soon as it is entered."
 )
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of `aiayn translate`."""
-    nbest = "N translations of each line: line number ||| translation ||| score"
+    nbest = "translations per line, as: line number ||| translation ||| score (default: 1, plain)"
     stream.add_options(parser, SearchSettings(), nbest)
 
 
 def run(args: argparse.Namespace) -> None:
     """Translate standard input. Raises InputError or OSError for an unusable model or text."""
-    stream.check(args)
-    translator = Translator.load(
-        args.model,
-        args.device,
-        args.precision,
-        args.max_tokens,
-        beam=args.beam,
-        lenpen=args.lenpen,
-        nbest=args.nbest,
-    )
+    stream.check_options(args)
+    search = {"beam": args.beam, "lenpen": args.lenpen, "nbest": args.nbest}
+    translator = Translator.load(args.model, args.device, args.precision, args.max_tokens, **search)
 
-    def answer(lines: list[str], first: int, progress: Callable[[int], object]) -> list[str]:
-        found = translator.translate_nbest(lines, first, progress)
+    def translate(lines: list[str], first: int, progress: Callable[[int], object]) -> list[str]:
+        translated = translator.translate_nbest(lines, first, progress)
         if args.nbest == 1:
-            return [translations[0].text for translations in found]
+            return [nbest[0].text for nbest in translated]
         return [
             f"{number} ||| {translation.text} ||| {translation.score:.4f}"
-            for number, translations in enumerate(found, start=first)
-            for translation in translations
+            for number, nbest in enumerate(translated, start=first)
+            for translation in nbest
         ]
 
-    stream.stream(args, answer)
+    stream.process_lines(args, translate)

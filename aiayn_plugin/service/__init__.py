@@ -1,1 +1,1 @@
-"""`aiayn serve`: translations over HTTP, by a model that stays in memory."""
+"""`aiayn serve`: translation over HTTP by one resident model."""

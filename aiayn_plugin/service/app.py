@@ -1,9 +1,9 @@
-"""The service of one model: its addresses and what they answer."""
+"""The web application of one model: its routes and responses."""
 
+import asyncio
 import contextlib
 import logging
 import time
-from asyncio import create_task
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
@@ -20,16 +20,16 @@ from ..errors import InputError
 from ..html_page import asset, page
 from ..inference.translator import Translation, Translator
 from ..report.formatting import printable
-from .batcher import Busy, Together
-from .request_body import body_of, unless_gone
-from .schema import Limits, Refusal, read_asked
+from .batcher import Batcher, QueueFull
+from .request_body import read_json_body, until_disconnect
+from .schema import Limits, parse_request
 
 logger = logging.getLogger("aiayn serve")
 
-#: What is asked for: N translations of a sentence, or this, the page of its attention.
-PAGE = 0
-#: A browser takes an answer for what it says it is, and shows no page of it inside another's.
-HEADERS = {
+#: The kind of a batch is its number of translations per sentence, or this: attention pages.
+ATTENTION_PAGE = 0
+#: Browsers neither guess content types, nor frame, cache or report the service's pages.
+SECURITY_HEADERS = {
     b"x-content-type-options": b"nosniff",
     b"x-frame-options": b"DENY",
     b"referrer-policy": b"no-referrer",
@@ -38,106 +38,92 @@ HEADERS = {
 
 
 class Service:
-    """What the addresses of one model answer."""
+    """The request handlers of one model."""
 
     def __init__(
-        self, name: str, translator: Callable[[int], Translator], limits: Limits, together: int
+        self, name: str, translator: Callable[[int], Translator], limits: Limits, batch_size: int
     ) -> None:
-        """translator: gives the one that keeps so many translations of a sentence.
-
-        together: sentences that are translated at once.
-        """
+        """translator: returns a translator that keeps `nbest` translations of a sentence."""
         self.name, self.limits = name, limits
         self.translators = [translator(nbest) for nbest in range(1, limits.nbest + 1)]
-        self.settings = self.translators[0].pipeline.settings
-        self.together: Together[str, Any] = Together(
-            # Pages are large: each is sent before the next is made.
-            self._answer,
-            limits.waiting,
-            lambda kind: 1 if kind == PAGE else together,
+        settings = self.translators[0].pipeline.settings
+        self.source, self.target = settings.source_lang, settings.target_lang
+        self.batcher: Batcher[str, Any] = Batcher(
+            self._process,
+            limits.queued,
+            # Attention pages are large: each is sent before the next one is built.
+            lambda kind: 1 if kind == ATTENTION_PAGE else batch_size,
         )
 
     async def translate(self, request: Request) -> Response:
-        """POST /translate: sentences in, translations out, both as JSON."""
-        asked = read_asked(await body_of(request, self.limits.bytes), self.limits)
-        request.state.sentences = len(asked.sentences)
-        found = await unless_gone(request, self.together.ask(asked.sentences, asked.nbest))
-        return JSONResponse({"translations": [_as_json(of, asked.nbest) for of in found]})
+        """POST /translate: JSON with sentences in, JSON with translations out."""
+        wanted = parse_request(await read_json_body(request, self.limits.body_bytes), self.limits)
+        request.state.sentences = len(wanted.sentences)
+        results = await until_disconnect(
+            request, self.batcher.submit(wanted.sentences, wanted.nbest)
+        )
+        return JSONResponse({"translations": [_as_json(nbest, wanted.nbest) for nbest in results]})
 
     async def attention(self, request: Request) -> Response:
-        """GET /attention?text=…: the page of the attention in a sentence and its translation."""
+        """GET /attention?text=…: the attention page of a sentence and its translation."""
         if request.headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
-            raise Refusal(403, "another site's page asks for this: type the address yourself")
+            raise HTTPException(403, "cross-site requests are rejected: enter the address yourself")
         text = request.query_params.get("text", "")
         self.limits.check(text, "the sentence")
         request.state.sentences = 1
-        [found] = await unless_gone(request, self.together.ask([text], PAGE))
-        return HTMLResponse(found)
+        [html] = await until_disconnect(request, self.batcher.submit([text], ATTENTION_PAGE))
+        return HTMLResponse(html)
 
     async def health(self, request: Request) -> Response:
-        """GET /health: which model answers, and how many sentences wait."""
-        return JSONResponse(
-            {
-                "status": "ok",
-                "model": self.name,
-                "source": self.settings.source_lang,
-                "target": self.settings.target_lang,
-                "waiting": self.together.waiting,
-            }
-        )
+        """GET /health: the model, and the number of queued sentences."""
+        about = {"model": self.name, "source": self.source, "target": self.target}
+        return JSONResponse({"status": "ok", **about, "waiting": self.batcher.queued})
 
     async def page(self, request: Request) -> Response:
-        """GET /: a page to type sentences into."""
-        data = {
-            "model": self.name,
-            "source": self.settings.source_lang,
-            "target": self.settings.target_lang,
-        }
+        """GET /: the translation page."""
+        data = {"model": self.name, "source": self.source, "target": self.target}
         body = asset("service/translate.html")
-        return HTMLResponse(
-            page(f"Translate: {self.name}", body, data, "service/translate", fetches=True)
-        )
+        title = f"Translate: {self.name}"
+        return HTMLResponse(page(title, body, data, "service/translate", fetches=True))
 
-    def _answer(self, lines: list[str], kind: int) -> Sequence[Any]:
-        """Return what is found for each line: its translations, or its page."""
-        if kind == PAGE:
+    def _process(self, lines: list[str], kind: int) -> Sequence[Any]:
+        """Return the translations of each line, or its attention page."""
+        if kind == ATTENTION_PAGE:
             return [self._attention_page(line) for line in lines]
         translate = self.translators[kind - 1].translate_nbest
         try:
-            return translate(lines, progress=self.together.check_wanted)
-        except InputError as error:  # of the model or the memory: no sentence is to blame
+            return translate(lines, progress=self.batcher.stop_if_abandoned)
+        except InputError as error:  # of the model or the memory, not of a sentence
             raise RuntimeError(str(error)) from error
 
     def _attention_page(self, line: str) -> str:
         translator = self.translators[0]
-        shown = [
-            attended(translator, sentence)
-            for sentence in sentences(translator, [line], most=MOST_PIECES)
-        ]
-        about = f"{self.settings.source_lang} to {self.settings.target_lang}"
-        return attention_page(shown, translator.pipeline, self.name, about)
+        [sentence] = sentences(translator, [line], most=MOST_PIECES)
+        about = f"{self.source} to {self.target}"
+        maps = [attended(translator, sentence)]
+        return attention_page(maps, translator.pipeline, self.name, about)
 
 
-def _as_json(found: Sequence[Translation], nbest: int) -> dict[str, Any]:
-    """Return the best translation of a sentence, and all of them if more than one is wanted."""
-    every = [{"text": one.text, "score": one.score} for one in found]
-    return every[0] if nbest == 1 else {**every[0], "nbest": every}
+def _as_json(translations: Sequence[Translation], nbest: int) -> dict[str, Any]:
+    """Return the best translation of a sentence, and all of them if several were requested."""
+    candidates = [{"text": each.text, "score": each.score} for each in translations]
+    return candidates[0] if nbest == 1 else {**candidates[0], "nbest": candidates}
 
 
 def application(
-    service: Service, hosts: Sequence[str] | None, ready: Callable[[], None]
+    service: Service, hosts: Sequence[str] | None, on_startup: Callable[[], None]
 ) -> ASGIApp:
-    """Return the application of a service.
+    """Return the ASGI application of a service.
 
-    hosts: the names by which it may be called; None: any. ready: called once it answers.
+    hosts: the allowed values of the Host header; None: any. on_startup: called once it answers.
     """
 
     @contextlib.asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
-        answering = create_task(service.together.run())
-        ready()
+        batches = asyncio.create_task(service.batcher.run())
+        on_startup()
         yield
-        answering.cancel()
+        batches.cancel()
 
     app = Starlette(
         routes=[
@@ -146,33 +132,39 @@ def application(
             Route("/attention", service.attention),
             Route("/health", service.health),
         ],
-        exception_handlers={HTTPException: _refuse, InputError: _refuse, Exception: _fail},
+        exception_handlers={
+            HTTPException: _http_error,
+            QueueFull: _queue_full,
+            InputError: _input_error,
+            Exception: _internal_error,
+        },
         lifespan=lifespan,
     )
-    return _Logged(app, hosts)
+    return _Gateway(app, hosts)
 
 
-async def _refuse(request: Request, error: Any) -> Response:
-    """Answer what cannot be done with one line that says why. InputError is a ValueError."""
-    status = getattr(error, "status", getattr(error, "status_code", 400))
-    headers = dict(getattr(error, "headers", None) or {})
-    if status in (408, 413, 415):  # the rest of the body is not read
-        headers = {"Connection": "close"}
-    if isinstance(error, Busy):
-        status, headers = 429, {"Retry-After": "1"}
-    return JSONResponse({"error": str(getattr(error, "detail", error))}, status, headers)
+async def _http_error(request: Request, error: Any) -> Response:
+    return JSONResponse({"error": error.detail}, error.status_code, error.headers)
 
 
-async def _fail(request: Request, error: Exception) -> Response:
-    """Answer that the service is to blame; its log has the error."""
-    return JSONResponse({"error": "the service failed; its log says why"}, 500)
+async def _queue_full(request: Request, error: Exception) -> Response:
+    return JSONResponse({"error": str(error)}, 429, {"Retry-After": "1"})
 
 
-class _Logged:
-    """Writes a line a request, and refuses those that call the service by another's name.
+async def _input_error(request: Request, error: Exception) -> Response:
+    return JSONResponse({"error": str(error)}, 400)
 
-    A page of a stranger's could have its name point to this computer, and a browser on it would let
-    that page read the answers. It sends the stranger's name as Host.
+
+async def _internal_error(request: Request, error: Exception) -> Response:
+    """The server logs the exception."""
+    return JSONResponse({"error": "internal error: see the log of the service"}, 500)
+
+
+class _Gateway:
+    """Logs each request, adds the security headers, and rejects unknown Host headers.
+
+    The host check prevents DNS rebinding: a web page whose name resolves to this computer could
+    otherwise read the answers, but its requests carry its own name as Host.
     """
 
     def __init__(self, app: ASGIApp, hosts: Sequence[str] | None) -> None:
@@ -181,36 +173,34 @@ class _Logged:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return await self.app(scope, receive, send)
-        begin, status = time.perf_counter(), 500
+        start, status = time.perf_counter(), 500
         state = scope.setdefault("state", {})
 
-        async def sent(message: Message) -> None:
+        async def send_with_headers(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                message["headers"] = [*message["headers"], *HEADERS.items()]
+                message["headers"] = [*message["headers"], *SECURITY_HEADERS.items()]
             await send(message)
 
         try:
-            if self._known(Request(scope)):
-                await self.app(scope, receive, sent)
-            else:
-                refusal = Refusal(421, "this service has another name: see --allow-host")
-                await (await _refuse(Request(scope), refusal))(scope, receive, sent)
+            app = self.app
+            if not self._is_allowed(Request(scope)):
+                app = JSONResponse({"error": "unknown host name: allow it with --allow-host"}, 421)
+            await app(scope, receive, send_with_headers)
         finally:
-            seconds, client = time.perf_counter() - begin, scope.get("client") or ("?", 0)
-            of = f", sentences: {state['sentences']:,}" if "sentences" in state else ""
+            host, _ = scope.get("client") or ("?", 0)
             logger.info(
                 "%s %s %d%s, %.3f s, from %s",
                 scope["method"],
                 printable(scope["path"])[:100],
                 status,
-                of,
-                seconds,
-                printable(str(client[0]))[:100],
+                f", sentences: {state['sentences']:,}" if "sentences" in state else "",
+                time.perf_counter() - start,
+                printable(host)[:100],
             )
 
-    def _known(self, request: Request) -> bool:
-        name = request.headers.get("host", "").lower()
-        head, colon, port = name.rpartition(":")
-        return self.hosts is None or (head if colon and port.isdigit() else name) in self.hosts
+    def _is_allowed(self, request: Request) -> bool:
+        host = request.headers.get("host", "").lower()
+        name, colon, port = host.rpartition(":")
+        return self.hosts is None or (name if colon and port.isdigit() else host) in self.hosts

@@ -1,4 +1,4 @@
-"""Requests that wait at the same time are answered together."""
+"""Dynamic batching: concurrent requests share a batch."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -8,123 +8,122 @@ from typing import Generic, TypeVar
 
 from ..errors import InputError
 
-Given = TypeVar("Given")
-Found = TypeVar("Found")
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 
-class Busy(InputError):
-    """Too much is waiting already."""
+class QueueFull(InputError):
+    """The queue has no capacity left for a request."""
 
 
-class Unwanted(Exception):
-    """Nobody waits for the answers that are being computed."""
+class Abandoned(Exception):
+    """Every client of the current batch has disconnected."""
 
 
 @dataclass(eq=False)
-class _Waiting(Generic[Given, Found]):
-    """One thing that is asked, and where its answer goes. Only equal kinds go together."""
+class _Entry(Generic[Item, Result]):
+    """A queued item and the future of its result. A batch holds entries of one kind."""
 
-    given: Given
+    item: Item
     kind: int
-    answer: asyncio.Future
+    result: asyncio.Future[Result]
 
 
-class Together(Generic[Given, Found]):
-    """Asks `answer` for all that waits, up to `most_together` at once, in a thread of its own.
+class Batcher(Generic[Item, Result]):
+    """Runs `process` on batches of queued items, in a worker thread.
 
-    What arrives while it computes waits for the next turn. For example, a first sentence is
-    answered alone; if 9 others come meanwhile, these 9 are answered together. `answer` may call
-    `check_wanted` while it computes, to stop where nobody waits any more.
+    Items that arrive during a batch form the next one. For example, a first sentence is processed
+    alone; if 9 sentences arrive in the meantime, they are processed together.
     """
 
     def __init__(
         self,
-        answer: Callable[[list[Given], int], Sequence[Found]],
-        most_waiting: int,
-        most_together: Callable[[int], int],
+        process: Callable[[list[Item], int], Sequence[Result]],
+        max_queued: int,
+        batch_size: Callable[[int], int],
     ) -> None:
-        """answer: gets things of one kind, and the kind; returns what it found for each.
+        """Prepare an empty queue; `run` processes it.
 
-        most_together: says of a kind how many go together.
+        process: maps items of one kind, and the kind, to their results. It may call
+        `stop_if_abandoned` now and then. batch_size: maps a kind to its largest batch.
         """
-        self._answer = answer
-        self.most_waiting, self.most_together = most_waiting, most_together
-        self._queue: list[_Waiting[Given, Found]] = []
-        self._came = asyncio.Event()
-        self._thread = ThreadPoolExecutor(1, "translating")
-        self._turn: list[_Waiting[Given, Found]] = []
+        self._process = process
+        self._max_queued, self._batch_size = max_queued, batch_size
+        self._queue: list[_Entry[Item, Result]] = []
+        self._batch: list[_Entry[Item, Result]] = []
+        self._arrival = asyncio.Event()
+        self._thread = ThreadPoolExecutor(1, "batcher")
 
     @property
-    def waiting(self) -> int:
-        """How many things wait, without those that are being answered."""
+    def queued(self) -> int:
+        """The number of items that wait for a batch."""
         return len(self._queue)
 
-    def check(self, count: int) -> None:
-        """Raise Busy if there is no room for so many more."""
-        if self.waiting + count > self.most_waiting:
-            raise Busy(
-                f"{self.waiting:,} sentences are waiting, and {self.most_waiting:,} may: "
-                "try again in a moment"
-            )
+    async def submit(self, items: Sequence[Item], kind: int) -> list[Result]:
+        """Return the results of the items, in order.
 
-    async def ask(self, given: Sequence[Given], kind: int) -> list[Found]:
-        """Return what is found for each, in their order. Raises Busy at once if there is no room.
-
-        If the caller is cancelled, what it asked for leaves the queue.
+        Raises QueueFull at once if they exceed the queue's capacity. If the caller is cancelled,
+        they leave the queue.
         """
-        self.check(len(given))
+        if self.queued + len(items) > self._max_queued:
+            raise QueueFull(
+                f"the queue is full: {self.queued:,} of at most {self._max_queued:,} sentences "
+                "are waiting; try again in a moment"
+            )
         loop = asyncio.get_running_loop()
-        asked = [_Waiting[Given, Found](one, kind, loop.create_future()) for one in given]
-        self._queue += asked
-        self._came.set()
+        entries = [_Entry[Item, Result](item, kind, loop.create_future()) for item in items]
+        self._queue += entries
+        self._arrival.set()
         try:
-            return await asyncio.gather(*(one.answer for one in asked))
+            return await asyncio.gather(*(entry.result for entry in entries))
         finally:
-            gone = {id(one) for one in asked}
-            self._queue = [one for one in self._queue if id(one) not in gone]
+            for entry in entries:
+                entry.result.cancel()  # no effect on a result that has arrived
+            self._queue = [entry for entry in self._queue if not entry.result.done()]
 
-    def check_wanted(self, *_: object) -> None:
-        """Raise Unwanted if nobody waits for what is being answered. Called in its thread."""
-        if all(one.answer.done() for one in self._turn):
-            raise Unwanted
+    def stop_if_abandoned(self, *_: object) -> None:
+        """Raise Abandoned if no client waits for the current batch. Called by `process`."""
+        if all(entry.result.done() for entry in self._batch):
+            raise Abandoned
 
     async def run(self) -> None:
-        """Answer what is asked for, until this is cancelled."""
+        """Process batches until cancelled."""
         try:
             while True:
-                await self._came.wait()
-                while turn := self._next():
-                    await self._take(turn)
-                self._came.clear()
+                await self._arrival.wait()
+                self._arrival.clear()
+                while self._queue:
+                    await self._run_batch(self._next_batch())
         finally:
             self._thread.shutdown(cancel_futures=True)
 
-    def _next(self) -> list[_Waiting[Given, Found]]:
-        """Take the next ones of the first one's kind from the queue."""
-        same = [one for one in self._queue if one.kind == self._queue[0].kind]
-        turn = same[: self.most_together(self._queue[0].kind)] if same else []
-        taken = {id(one) for one in turn}
-        self._queue = [one for one in self._queue if id(one) not in taken]
-        return turn
+    def _next_batch(self) -> list[_Entry[Item, Result]]:
+        """Remove from the queue the first entries of the same kind as the oldest one."""
+        kind = self._queue[0].kind
+        batch = [entry for entry in self._queue if entry.kind == kind][: self._batch_size(kind)]
+        selected = set(batch)
+        self._queue = [entry for entry in self._queue if entry not in selected]
+        return batch
 
-    async def _take(self, turn: list[_Waiting[Given, Found]]) -> None:
-        """Answer some together. If that fails, each alone: one may be to blame for all."""
-        given, self._turn = [one.given for one in turn], turn
+    async def _run_batch(self, batch: list[_Entry[Item, Result]]) -> None:
+        """Process a batch; if it fails, each item alone, so that a bad one fails alone."""
+        self._batch = batch
+        items = [entry.item for entry in batch]
         try:
             loop = asyncio.get_running_loop()
-            found = await loop.run_in_executor(self._thread, self._answer, given, turn[0].kind)
-            for one, of_one in zip(turn, found, strict=True):
-                if not one.answer.done():
-                    one.answer.set_result(of_one)
-        except Unwanted:
+            results = await loop.run_in_executor(self._thread, self._process, items, batch[0].kind)
+            for entry, result in zip(batch, results, strict=True):
+                if not entry.result.done():
+                    entry.result.set_result(result)
+        except Abandoned:
             return
         except asyncio.CancelledError:
-            for one in turn:
-                one.answer.cancel()
+            for entry in batch:
+                entry.result.cancel()
             raise
         except Exception as error:
-            if len(turn) > 1:
-                for one in turn:
-                    await self._take([one])
-            elif not turn[0].answer.done():
-                turn[0].answer.set_exception(error)
+            if len(batch) > 1:
+                for entry in batch:
+                    await self._run_batch([entry])
+            elif not batch[0].result.done():
+                batch[0].result.set_exception(error)

@@ -1,67 +1,71 @@
-"""A client that is slow, sends too much, or leaves."""
+"""Clients that are slow, send too much or disconnect."""
 
 import asyncio
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
+from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 
-from .schema import Refusal
-
-Found = TypeVar("Found")
+Result = TypeVar("Result")
 
 #: Seconds in which a body has to arrive.
-ARRIVAL = 10
+BODY_TIMEOUT = 10
+#: For a response that is sent before the whole body has been read.
+CLOSE = {"Connection": "close"}
 
 
-async def body_of(request: Request, most: int) -> bytes:
-    """Return the body of a request of JSON.
+async def read_json_body(request: Request, max_bytes: int) -> bytes:
+    """Return the body of a request.
 
-    Raises Refusal if it says that it is something else, is larger than `most` bytes, or does not
-    arrive.
+    Raises HTTPException if it is not declared as JSON, exceeds `max_bytes` or does not arrive.
     """
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind != "application/json":
-        # A browser sends this type to another's address only if that asks for it, and we do not.
-        raise Refusal(415, "the body must be JSON, and say so: Content-Type: application/json")
+    content_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if content_type != "application/json":
+        # A browser sends this type to a different origin only with that origin's permission,
+        # which the service never gives.
+        raise HTTPException(
+            415, "the body must be JSON: send Content-Type: application/json", CLOSE
+        )
 
     async def read() -> bytes:
         body = bytearray()
-        async for part in request.stream():
-            body += part
-            if len(body) > most:
-                raise Refusal(413, f"the body has more than {most:,} bytes: send less at once")
+        async for chunk in request.stream():
+            body += chunk
+            if len(body) > max_bytes:
+                message = f"the body exceeds {max_bytes:,} bytes: send fewer sentences at once"
+                raise HTTPException(413, message, CLOSE)
         return bytes(body)
 
     try:
-        return await asyncio.wait_for(read(), ARRIVAL)
+        return await asyncio.wait_for(read(), BODY_TIMEOUT)
     except asyncio.TimeoutError:
-        raise Refusal(408, f"the body did not arrive within {ARRIVAL} s") from None
+        message = f"the body did not arrive within {BODY_TIMEOUT} s"
+        raise HTTPException(408, message, CLOSE) from None
     except ClientDisconnect:
-        raise Refusal(400, "the client left") from None
+        raise HTTPException(400, "the client disconnected") from None
 
 
-async def unless_gone(request: Request, answer: Coroutine[Any, Any, Found]) -> Found:
+async def until_disconnect(request: Request, answer: Coroutine[Any, Any, Result]) -> Result:
     """Return the answer to a request whose body has been read.
 
-    Raises Refusal, and cancels what is computed, if the client leaves before, or if the service
-    stops and has no more time for it.
+    If the client disconnects or the service shuts down first, cancels it and raises HTTPException.
     """
     answering = asyncio.ensure_future(answer)
-    leaving = asyncio.ensure_future(_gone(request))
+    disconnecting = asyncio.ensure_future(_disconnect(request))
     try:
-        await asyncio.wait({answering, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({answering, disconnecting}, return_when=asyncio.FIRST_COMPLETED)
         if answering.done():
             return answering.result()
-        raise Refusal(400, "the client left")
+        raise HTTPException(400, "the client disconnected")
     except asyncio.CancelledError:
-        raise Refusal(503, "the service stops: ask again when it is back") from None
+        raise HTTPException(503, "the service is shutting down: try again later") from None
     finally:
         answering.cancel()
-        leaving.cancel()
+        disconnecting.cancel()
 
 
-async def _gone(request: Request) -> None:
-    """Return once the client has left."""
+async def _disconnect(request: Request) -> None:
+    """Return once the client has disconnected."""
     while (await request.receive())["type"] != "http.disconnect":
         pass

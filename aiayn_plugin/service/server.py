@@ -1,4 +1,4 @@
-"""The server: an address, and a stop that answers first what has been asked."""
+"""The server: a listening socket, and a graceful shutdown."""
 
 import logging
 import signal
@@ -9,17 +9,16 @@ from starlette.types import ASGIApp
 
 from ..errors import InputError
 
-#: Seconds for the answers that are under way when the service is stopped.
-FAREWELL = 30
-#: Connections at once; a browser or a program has a few.
-CONNECTIONS = 1000
-#: The names of this computer, for itself; and the addresses that stand for all that it has.
-LOCAL = ("localhost", "127.0.0.1", "[::1]")
-ANY = ("0.0.0.0", "::")
+#: Seconds for requests in flight when the service is stopped.
+SHUTDOWN_TIMEOUT = 30
+MAX_CONNECTIONS = 1000
+LOCAL_HOSTS = ("localhost", "127.0.0.1", "[::1]")
+#: The addresses that stand for all interfaces.
+ANY_ADDRESS = ("0.0.0.0", "::")
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Return a socket at an address; port 0 is any free one. Raises InputError if it has none."""
+    """Return a listening socket; port 0 selects a free port. Raises InputError if it fails."""
     if not 0 <= port < 2**16:
         raise InputError(f"--port {port} must be from 0 to {2**16 - 1}")
     try:
@@ -29,38 +28,38 @@ def listen(host: str, port: int) -> socket.socket:
         listening = socket.socket(family, kind)
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind(address)
-        listening.listen()  # from now on nobody else can, and a client waits
+        listening.listen()  # reserves the port; connections queue until the server accepts them
     except (OSError, UnicodeError) as error:
-        why = getattr(error, "strerror", None) or error
+        reason = getattr(error, "strerror", None) or error
         raise InputError(
-            f"nothing can listen at {host}, port {port}: {why}; give another --host or --port"
+            f"cannot listen on {host}, port {port}: {reason}; give another --host or --port"
         ) from None
     return listening
 
 
-def address(listening: socket.socket) -> str:
-    """Return the address of a socket, for a browser."""
+def base_url(listening: socket.socket) -> str:
+    """Return the URL of a listening socket, for a browser."""
     host, port = listening.getsockname()[:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-def names(host: str, listening: socket.socket, others: list[str]) -> list[str] | None:
-    """Return the names by which a service may be called; None: any.
+def allowed_hosts(host: str, listening: socket.socket, extra: list[str]) -> list[str] | None:
+    """Return the Host headers that a service accepts; None: any.
 
-    host: as it was typed; the socket may have a number in its place.
+    host: as given on the command line; the socket's address may be its resolved form.
     """
-    number = listening.getsockname()[0]
-    if number in ANY and not others:
+    address = listening.getsockname()[0]
+    if address in ANY_ADDRESS and not extra:
         return None
-    own = [f"[{name}]" if ":" in name else name for name in (host, number)]
-    return [name.lower() for name in (*LOCAL, *own, *others)]
+    own = [f"[{name}]" if ":" in name else name for name in (host, address)]
+    return [name.lower() for name in (*LOCAL_HOSTS, *own, *extra)]
 
 
 def serve(app: ASGIApp, listening: socket.socket) -> None:
-    """Answer until Ctrl-C or SIGTERM; then answer what is under way, and return."""
-    # uvicorn raises the signal once more when it has stopped: then it has done its work.
+    """Serve until Ctrl-C or SIGTERM; then complete the requests in flight, and return."""
+    # uvicorn raises the signal again after its shutdown, for the handler that it found.
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: None)
+        signal.signal(number, signal.SIG_IGN)
     logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
     config = uvicorn.Config(
         app,
@@ -69,8 +68,8 @@ def serve(app: ASGIApp, listening: socket.socket) -> None:
         lifespan="on",
         ws="none",
         http="h11",
-        limit_concurrency=CONNECTIONS,
+        limit_concurrency=MAX_CONNECTIONS,
         server_header=False,
-        timeout_graceful_shutdown=FAREWELL,
+        timeout_graceful_shutdown=SHUTDOWN_TIMEOUT,
     )
     uvicorn.Server(config).run(sockets=[listening])

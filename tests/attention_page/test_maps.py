@@ -211,7 +211,7 @@ def test_the_command_writes_a_page_and_a_figure(run, model_dir, tmp_path, kind):
             "--sentence 2: there are 1",
         ),
         (["MODEL", "--input", "MANY"], "201 sentences, and a page shows at most 200"),
-        (["MODEL", "--input", "absent"], "absent is missing"),
+        (["MODEL", "--input", "absent"], "absent does not exist"),
     ],
 )
 def test_bad_input_ends_in_one_line(model_dir, tmp_path, monkeypatch, words, message):

@@ -63,7 +63,7 @@ def test_bad_input_gives_one_line(tmp_path, capsys):
         "short.pt": "short.pt is a broken checkpoint: it is cut off",
         "hostile.pt": "hostile.pt is no checkpoint that can be loaded safely",
         "list.pt": "list.pt is no fairseq checkpoint",
-        "absent.pt": "absent.pt is missing: see the paths",
+        "absent.pt": "absent.pt does not exist: check the paths",
     }
     for name, message in cases.items():
         with pytest.raises(SystemExit) as stop:

@@ -1,157 +1,152 @@
-"""What waits together is answered together."""
+"""Concurrent requests share a batch."""
 
 import asyncio
 import threading
 
 import pytest
 
-from aiayn_plugin.service.batcher import Busy, Together, Unwanted
+from aiayn_plugin.service.batcher import Abandoned, Batcher, QueueFull
+
+#: A kind whose batches hold one item; those of other kinds hold four.
+SINGLE = 3
 
 
-class Slow:
-    """Answers with capitals, in turns that wait until they may go on."""
+class Upper:
+    """Processes batches into upper case, each when it is released, unless it is abandoned."""
 
     def __init__(self) -> None:
-        self.turns: list[tuple[list[str], int]] = []
-        self.may_go = threading.Event()
-        self.check, self.unwanted = lambda: None, 0
+        self.batches: list[tuple[list[str], int]] = []
+        self.release = threading.Event()
+        self.stop_if_abandoned = lambda: None
+        self.abandoned = 0
 
-    def __call__(self, given: list[str], kind: int) -> list[str]:
-        self.turns.append((given, kind))
-        while not self.may_go.wait(0.01):
-            self.check()
-        if "bad" in given:
+    def __call__(self, items: list[str], kind: int) -> list[str]:
+        self.batches.append((items, kind))
+        try:
+            while not self.release.wait(0.01):
+                self.stop_if_abandoned()
+        except Abandoned:
+            self.abandoned += 1
+            raise
+        if "bad" in items:
             raise ValueError("bad")
-        return [one.upper() for one in given]
+        return [item.upper() for item in items]
 
 
-def within(test, most_waiting=10, most_together=4):
-    """Run a test, which gets a Together, its Slow, and a function that starts a request."""
+def with_batcher(scenario, max_queued=10):
+    """Run `scenario(batcher, upper, start, running)`; `start` submits items and returns a task."""
 
-    async def whole():
-        slow = Slow()
-        together = Together(slow, most_waiting, lambda kind: 1 if kind == 3 else most_together)
-        running = asyncio.ensure_future(together.run())
+    async def main():
+        upper = Upper()
+        batcher = Batcher(upper, max_queued, lambda kind: 1 if kind == SINGLE else 4)
+        upper.stop_if_abandoned = batcher.stop_if_abandoned
+        running = asyncio.ensure_future(batcher.run())
 
-        async def start(given, kind=1):
-            task = asyncio.ensure_future(together.ask(list(given), kind))
-            await asyncio.sleep(0.05)  # until it waits, or is being answered
+        async def start(items, kind=1):
+            task = asyncio.ensure_future(batcher.submit(list(items), kind))
+            await asyncio.sleep(0.05)  # until it is queued or processed
             return task
 
         try:
-            await asyncio.wait_for(test(together, slow, start), 30)
+            await asyncio.wait_for(scenario(batcher, upper, start, running), 30)
         finally:
-            slow.may_go.set()
+            upper.release.set()
             running.cancel()
 
-    asyncio.run(whole())
+    asyncio.run(main())
 
 
-def test_what_arrives_meanwhile_goes_together_and_each_gets_its_own():
-    async def test(together, slow, start):
+def test_requests_that_arrive_during_a_batch_form_the_next_one():
+    async def scenario(batcher, upper, start, running):
         requests = [await start(["a"]), await start("bc"), await start("d"), await start("ef")]
-        assert together.waiting == 5
-        slow.may_go.set()
+        assert batcher.queued == 5
+        upper.release.set()
         assert await asyncio.gather(*requests) == [["A"], ["B", "C"], ["D"], ["E", "F"]]
-        assert slow.turns == [(["a"], 1), (["b", "c", "d", "e"], 1), (["f"], 1)]
-        assert together.waiting == 0
+        assert upper.batches == [(["a"], 1), (["b", "c", "d", "e"], 1), (["f"], 1)]
+        assert batcher.queued == 0
 
-    within(test)
-
-
-def test_only_what_is_of_one_kind_goes_together():
-    async def test(together, slow, start):
-        requests = [await start("a"), await start("b", 2), await start("c", 1), await start("d", 2)]
-        slow.may_go.set()
-        assert await asyncio.gather(*requests) == [["A"], ["B"], ["C"], ["D"]]
-        assert slow.turns == [(["a"], 1), (["b", "d"], 2), (["c"], 1)]
-
-    within(test)
+    with_batcher(scenario)
 
 
-def test_a_kind_may_have_a_smaller_number():
-    async def test(together, slow, start):
-        requests = [await start("a"), await start("bc", 3), await start("de")]
-        slow.may_go.set()
-        assert await asyncio.gather(*requests) == [["A"], ["B", "C"], ["D", "E"]]
-        assert slow.turns == [(["a"], 1), (["b"], 3), (["c"], 3), (["d", "e"], 1)]
+def test_a_batch_holds_one_kind_up_to_its_own_size():
+    async def scenario(batcher, upper, start, running):
+        requests = [await start("a"), await start("bc", SINGLE), await start("d"), await start("e")]
+        upper.release.set()
+        assert await asyncio.gather(*requests) == [["A"], ["B", "C"], ["D"], ["E"]]
+        assert upper.batches == [(["a"], 1), (["b"], SINGLE), (["c"], SINGLE), (["d", "e"], 1)]
 
-    within(test)
+    with_batcher(scenario)
 
 
-def test_what_finds_no_room_is_refused_at_once():
-    async def test(together, slow, start):
+def test_a_request_that_exceeds_the_queue_is_rejected_at_once():
+    async def scenario(batcher, upper, start, running):
         first, second = await start("a"), await start("bc")
-        with pytest.raises(Busy, match=r"2 sentences are waiting, and 3 may: try again in a mo"):
-            await together.ask(["d", "e"], 1)
+        with pytest.raises(QueueFull, match="2 of at most 3 sentences are waiting; try again"):
+            await batcher.submit(["d", "e"], 1)
         third = await start("d")
-        slow.may_go.set()
+        upper.release.set()
         assert await asyncio.gather(first, second, third) == [["A"], ["B", "C"], ["D"]]
 
-    within(test, most_waiting=3)
+    with_batcher(scenario, max_queued=3)
 
 
-def test_what_nobody_waits_for_leaves_the_queue():
-    async def test(together, slow, start):
-        first, second, third = await start("a"), await start("bc"), await start("d")
-        second.cancel()
-        first.cancel()  # which is being answered
+def test_a_client_that_disconnects_takes_only_its_own_sentences_along():
+    """From the queue and from the current batch."""
+
+    async def scenario(batcher, upper, start, running):
+        first = await start("a")
+        leaving, staying = await start("bc"), await start("d")
+        leaving.cancel()
         await asyncio.sleep(0.05)
-        assert together.waiting == 1
-        slow.may_go.set()
-        assert await third == ["D"]
-        assert slow.turns == [(["a"], 1), (["d"], 1)]
+        assert batcher.queued == 1
+        upper.release.set()
+        assert await asyncio.gather(first, staying) == [["A"], ["D"]]
+        assert upper.batches == [(["a"], 1), (["d"], 1)]
 
-    within(test)
-
-
-def test_one_that_fails_takes_no_other_with_it():
-    async def test(together, slow, start):
-        requests = [await start(["a"]), await start(["b"]), await start(["bad"]), await start("c")]
-        slow.may_go.set()
-        found = await asyncio.gather(*requests, return_exceptions=True)
-        assert found[:2] == [["A"], ["B"]] and found[3] == ["C"]
-        assert isinstance(found[2], ValueError)
-        assert await (await start("d")) == ["D"], "it goes on"
-
-    within(test)
-
-
-@pytest.mark.parametrize("stops", [False, True])
-def test_what_is_computed_for_nobody_is_not_computed_to_its_end(stops):
-    """All of its clients have left, or the service stops."""
-
-    async def whole():
-        slow = Slow()
-        together = Together(slow, 10, lambda kind: 4)
-
-        def check():
-            try:
-                together.check_wanted()
-            except Unwanted:
-                slow.unwanted += 1
-                raise
-
-        slow.check = check
-        running = asyncio.ensure_future(together.run())
-        first, second = (asyncio.ensure_future(together.ask([one], 1)) for one in "ab")
+        upper.release.clear()
+        first = await start("a")
+        leaving, staying = await start("b"), await start("c")
+        first.cancel()  # now "b" and "c" form the current batch
         await asyncio.sleep(0.1)
-        first.cancel()
-        second.cancel()
-        if stops:
-            third = asyncio.ensure_future(together.ask(["c"], 1))
-            await asyncio.sleep(0.1)
+        leaving.cancel()
+        await asyncio.sleep(0.1)
+        upper.release.set()
+        assert await asyncio.wait_for(staying, 5) == ["C"]
+        assert upper.batches[2:] == [(["a"], 1), (["b", "c"], 1)]
+
+    with_batcher(scenario)
+
+
+def test_a_bad_item_fails_alone():
+    async def scenario(batcher, upper, start, running):
+        requests = [await start(["a"]), await start(["b"]), await start(["bad"]), await start("c")]
+        upper.release.set()
+        results = await asyncio.gather(*requests, return_exceptions=True)
+        assert results[:2] == [["A"], ["B"]] and results[3] == ["C"]
+        assert isinstance(results[2], ValueError)
+        assert await (await start("d")) == ["D"]
+
+    with_batcher(scenario)
+
+
+@pytest.mark.parametrize("shutdown", [False, True])
+def test_an_abandoned_batch_is_stopped(shutdown):
+    """All of its clients have disconnected, or the service shuts down."""
+
+    async def scenario(batcher, upper, start, running):
+        request = await start("ab")
+        if shutdown:
             running.cancel()
             with pytest.raises(asyncio.CancelledError):
-                await third
+                await request
         else:
+            request.cancel()
             await asyncio.sleep(0.1)
-            assert slow.unwanted == 1
-            slow.may_go.set()
-            assert await together.ask(["c"], 1) == ["C"]
+            upper.release.set()
+            assert await batcher.submit(["c"], 1) == ["C"]
             running.cancel()
         with pytest.raises(asyncio.CancelledError):
             await running
-        assert slow.unwanted == 1 + stops
+        assert upper.abandoned == 1
 
-    asyncio.run(asyncio.wait_for(whole(), 5))
+    with_batcher(scenario)

@@ -1,0 +1,56 @@
+"""Options that several commands share."""
+
+import argparse
+from pathlib import Path
+
+from ..errors import InputError
+from ..inference.run_directory import PRECISIONS
+from ..paper import SearchSettings
+
+
+def add_model(parser: argparse.ArgumentParser) -> None:
+    """Add the run directory."""
+    parser.add_argument(
+        "model",
+        metavar="MODEL_DIR",
+        type=Path,
+        help="run directory with model.pt and data/, made by a recipe or by aiayn bundle",
+    )
+
+
+def add_search(parser: argparse.ArgumentParser, defaults: SearchSettings) -> None:
+    """Add the settings of the search, and the device."""
+    parser.add_argument(
+        "--beam", type=int, default=defaults.beam, help="beam size (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--lenpen",
+        type=float,
+        default=defaults.alpha,
+        help="exponent α of GNMT's length penalty (default: %(default)s)",
+    )
+    parser.add_argument("--device", help="torch device (default: the first GPU, or the CPU)")
+
+
+def add_batching(parser: argparse.ArgumentParser) -> None:
+    """Add the batch size and the precision of inference."""
+    parser.add_argument(
+        "--max-tokens",
+        metavar="N",
+        type=int,
+        default=2000,
+        help="source tokens per batch (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--precision",
+        choices=sorted(PRECISIONS),
+        default="float32",
+        help="precision of the weights (default: %(default)s)",
+    )
+
+
+def check_positive(args: argparse.Namespace, *names: str) -> None:
+    """Raise InputError for options that are below 1."""
+    for name in names:
+        if (value := getattr(args, name)) < 1:
+            raise InputError(f"--{name.replace('_', '-')} {value} must be at least 1")
