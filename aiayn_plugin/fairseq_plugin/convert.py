@@ -19,7 +19,7 @@ from ..checkpoints.safe_load import configuration
 from ..errors import InputError
 from ..paper import ModelSettings
 from .model import Transformer
-from .option_names import LEARNED, PAIRS, STACKS, TIES
+from .option_names import LEARNED, STACK_OPTIONS, STACKS, TIES
 
 #: Parts of the names of weights, fairseq's and ours; final_layer_norm is the last one of a layer.
 NAMES = {
@@ -75,7 +75,7 @@ def settings_from_fairseq(args: Any) -> ModelSettings:
         if (value := getattr(args, name, off)) != off and (value or off):
             raise InputError(f"the paper's model has no {name} (here {value}): cannot convert")
     both: dict[str, Any] = {}
-    for theirs in (*PAIRS, LEARNED):
+    for theirs in (*STACK_OPTIONS, LEARNED):
         encoder, decoder = (getattr(args, f"{stack}_{theirs}") for stack in STACKS)
         if encoder != decoder:
             raise InputError(
@@ -91,7 +91,7 @@ def settings_from_fairseq(args: Any) -> ModelSettings:
         )
     ties = [value for name, value in TIES.items() if getattr(args, name)]
     return ModelSettings(
-        **{PAIRS[theirs]: value for theirs, value in both.items()},
+        **{STACK_OPTIONS[theirs]: value for theirs, value in both.items()},
         positions="learned" if learned else "fairseq",
         dropout=args.dropout,
         attention_dropout=args.attention_dropout,
@@ -114,7 +114,7 @@ def settings_for_fairseq(settings: ModelSettings, positions: Mapping[str, int]) 
         raise InputError("fairseq's transformer has no d_k or d_v other than d_model / h")
     if settings.neighbourhood is not None:
         raise InputError("fairseq's transformer has no restricted self-attention")
-    both = {theirs: getattr(settings, ours) for theirs, ours in PAIRS.items()}
+    both = {theirs: getattr(settings, ours) for theirs, ours in STACK_OPTIONS.items()}
     both.update({LEARNED: settings.positions == "learned", "normalize_before": False})
     tied = settings.tie_embeddings
     return {

@@ -9,31 +9,50 @@ from typing import Any
 from fairseq import utils
 from fairseq.dataclass.configs import GenerationConfig
 from fairseq.models import FairseqEncoderDecoderModel
+from omegaconf import OmegaConf
 
 from ..errors import InputError
 from ..model.int8 import in_int8
 from ..model.packing import pack
+from ..paper import PARSING_SEARCH, SearchSettings
 from ..parsing.grammar import TreeGrammar
 from ..search.rules import rules_of
 from ..text.settings import DEEPEST, holds_trees
 from .fairseq_transformer import is_fairseqs_transformer, search_with_beam
 from .generator import Generator
 from .model import Transformer
-from .option_names import SEARCH, TREE_SEARCH, flag
+from .option_names import flag
 from .patches.precision import generate_in_bfloat16
 
 logger = logging.getLogger(__name__)
 
 
-def complete(args: Any, ours: Mapping[str, Any]) -> Namespace:
-    """Return the options of a search with all defaults.
+def complete(args: Any, defaults: Mapping[str, Any]) -> Namespace:
+    """Return all options of a search.
 
-    args: the whole GenerationConfig, or only what was typed (--eval-bleu-args). ours: the defaults
-    that are not fairseq's.
+    args: a GenerationConfig, or only the options that were given (--eval-bleu-args). defaults:
+    those that are not fairseq's.
     """
-    stock = {**vars(GenerationConfig()), "prefix_allowed_tokens_fn": None}
-    defaults = {**stock, **ours}
-    return Namespace(**{name: getattr(args, name, value) for name, value in defaults.items()})
+    given = args if OmegaConf.is_config(args) else vars(args)
+    fairseq_defaults = {**vars(GenerationConfig()), "prefix_allowed_tokens_fn": None}
+    return Namespace(
+        **{
+            name: given[name] if name in given else value
+            for name, value in {**fairseq_defaults, **defaults}.items()
+        }
+    )
+
+
+def search_defaults(
+    args: Any, length_penalty: str, trees: bool, prefix_allowed_tokens_fn: Any = None
+) -> Mapping[str, Any]:
+    """Return the defaults of a search that are not fairseq's: the paper's, if it is the paper's.
+
+    args: as for `complete`. trees: whether the targets are trees.
+    """
+    if length_penalty != "gnmt" or other_search(complete(args, {}), prefix_allowed_tokens_fn):
+        return {}
+    return (PARSING_SEARCH if trees else SearchSettings()).options()
 
 
 def other_search(args: Any, prefix_allowed_tokens_fn: Any = None) -> str | None:
@@ -74,29 +93,6 @@ def other_model(models: Iterable[Any]) -> str | None:
     return next((type(model).__name__ for model in others), None)
 
 
-def replace_defaults(args: Any, untyped: str, values: Mapping[str, Any]) -> None:
-    """Put other defaults, in place, where the paper's values stand only by default.
-
-    args: as for complete. untyped: the names of the options that nobody typed: "beam,lenpen".
-    """
-    for name in filter(None, untyped.split(",")):
-        if getattr(args, name, None) == SEARCH[name]:
-            setattr(args, name, values[name])
-
-
-def fairseqs(args: Any, untyped: str) -> Namespace:
-    """Return the options of a search by fairseq, with fairseq's defaults.
-
-    args, untyped: as for replace_defaults; args are changed in place too, so that fairseq reports
-    what it does.
-    """
-    replace_defaults(args, untyped, vars(GenerationConfig()))
-    args = complete(args, {})
-    if args.beam < 1:
-        raise InputError(f"--beam {args.beam} must be at least 1")
-    return args
-
-
 def alignment_of(args: Any) -> str | None:
     """Return the kind of alignment that the options ask for; --replace-unk needs a hard one."""
     if args.print_alignment is None and args.replace_unk is not None:
@@ -129,38 +125,34 @@ def build_search_generator(
     """
     if isinstance((extra_gen_cls_kwargs or {}).get("lm_model"), FairseqEncoderDecoderModel):
         raise InputError("--lm-path is a model of two languages: give a language model")
-    paper = task.cfg.length_penalty == "gnmt"
     _prepare(task, models)
-    complete_args = complete(args, SEARCH if paper else {})
-    if seq_gen_cls is not None or complete_args.score_reference:
-        _refuse_grammar(task, "this search")
-        return build(
-            models, complete_args, seq_gen_cls, extra_gen_cls_kwargs, prefix_allowed_tokens_fn
-        )
-    if other := other_search(complete_args, prefix_allowed_tokens_fn) or other_model(models):
-        _refuse_grammar(task, other)
-        theirs = fairseqs(args, task.cfg.search_defaults)
-        search_with_beam(models, theirs.beam)
-        logger.info(
-            "%s: searched by fairseq, with --beam %s, --lenpen %s (the exponent of "
-            "|Y|) and its other defaults",
-            other,
-            theirs.beam,
-            theirs.lenpen,
-        )
-        return build(models, theirs, None, extra_gen_cls_kwargs, prefix_allowed_tokens_fn)
     trees = holds_trees(Path(utils.split_paths(task.cfg.data)[0]))
+    args = complete(
+        args, search_defaults(args, task.cfg.length_penalty, trees, prefix_allowed_tokens_fn)
+    )
+    if seq_gen_cls is not None or args.score_reference:
+        _refuse_grammar(task, "this search")
+        return build(models, args, seq_gen_cls, extra_gen_cls_kwargs, prefix_allowed_tokens_fn)
+    if other := other_search(args, prefix_allowed_tokens_fn) or other_model(models):
+        _refuse_grammar(task, other)
+        if args.beam < 1:
+            raise InputError(f"--beam {args.beam} must be at least 1")
+        search_with_beam(models, args.beam)
+        logger.info(
+            "%s: searched by fairseq, with --beam %s, --lenpen %s (the exponent of |Y|); "
+            "--length-penalty fairseq gives fairseq's defaults",
+            other,
+            args.beam,
+            args.lenpen,
+        )
+        return build(models, args, None, extra_gen_cls_kwargs, prefix_allowed_tokens_fn)
     if trees and task.training_cfg is None:
         logger.info(
             "the targets are trees: aiayn score LOG --data %s gives their F1; a BLEU "
             "of them is one of brackets",
             task.cfg.data,
         )
-    if paper and trees:
-        replace_defaults(args, task.cfg.search_defaults, TREE_SEARCH)
-        complete_args = complete(args, TREE_SEARCH)
-    args = complete_args
-    rules = rules_of(args, paper, len(task.target_dictionary))
+    rules = rules_of(args, task.cfg.length_penalty == "gnmt", len(task.target_dictionary))
     grammar = _grammar(task, trees) if task.cfg.trees_only else None
     extra = {
         **(extra_gen_cls_kwargs or {}),

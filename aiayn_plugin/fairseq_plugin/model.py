@@ -13,7 +13,7 @@ from fairseq.models import (
     register_model,
     register_model_architecture,
 )
-from omegaconf import II
+from omegaconf import II, open_dict
 from torch import Tensor
 
 from ..checkpoints.compatibility import matching, settings_without_shape
@@ -21,7 +21,14 @@ from ..checkpoints.loading import model_settings
 from ..checkpoints.safe_load import BUFFER
 from ..errors import InputError
 from ..model.transformer import Decoder, Encoder, embeddings
-from ..paper import ARCHITECTURES, POSITION_KINDS, TIED_EMBEDDINGS, ModelSettings, copy_field
+from ..paper import (
+    ARCHITECTURES,
+    POSITION_KINDS,
+    TIED_EMBEDDINGS,
+    ModelSettings,
+    SearchSettings,
+    copy_field,
+)
 from ..search.kv_cache import DecoderCache
 from . import option_names as names
 
@@ -135,15 +142,14 @@ class Transformer(FairseqEncoderDecoderModel):
 
     @classmethod
     def from_pretrained(cls, *args, **kwargs):
-        """As fairseq's, with the paper's penalty and limit of the search unless kwargs change them.
+        """As fairseq's, with the paper's search unless kwargs change it.
 
         kwargs are settings of fairseq-generate; the beam is an argument of translate().
         """
         hub = super().from_pretrained(*args, **kwargs)
-        if getattr(hub.task.cfg, "length_penalty", None) == "gnmt":
-            ours = {k: v for k, v in names.SEARCH.items() if k not in kwargs}
-            hub.cfg.generation.update(ours)
-            hub.task.cfg.search_defaults = ",".join(ours.keys() - {"beam"})  # always an argument
+        with open_dict(hub.cfg.generation):
+            for name in SearchSettings().options().keys() - kwargs.keys():
+                del hub.cfg.generation[name]  # the task's build_generator has the defaults
         return hub
 
     @classmethod

@@ -1,6 +1,5 @@
 """§5.1, §6.1: fairseq's task of translation, with the paper's batches and the paper's search."""
 
-import argparse
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -65,8 +64,6 @@ class AiaynTranslationConfig(TranslationConfig):
             "nearly the same"
         },
     )
-    #: Options of the search that nobody typed (defaults.py), if the paper's values stand for them.
-    search_defaults: str = field(default="", metadata={"help": argparse.SUPPRESS})
 
 
 @register_task("aiayn_translation", dataclass=AiaynTranslationConfig)

@@ -11,41 +11,42 @@ from aiayn_plugin.errors import InputError
 from aiayn_plugin.fairseq_plugin.generation_options import (
     alignment_of,
     complete,
-    fairseqs,
     other_model,
     other_search,
-    replace_defaults,
+    search_defaults,
     search_in_int8,
 )
-from aiayn_plugin.fairseq_plugin.option_names import SEARCH, TREE_SEARCH
 from aiayn_plugin.search.rules import FairseqRules, PaperRules, rules_of
 
 WORDS = 30  #: entries of the target dictionary
 
 
-def options(paper=True, **typed):
-    """Return the options of a search of which some were typed."""
-    return complete(Namespace(**typed), SEARCH if paper else {})
+def options(paper=True, **given):
+    """Return the options of a search of which some are given."""
+    args = Namespace(**given)
+    return complete(args, search_defaults(args, "gnmt" if paper else "fairseq", trees=False))
 
 
-def test_what_is_not_typed_is_the_papers_or_fairseqs():
-    ours, theirs = options(beam=7), options(paper=False, beam=7)
-    assert (ours.beam, ours.lenpen, ours.max_len_a, ours.max_len_b) == (7, 0.6, 1.0, 50)
-    assert (theirs.beam, theirs.lenpen, theirs.max_len_a, theirs.max_len_b) == (7, 1, 0, 200)
-    assert ours.nbest == theirs.nbest == 1 and ours.sampling is theirs.sampling is False
+@pytest.mark.parametrize(
+    "length_penalty, trees, given, expected",
+    [
+        ("gnmt", False, {}, (4, 0.6, 1.0, 50)),
+        ("gnmt", True, {}, (21, 0.3, 1.0, 300)),
+        ("gnmt", True, {"beam": 2}, (2, 0.3, 1.0, 300)),
+        ("gnmt", False, {"sampling": True, "max_len_b": 9}, (5, 1, 0, 9)),
+        ("fairseq", True, {"beam": 7}, (7, 1, 0, 200)),
+    ],
+)
+def test_defaults_are_those_of_the_search_that_is_asked_for(length_penalty, trees, given, expected):
+    args = Namespace(**given)
+    whole = complete(args, search_defaults(args, length_penalty, trees))
+    assert (whole.beam, whole.lenpen, whole.max_len_a, whole.max_len_b) == expected
+    assert whole.nbest == 1
 
 
 def test_a_whole_configuration_keeps_its_values():
-    whole = complete(GenerationConfig(beam=7), SEARCH)
+    whole = complete(GenerationConfig(beam=7), {"beam": 4, "lenpen": 0.6})
     assert (whole.beam, whole.lenpen, whole.max_len_a, whole.max_len_b) == (7, 1, 0, 200)
-
-
-def test_trees_have_other_defaults_and_what_is_typed_wins():
-    whole = GenerationConfig(beam=4, lenpen=1.0, max_len_a=1.0, max_len_b=50)
-    replace_defaults(whole, "beam,max_len_a,max_len_b", TREE_SEARCH)
-    assert (whole.beam, whole.lenpen, whole.max_len_a, whole.max_len_b) == (21, 1.0, 1.0, 300)
-    python = complete(Namespace(beam=2), TREE_SEARCH)
-    assert (python.beam, python.lenpen, python.max_len_a, python.max_len_b) == (2, 0.3, 1.0, 300)
 
 
 @pytest.mark.parametrize(
@@ -62,11 +63,11 @@ def test_trees_have_other_defaults_and_what_is_typed_wins():
     ],
 )
 def test_options_of_other_searches_are_noticed(typed, flag):
-    assert other_search(options(**typed)) == flag
+    assert other_search(complete(Namespace(**typed), {})) == flag
 
 
 def test_a_function_of_allowed_tokens_is_another_search():
-    assert other_search(options(), len) == "--prefix-allowed-tokens-fn"
+    assert other_search(complete(Namespace(), {}), len) == "--prefix-allowed-tokens-fn"
 
 
 @pytest.mark.parametrize(
@@ -80,7 +81,7 @@ def test_a_function_of_allowed_tokens_is_another_search():
 )
 def test_options_that_no_search_has_together_are_one_line(typed, message):
     with pytest.raises(InputError, match=message):
-        other_search(options(**typed))
+        other_search(complete(Namespace(**typed), {}))
 
 
 def test_our_search_takes_the_stacks_of_both_transformers_and_no_others():
@@ -92,17 +93,6 @@ def test_our_search_takes_the_stacks_of_both_transformers_and_no_others():
     ours, theirs = build(), fairseq_model()[0]
     assert other_model([ours, theirs]) is None
     assert other_model([ours, lstm]) == "LSTMModel"
-
-
-def test_a_search_by_fairseq_has_its_defaults_and_what_was_typed():
-    """--beam 4 was typed and --lenpen was not; both are the paper's values."""
-    args = GenerationConfig(beam=4, lenpen=0.6, max_len_a=1.0, max_len_b=7)
-    theirs = fairseqs(args, "lenpen,max_len_a")
-    assert (theirs.beam, theirs.lenpen, theirs.max_len_a, theirs.max_len_b) == (4, 1, 0, 7)
-    assert args.lenpen == 1, "fairseq reports the options that it was given"
-    assert fairseqs(Namespace(lenpen=0.3), "lenpen").lenpen == 0.3  # by Python code
-    with pytest.raises(InputError, match="--beam 0 must be at least 1"):
-        fairseqs(Namespace(beam=0), "")
 
 
 def test_the_rules_are_those_of_the_options():

@@ -4,7 +4,6 @@ import pytest
 from models import configuration
 
 from aiayn_plugin.errors import InputError
-from aiayn_plugin.fairseq_plugin import option_names as names
 
 pytestmark = pytest.mark.usefixtures("quiet")
 
@@ -43,18 +42,14 @@ def test_fairseqs_names_are_accepted(flags, name, value):
         (["--encoder-learned-pos"], "--decoder-learned-pos"),
         (
             ["--encoder-learned-pos", "--decoder-learned-pos", "--positions", "sinusoids"],
-            "--positions sinusoids is given too",
+            "--positions sinusoids is also given",
         ),
         (
             ["--share-all-embeddings", "--tie-embeddings", "none"],
-            "--tie-embeddings none is given too",
+            "--tie-embeddings none is also given",
         ),
     ],
 )
 def test_contradicting_names_are_refused(flags, message):
     with pytest.raises(InputError, match=message):
         configuration("--arch", "aiayn_base", *flags)
-
-
-def test_the_option_of_a_setting():
-    assert names.flag("d_model") == "--d-model"

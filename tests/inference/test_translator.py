@@ -1,5 +1,6 @@
 """§6.1: raw text to raw text from Python, with a hardly trained model."""
 
+import copy
 import shutil
 from argparse import Namespace
 from dataclasses import fields
@@ -8,6 +9,7 @@ import pytest
 import torch
 from commands import LINES
 from models import Hostile
+from omegaconf import open_dict
 
 from aiayn_plugin.errors import InputError
 from aiayn_plugin.fairseq_plugin.model import Transformer
@@ -172,14 +174,20 @@ def test_fairseqs_from_pretrained_searches_the_same(model_dir):
     lines = [ours.pipeline.encode(line) for line in LINES if line]
     found = [ours.pipeline.decode(line) for line in hub.translate(lines, beam=4)]
     assert found == ours.translate([line for line in LINES if line])
-    assert (hub.cfg.generation.lenpen, hub.cfg.generation.max_len_b) == (0.6, 50)
     other = Transformer.from_pretrained(
         str(model_dir), "model.pt", str(model_dir / "data"), lenpen=1.5
     )
-    assert (other.cfg.generation.lenpen, other.cfg.generation.max_len_b) == (1.5, 50)
-    # a sampled translation has fairseq's defaults, unless they were given
-    assert set(hub.task.cfg.search_defaults.split(",")) == {"lenpen", "max_len_a", "max_len_b"}
-    assert set(other.task.cfg.search_defaults.split(",")) == {"max_len_a", "max_len_b"}
+    # A sampled translation has fairseq's defaults unless they are given.
+    for model, settings, lenpen, max_len_b in (
+        (hub, {}, 0.6, 50),
+        (hub, {"sampling": True}, 1, 200),
+        (other, {"max_len_b": 9}, 1.5, 9),
+        (other, {"sampling": True}, 1.5, 200),
+    ):
+        with open_dict(args := copy.deepcopy(model.cfg.generation)):
+            args.update(settings)
+        generator = model.task.build_generator([*model.models], args)
+        assert (generator.len_penalty, generator.max_len_b) == (lenpen, max_len_b)
 
 
 def test_what_memory_cannot_hold_is_translated_in_halves(model_dir, caplog):

@@ -124,7 +124,6 @@ TYPED = {
     "--fp16": ("", "--fp16-no-flatten-grads"),
     "--memory-efficient-fp16": ("", "--fp16-init-scale 4"),
     "--tpu": ("", "--bf16"),
-    "--search-defaults": None,
     "--help": "",
     "--adam-betas": "(0.9,0.98)",
     # names of fairseq's registries: those that are for translation, with what they need
@@ -171,8 +170,6 @@ def table(data: Path) -> Iterator[list[str]]:
         flag = action.option_strings[-1] if "-a" not in action.option_strings else "--arch"
         flag = next((name for name in action.option_strings if name in TYPED), flag)
         values = TYPED.get(flag, action.choices)
-        if flag in TYPED and values is None:
-            continue
         if values is None:
             needed = action.nargs != 0 and action.default not in (None, SUPPRESS)
             values = str(action.default) if needed else ""

@@ -1,7 +1,7 @@
-"""Mends of fairseq's command line."""
+"""Patch of fairseq's command line."""
 
 import argparse
-import sys
+from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterable
 from dataclasses import fields
 
@@ -17,55 +17,60 @@ from .trust import evaluate_only_literals
 def with_paper_defaults(parse: Callable) -> Callable:
     """Return fairseq's parse_args_and_arch with our task and the paper's settings as defaults.
 
-    fairseq-generate, -interactive and -validate ignore the task of the checkpoint, and take
-    `translation` if none is typed. fairseq-train's own hook for defaults, modify_parser, is not
-    open to plugins. Every typed flag wins. Can go when fairseq asks plugins for defaults.
+    fairseq-generate, -interactive and -validate ignore the checkpoint's task: without --task they
+    run `translation`. fairseq-train's hook for defaults, modify_parser, is not open to plugins. Can
+    go when fairseq asks plugins for defaults.
     """
 
-    def parse_args_and_arch(parser, input_args=None, *args, modify_parser=None, **kwargs):
-        evaluate_only_literals()  # in the command that asks
-        trains, searches = _has(parser, "--arch"), _has(parser, "--lenpen")
-        paper = defaults.training_defaults(input_args) if trains else {}
-        if searches:
-            paper = defaults.search_defaults(input_args)
+    def parse_args_and_arch(
+        parser: ArgumentParser, input_args=None, *args, modify_parser=None, **kwargs
+    ):
+        evaluate_only_literals()  # also in the running command
+        known = vars(parser.parse_known_args([])[0])
+        trains, searches = "arch" in known, "lenpen" in known
+        if trains or searches:
+            parser.formatter_class = argparse.RawDescriptionHelpFormatter
+            parser.epilog = help_text(trains)
+        # fairseq's first pass without defaults: only what is on the command line
+        first_pass = parser.parse_known_args(input_args, Namespace(**dict.fromkeys(known)))[0]
+        given = {name: value for name, value in vars(first_pass).items() if value is not None}
+        paper = defaults.training_defaults(given)
 
-        def modify(parser: argparse.ArgumentParser) -> None:
+        def modify(parser: ArgumentParser) -> None:
             if parser.get_default("task") in (None, "translation"):
                 parser.set_defaults(task="aiayn_translation")
             parser.set_defaults(**paper)
-            if trains or searches:
-                parser.formatter_class = argparse.RawDescriptionHelpFormatter
-                parser.epilog = help_text(trains)
             if modify_parser is not None:
                 modify_parser(parser)
 
         result = parse(parser, input_args, *args, modify_parser=modify, **kwargs)
         parsed = result[0] if isinstance(result, tuple) else result
+        if trains:
+            defaults.complete_model(parsed)
+            defaults.check_batches(parsed, given)
+        elif searches:
+            defaults.complete_search(parsed, given)
         if getattr(parsed, "bf16", False):
             # fairseq takes every --bf16 for a TPU's, and would look for torch_xla.
-            parsed.tpu = "--tpu" in (sys.argv if input_args is None else input_args)
+            parsed.tpu = given.get("tpu", False)
         return result
 
     return parse_args_and_arch
 
 
-def _has(parser: argparse.ArgumentParser, option: str) -> bool:
-    return any(option in action.option_strings for action in parser._actions)
-
-
 def help_text(trains: bool) -> str:
-    """Return what --help ends with: fairseq shows no option of a model or of a task there."""
-    fairseqs = {f.name for f in fields(TranslationConfig)}
+    """Return the end of --help: the options of the model and the task, which fairseq omits."""
+    fairseq_options = {f.name for f in fields(TranslationConfig)}
     task = [
-        _option(f.name, getattr(f.type, "__members__", ()), f.metadata["help"])
+        _help_line(f.name, getattr(f.type, "__members__", ()), f.metadata["help"])
         for f in fields(TASK_DATACLASS_REGISTRY["aiayn_translation"])
-        if f.name not in fairseqs and f.metadata["help"] != argparse.SUPPRESS
+        if f.name not in fairseq_options
     ]
     text = "options of aiayn_plugin's task:\n" + "\n".join(task)
     if not trains:
         return text
     model = [
-        _option(f.name, f.metadata["choices"] or (), f.metadata["help"])
+        _help_line(f.name, f.metadata["choices"] or (), f.metadata["help"])
         for f in fields(ModelSettings)
     ]
     return (
@@ -74,5 +79,5 @@ def help_text(trains: bool) -> str:
     )
 
 
-def _option(name: str, choices: Iterable[str], text: str) -> str:
+def _help_line(name: str, choices: Iterable[str], text: str) -> str:
     return f"  {names.flag(name)} {'|'.join(choices)}".ljust(42) + text
