@@ -190,7 +190,7 @@ def _encoded(translator: Translator, line: str, number: int, side: str) -> tuple
     stack = translator.model.encoder if source else translator.model.decoder
     if not pieces:
         raise InputError(f"line {number} has no word: take it out")
-    tokens = torch.tensor(vocabulary.numbers(pieces))
+    tokens = torch.tensor(vocabulary.encode(pieces))
     _check_positions(stack, tokens, f"line {number}")
     return tokens, [*pieces, vocabulary.symbols[vocabulary.eos]]
 

@@ -65,7 +65,7 @@ def words(pieces: Sequence[str], pipeline: TextPipeline) -> list[tuple[str, int]
     """Return the words that pieces make up, and how many make up each; an end symbol is one."""
     begins, ends = pieces[0] == "</s>", len(pieces) > 1 and pieces[-1] == "</s>"
     inner = pieces[begins : len(pieces) - ends]
-    return [*[("</s>", 1)] * begins, *pipeline.words(inner), *[("</s>", 1)] * ends]
+    return [*[("</s>", 1)] * begins, *pipeline.group_into_words(inner), *[("</s>", 1)] * ends]
 
 
 def _sentence(found: Attention, pipeline: TextPipeline) -> dict[str, Any]:

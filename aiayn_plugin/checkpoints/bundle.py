@@ -7,8 +7,8 @@ from typing import Any
 from ..atomic import write_directory_atomically
 from ..errors import InputError
 from ..paper import ARCHITECTURES
-from ..text.dictionary import read_dictionary, words_sha256
-from ..text.manifest import read_manifest, verify, write_manifest
+from ..text.dictionary import hash_words, read_dictionary
+from ..text.manifest import read_manifest, verify_files, write_manifest
 from ..text.pipeline import load_subwords
 from ..text.settings import SETTINGS_FILE
 from .averaging import average
@@ -73,8 +73,8 @@ def bundle(model_dir: Path, checkpoint: Path | None, output: Path) -> int:
     state["extra_state"] = {}
     languages = settings.source_lang, settings.target_lang
     names = [f"dict.{lang}.txt" for lang in languages]
-    verify(data, read_manifest(data), names, whole=True)
-    checksums = [words_sha256(word for word, _ in read_dictionary(data / name)) for name in names]
+    verify_files(data, read_manifest(data), names, contents=True)
+    checksums = [hash_words(word for word, _ in read_dictionary(data / name)) for name in names]
     here = dict(zip(SIDES, checksums, strict=True))
     check_dictionaries(dictionaries_of(state.get("task_state") or {}), here, data, names)
     state["task_state"] = {"dictionaries": here}

@@ -10,8 +10,8 @@ from torch.overrides import TorchFunctionMode
 from ..errors import InputError
 from ..model.transformer import Decoder, Encoder, EncoderDecoder, embeddings
 from ..paper import ModelSettings, count_parameters
-from ..text.dictionary import Vocabulary, words_sha256
-from ..text.manifest import checked_dictionary
+from ..text.dictionary import Vocabulary, hash_words
+from ..text.manifest import read_verified_dictionary
 from .bundle import task_settings
 from .compatibility import (
     SIDES,
@@ -55,10 +55,10 @@ def load_model(checkpoint: Path, data: Path, source_lang: str, target_lang: str)
     """
     task = task_settings(checkpoint)
     names = [f"dict.{lang}.txt" for lang in (source_lang, target_lang)]
-    words = [[word for word, _ in checked_dictionary(data / name)] for name in names]
+    words = [[word for word, _ in read_verified_dictionary(data / name)] for name in names]
     source, target = map(Vocabulary, words)
     state = load(checkpoint)
-    here = dict(zip(SIDES, map(words_sha256, words), strict=True))
+    here = dict(zip(SIDES, map(hash_words, words), strict=True))
     try:
         check_dictionaries(dictionaries_of(state.get("task_state") or {}), here, data, names)
         cfg, _ = configuration(state)

@@ -15,7 +15,7 @@ from fairseq.file_io import PathManager
 from omegaconf import OmegaConf
 
 from ..errors import InputError
-from ..text.manifest import checked_dictionary, read_manifest, verify
+from ..text.manifest import read_manifest, read_verified_dictionary, verify_files
 from .binary_data import check_sentences
 
 logger = logging.getLogger(__name__)
@@ -42,14 +42,14 @@ def check_directories(cfg: Any) -> None:
 
 
 def check_dictionary(path: Path) -> None:
-    """As checked_dictionary, with what helps if the file is missing."""
+    """As read_verified_dictionary, with what helps if the file is missing."""
     if PathManager.path_requires_pathmanager(str(path)):
         return
     if not path.is_file() and path.name not in read_manifest(path.parent):
         others = ", ".join(sorted(other.name for other in path.parent.glob("dict.*.txt")))
         there = f"; there: {others}; see --source-lang and --target-lang" if others else ""
         raise InputError(f"{path} is missing: {ADVICE}{there}")
-    checked_dictionary(path)
+    read_verified_dictionary(path)
 
 
 def check_split(task: Any, split: str, epoch: int, combine: bool) -> None:
@@ -69,7 +69,7 @@ def check_split(task: Any, split: str, epoch: int, combine: bool) -> None:
     langs = [cfg.source_lang, cfg.target_lang]
     for part in _parts(data, split, langs, combine, ends, known):
         sides = [f"{part}.{lang}" for lang in langs]
-        verify(data, manifest, [side + end for side in sides for end in ends], whole=False)
+        verify_files(data, manifest, [side + end for side in sides for end in ends], contents=False)
         if not any(sides[1] + end in known for end in ends):
             _without_target(data / sides[1], task)
             del sides[1]

@@ -17,7 +17,7 @@ from ..model.packing import pack
 from ..paper import PARSING_SEARCH, SearchSettings
 from ..parsing.grammar import TreeGrammar
 from ..search.rules import rules_of
-from ..text.settings import DEEPEST, holds_trees
+from ..text.settings import MAX_TREE_DEPTH, holds_trees
 from .fairseq_transformer import is_fairseqs_transformer, search_with_beam
 from .generator import Generator
 from .model import Transformer
@@ -196,4 +196,4 @@ def _grammar(task: Any, trees: bool) -> TreeGrammar:
         )
     pieces, symbols = task.source_dictionary.symbols, task.target_dictionary.symbols
     special, eos = task.target_dictionary.nspecial, task.target_dictionary.eos()
-    return TreeGrammar(pieces, symbols, special, eos, deepest=DEEPEST - 2)
+    return TreeGrammar(pieces, symbols, special, eos, deepest=MAX_TREE_DEPTH - 2)

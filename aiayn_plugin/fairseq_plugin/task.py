@@ -14,7 +14,7 @@ from ..checkpoints.compatibility import check_dictionaries, dictionaries_of
 from ..errors import InputError
 from ..paper import ARCHITECTURES
 from ..search.oom import WarningOfMemory, in_halves
-from ..text.dictionary import words_sha256
+from ..text.dictionary import hash_words
 from ..training.batching import BatchPlan
 from . import (
     data_checks as dataset,
@@ -126,7 +126,7 @@ class AiaynTranslation(TranslationTask):
 
     def _dictionaries(self) -> dict[str, str]:
         both = {"source": self.source_dictionary, "target": self.target_dictionary}
-        return {side: words_sha256(d.symbols[d.nspecial :]) for side, d in both.items()}
+        return {side: hash_words(d.symbols[d.nspecial :]) for side, d in both.items()}
 
     def build_model(self, cfg, from_checkpoint=False):
         """As fairseq's; when a training starts, log the paper's settings beside its own."""

@@ -107,7 +107,7 @@ class Parser(Searcher):
         return found
 
     def _read(self, hypothesis: dict, words: list[str]) -> Parse:
-        symbols = self.target.pieces(hypothesis["tokens"].tolist())
+        symbols = self.target.decode(hypothesis["tokens"].tolist())
         tree, mends = read_tree(" ".join(symbols), words)
         return Parse(tree, float(hypothesis["score"]), mends)
 

@@ -20,8 +20,8 @@ from ..parsing.grammar import TreeGrammar
 from ..search.batching import batches, padded
 from ..search.oom import WarningOfMemory, in_halves
 from ..search.search import Search
-from ..text.dictionary import SPECIAL
-from ..text.settings import DEEPEST
+from ..text.dictionary import SPECIAL_SYMBOLS
+from ..text.settings import MAX_TREE_DEPTH
 
 PRECISIONS = {
     "float32": torch.float32,
@@ -81,9 +81,9 @@ class Searcher:
         return TreeGrammar(
             self.source.symbols,
             self.target.symbols,
-            len(SPECIAL),
+            len(SPECIAL_SYMBOLS),
             self.target.eos,
-            deepest=DEEPEST - 2,
+            deepest=MAX_TREE_DEPTH - 2,
         )
 
     @property
@@ -100,7 +100,7 @@ class Searcher:
 
     def numbers(self, pieces: Sequence[str]) -> Tensor:
         """Return the tokens of a sentence of subwords, with the end symbol."""
-        return torch.tensor(self.source.numbers(pieces))
+        return torch.tensor(self.source.encode(pieces))
 
     def search(self, sentences: list[Tensor]) -> Iterator[tuple[list[int], list]]:
         """Yield numbers and hypotheses of batches with similar lengths, longest first.

@@ -93,7 +93,7 @@ class Translator(Searcher):
         return [self.numbers(words[i * size : (i + 1) * size]) for i in range(count)]
 
     def _read(self, hypotheses: list[dict]) -> list[Translation]:
-        pieces = (self.target.pieces(h["tokens"].tolist()) for h in hypotheses)
+        pieces = (self.target.decode(h["tokens"].tolist()) for h in hypotheses)
         return [
             Translation(self.pipeline.decode(" ".join(of_one)), float(h["score"]))
             for of_one, h in zip(pieces, hypotheses, strict=True)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from nltk import Tree
 
-from ..text.settings import DEEPEST
+from ..text.settings import MAX_TREE_DEPTH
 from .trees import TOP, is_word
 
 #: The tag of a word for which the sequence has none: the most frequent one.
@@ -43,7 +43,7 @@ def tree_of(symbols: Sequence[str], words: Sequence[str]) -> tuple[Tree, int]:
     for symbol in symbols:
         if re.search(r"[()\s]", symbol[1:]):
             mends += 1
-        elif symbol.startswith("(") and len(open_) <= DEEPEST - 2:
+        elif symbol.startswith("(") and len(open_) <= MAX_TREE_DEPTH - 2:
             open_.append(Tree(symbol[1:], []))
         elif symbol.startswith(")") and any(part.label() == symbol[1:] for part in open_[1:]):
             while True:

@@ -9,7 +9,7 @@ from typing import Any
 from nltk import Tree
 
 from ..errors import InputError
-from ..text.manifest import read_manifest, verify
+from ..text.manifest import read_manifest, verify_files
 from ..text.scores import hypotheses
 from .f1 import SHORT, Count, score
 from .linearisation import sequence
@@ -74,7 +74,7 @@ def of_log(log: Path, data: Path, split: str) -> TreeScores:
     """
     pipeline = ParsingPipeline.load(data)
     raw = f"{split}.raw.{pipeline.settings.target_lang}"
-    verify(data, read_manifest(data), [raw], whole=False)
+    verify_files(data, read_manifest(data), [raw], contents=False)
     with open(log, encoding="utf-8", newline="\n") as lines:
         symbols = hypotheses(lines)
     with open(log, encoding="utf-8", newline="\n") as lines:

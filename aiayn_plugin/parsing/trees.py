@@ -8,7 +8,7 @@ from nltk import Tree
 
 from ..errors import InputError
 from ..text.lines import clean_line, read_lines
-from ..text.settings import DEEPEST
+from ..text.settings import MAX_TREE_DEPTH
 
 #: Labels that some treebanks put above a sentence; the Penn Treebank has an empty one there.
 ROOTS = ("", "TOP", "ROOT", "S1")
@@ -40,9 +40,9 @@ def read_trees(path: str | Path) -> Iterator[Tree]:
             if depth == 0:
                 begins = number
             depth += {"(": 1, ")": -1}.get(part, 0)
-            if depth > DEEPEST:
+            if depth > MAX_TREE_DEPTH:
                 raise InputError(
-                    f"{path}, line {number}: more than {DEEPEST} brackets are open; "
+                    f"{path}, line {number}: more than {MAX_TREE_DEPTH} brackets are open; "
                     f"the tree begins in line {begins}"
                 )
             text.append(part)

@@ -1,4 +1,4 @@
-"""§5.1, §6.1: raw text to subwords and back, and the scores of a translation.
+"""§5.1, §6.1: from raw text to subwords and back, and the scores of translations.
 
 Nothing here imports torch or fairseq.
 """

@@ -1,7 +1,7 @@
-"""fairseq's dictionary file: on each line a word and its count. The line gives the word its number.
+"""fairseq's dictionary file: one word and its count per line; the line determines the token ID.
 
-fairseq reads much that is no dictionary. Then the numbers of the data and of the model stand for
-other words, and nothing tells. So the file is read here first, and strictly.
+fairseq accepts many malformed dictionaries. Token IDs of data and model then mean different words,
+without an error. So the file is first read here, strictly.
 """
 
 import hashlib
@@ -12,105 +12,104 @@ from pathlib import Path
 from ..errors import InputError
 from .lines import decode_line
 
-#: fairseq's own entries, which no file lists.
-SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")
-#: fairseq allows a word that is there already if its line ends in this.
+#: The symbols that begin every dictionary of fairseq; its file does not list them.
+SPECIAL_SYMBOLS = ("<s>", "<pad>", "</s>", "<unk>")
+#: At the end of a line, allows a word that the dictionary already contains.
 OVERWRITE = "#fairseq:overwrite"
-# fairseq splits text at each of these, so no word of a text holds one. It splits at other spaces
-# too, such as U+00A0, but vocabularies of other programs hold those.
-_NO_WORD = re.compile("[ \t\r\x0b\x0c\x1c-\x1f\x85\u2028\u2029]")
-_ADVICE = "take the dictionary that the data was prepared with, or prepare the data anew"
+# fairseq splits text at these characters, so no word contains one. It also splits at other spaces
+# such as U+00A0, but vocabularies of other programs contain those.
+_SEPARATOR = re.compile("[ \t\r\x0b\x0c\x1c-\x1f\x85\u2028\u2029]")
+_ADVICE = "use the dictionary that the data was prepared with, or prepare the data again"
 
 
 def read_dictionary(path: str | Path) -> list[tuple[str, int]]:
-    """Return the words of a dictionary file in their order, each with its count.
+    """Return the words of a dictionary file and their counts, in the order of the file.
 
-    Ends of lines may be those of Windows, as fairseq allows. Raises InputError, with file and line,
-    if the file is no dictionary or cannot be read.
+    Accepts Windows line ends, as fairseq does. Raises InputError, with file and line, if the file
+    is malformed or cannot be read.
     """
     try:
         content = Path(path).read_bytes()
     except FileNotFoundError:
         raise InputError(
-            f"{path} is missing: give a directory that a program of preprocess/, "
-            "fairseq-preprocess or aiayn bundle made"
+            f"{path} is missing: give a directory made by a program of preprocess/, "
+            "fairseq-preprocess or aiayn bundle"
         ) from None
     except OSError as error:
         raise InputError(f"{path} cannot be read ({error.strerror}): {_ADVICE}") from None
     if content.startswith(b"\xef\xbb\xbf"):
         raise InputError(
-            f"{path}, line 1: begins with a byte-order mark, which becomes part of "
-            f"the first word; {_ADVICE}"
+            f"{path}, line 1: starts with a byte-order mark, which would become part of the first "
+            f"word; {_ADVICE}"
         )
     lines = content.removesuffix(b"\n").split(b"\n")
     if lines == [b""]:
         raise InputError(f"{path} is empty: {_ADVICE}")
     entries: list[tuple[str, int]] = []
-    known = {word: "fairseq's own entries" for word in SPECIAL}
+    origins = dict.fromkeys(SPECIAL_SYMBOLS, "fairseq's special symbols")
     for number, line in enumerate(lines, start=1):
-        word, count, again = _read_line(decode_line(line, number, path), f"{path}, line {number}")
-        if word in known and not again:
-            raise InputError(
-                f"{path}, line {number}: {word!r} is already in {known[word]}; {_ADVICE}"
-            )
-        known[word] = f"line {number}"
+        where = f"{path}, line {number}"
+        word, count, overwrites = _parse_line(decode_line(line, number, path), where)
+        if word in origins and not overwrites:
+            raise InputError(f"{where}: {word!r} is already in {origins[word]}; {_ADVICE}")
+        origins[word] = f"line {number}"
         entries.append((word, count))
     return entries
 
 
-class Vocabulary:
-    """The words of a dictionary file after fairseq's own entries, by number and by name."""
+def _parse_line(line: str, where: str) -> tuple[str, int, bool]:
+    """Return the word, its count, and whether the word may already be in the dictionary."""
+    word, _, count = line.rstrip().rpartition(" ")
+    if overwrites := count == OVERWRITE:
+        word, _, count = word.rpartition(" ")
+    if not word:
+        raise InputError(f"{where}: expected a word and its count, not {line[:40]!r}; {_ADVICE}")
+    if separator := _SEPARATOR.search(word):
+        raise InputError(
+            f"{where}: the word {word[:40]!r} contains U+{ord(separator[0]):04X}, at which "
+            f"fairseq splits text; {_ADVICE}"
+        )
+    try:
+        return word, int(count), overwrites
+    except ValueError:
+        raise InputError(
+            f"{where}: {count[:40]!r} after {word[:40]!r} is not a count; {_ADVICE}"
+        ) from None
 
-    bos, pad, eos, unk = range(len(SPECIAL))
+
+class Vocabulary:
+    """fairseq's special symbols, then the words of a dictionary; the position is the token ID."""
+
+    bos, pad, eos, unk = range(len(SPECIAL_SYMBOLS))
 
     def __init__(self, words: Iterable[str]) -> None:
-        self.symbols = [*SPECIAL, *words]
-        self._numbers = {symbol: number for number, symbol in enumerate(self.symbols)}
+        self.symbols = [*SPECIAL_SYMBOLS, *words]
+        self._ids = {symbol: i for i, symbol in enumerate(self.symbols)}
 
     def __len__(self) -> int:
         return len(self.symbols)
 
-    def numbers(self, pieces: Iterable[str]) -> list[int]:
-        """Return the numbers of pieces, and the end symbol's; an unknown piece has that of unk."""
-        return [*(self._numbers.get(piece, self.unk) for piece in pieces), self.eos]
+    def encode(self, symbols: Iterable[str]) -> list[int]:
+        """Return the token IDs of the symbols and of `</s>`; unknown symbols become `<unk>`."""
+        return [*(self._ids.get(symbol, self.unk) for symbol in symbols), self.eos]
 
-    def pieces(self, numbers: Iterable[int]) -> list[str]:
-        """Return the pieces that numbers stand for, without those of beginning and end."""
-        return [self.symbols[n] for n in numbers if n not in (self.bos, self.eos)]
-
-
-def _read_line(line: str, where: str) -> tuple[str, int, bool]:
-    """Return the word, the count and whether the word may be there already."""
-    word, _, count = line.rstrip().rpartition(" ")
-    if again := count == OVERWRITE:
-        word, _, count = word.rpartition(" ")
-    if not word:
-        raise InputError(f"{where}: {line[:40]!r} is no word and its count; {_ADVICE}")
-    if found := _NO_WORD.search(word):
-        raise InputError(
-            f"{where}: the word {word[:40]!r} holds U+{ord(found[0]):04X}, at which "
-            f"fairseq splits text; {_ADVICE}"
-        )
-    try:
-        return word, int(count), again
-    except ValueError:
-        raise InputError(
-            f"{where}: {count[:40]!r} after {word[:40]!r} is no count; {_ADVICE}"
-        ) from None
+    def decode(self, ids: Iterable[int]) -> list[str]:
+        """Return the symbols of token IDs, without `<s>` and `</s>`."""
+        return [self.symbols[i] for i in ids if i not in (self.bos, self.eos)]
 
 
-def words_sha256(words: Iterable[str]) -> str:
-    """Return the SHA-256 of words in their order, which tells whether numbers mean the same words.
+def hash_words(words: Iterable[str]) -> str:
+    """Return the SHA-256 of words in order: equal hashes mean equal token IDs.
 
-    Counts do not matter to it, nor how lines end: nothing reads numbers by them.
+    Counts and line ends do not matter.
     """
     return hashlib.sha256("\n".join(words).encode()).hexdigest()
 
 
-def rising_line(entries: list[tuple[str, int]]) -> int | None:
-    """Return the first line whose count is higher than the one before, or None.
+def find_unsorted_line(entries: list[tuple[str, int]]) -> int | None:
+    """Return the first line whose count exceeds that of the line before, or None.
 
-    fairseq-preprocess sorts its dictionaries, the most frequent word first.
+    fairseq-preprocess writes the most frequent word first.
     """
     counts = [count for _, count in entries]
     pairs = enumerate(zip(counts, counts[1:], strict=False), start=2)

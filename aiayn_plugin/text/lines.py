@@ -1,4 +1,4 @@
-"""Lines of text: only a newline ends a line, whatever other characters the text holds."""
+"""Lines of text: only a newline ends a line, whatever other characters the text contains."""
 
 import codecs
 import re
@@ -7,25 +7,25 @@ from pathlib import Path
 
 from ..errors import InputError
 
-#: Characters of the longest word that people write; also the limit of Moses's clean-corpus-n.perl.
-LONG_WORD = 1_000
+#: Characters of the longest word in real text; also the limit of Moses's clean-corpus-n.perl.
+MAX_WORD_LENGTH = 1_000
 
-# Every character that some reader takes for the end of a line (str.splitlines, files in text mode)
-# is one of these. Moses's tokeniser does the same with them.
-_TO_SPACE = re.compile("[\t-\r\x85\u2028\u2029]")
-_TO_NOTHING = re.compile("[\x00-\x08\x0e-\x1f]")
+# Every character that some reader treats as the end of a line (str.splitlines, files in text mode)
+# is one of these. Moses's tokeniser replaces the same ones.
+_LINE_BREAK = re.compile("[\t-\r\x85\u2028\u2029]")
+_CONTROL = re.compile("[\x00-\x08\x0e-\x1f]")
 
 
 def clean_line(text: str) -> str:
-    """Return the text with a space for each line break and without ASCII's control characters."""
-    return _TO_NOTHING.sub("", _TO_SPACE.sub(" ", text))
+    """Return the text with line breaks replaced by spaces, without ASCII control characters."""
+    return _CONTROL.sub("", _LINE_BREAK.sub(" ", text))
 
 
-def without_ends(lines: Iterable[bytes]) -> Iterator[bytes]:
+def strip_line_ends(lines: Iterable[bytes]) -> Iterator[bytes]:
     r"""Yield the lines of a file without their ends and without the byte-order mark.
 
-    Only \n ends a line, so that two parallel files stay in step whatever Unicode line breaks they
-    hold. A \r before the \n is part of the end.
+    Only \n ends a line, so that two parallel files stay aligned whatever Unicode line breaks they
+    contain. A \r before the \n is part of the end.
     """
     mark = codecs.BOM_UTF8
     for line in lines:
@@ -43,8 +43,8 @@ def read_lines(path: str | Path) -> Iterator[str]:
 
 
 def decode_lines(lines: Iterable[bytes], name: str | Path) -> Iterator[str]:
-    """Yield the lines of a UTF-8 file as `read_lines` does; errors call the file `name`."""
-    for number, line in enumerate(without_ends(lines), start=1):
+    """Yield the lines of a UTF-8 file as `read_lines` does; `name` is the file in errors."""
+    for number, line in enumerate(strip_line_ends(lines), start=1):
         yield decode_line(line, number, name)
 
 

@@ -1,4 +1,4 @@
-"""`checksums.json`: the size and the SHA-256 of each file that a program put into a directory."""
+"""`checksums.json`: size and SHA-256 of each file of a data directory or bundle."""
 
 import hashlib
 import json
@@ -9,42 +9,36 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..errors import InputError
-from .dictionary import read_dictionary, rising_line
+from .dictionary import find_unsorted_line, read_dictionary
 
 logger = logging.getLogger(__name__)
 
 MANIFEST = "checksums.json"
 FORMAT_VERSION = 1
-#: Bytes of the largest file that is read. A line of it has about 120.
-LIMIT = 1 << 20
-ADVICE = (
-    f"get the file anew or prepare the data anew; if it was changed on purpose, delete {MANIFEST}"
-)
+#: Maximum size in bytes; a line has about 120.
+MAX_SIZE = 1 << 20
+_ADVICE = f"copy the file or prepare the data again; after an intended change, delete {MANIFEST}"
 
 
 class Checksum(NamedTuple):
-    """What a file must be."""
+    """The recorded state of a file."""
 
     size: int  # in bytes
-    sha256: str  # in hexadecimal
+    sha256: str  # hexadecimal
 
 
-def _nothing(size: int) -> None:
-    pass
-
-
-def sha256(path: Path, progress: Callable[[int], object] = _nothing) -> str:
-    """Return the SHA-256 of a file of any size. progress gets the bytes of each part."""
-    whole = hashlib.sha256()
+def sha256(path: Path, progress: Callable[[int], object] = lambda size: None) -> str:
+    """Return the SHA-256 of a file. `progress` is called with the size of each chunk read."""
+    digest = hashlib.sha256()
     with open(path, "rb") as file:
-        while part := file.read(1 << 20):
-            whole.update(part)
-            progress(len(part))
-    return whole.hexdigest()
+        while chunk := file.read(1 << 20):
+            digest.update(chunk)
+            progress(len(chunk))
+    return digest.hexdigest()
 
 
 def write_manifest(directory: Path, names: Iterable[str]) -> None:
-    """Write the manifest of these files of a directory, which has to be the last one written."""
+    """Write the manifest of these files of a directory. Call it after the files are complete."""
     files = {
         name: {"bytes": (directory / name).stat().st_size, "sha256": sha256(directory / name)}
         for name in sorted(names)
@@ -54,85 +48,85 @@ def write_manifest(directory: Path, names: Iterable[str]) -> None:
 
 
 def read_manifest(directory: Path) -> dict[str, Checksum]:
-    """Return the checksum of each file, under its name; nothing if there is no manifest.
+    """Return the checksum of each file by its name; an empty dictionary without a manifest.
 
-    Raises InputError if the manifest is broken or cannot be read.
+    Raises InputError if the manifest is malformed or cannot be read.
     """
     path = directory / MANIFEST
     try:
         with open(path, "rb") as file:
-            text = file.read(LIMIT + 1)
-        content: Any = json.loads(text) if len(text) <= LIMIT else None
+            text = file.read(MAX_SIZE + 1)
+        content: Any = json.loads(text) if len(text) <= MAX_SIZE else None
         if content["format"] != FORMAT_VERSION:
             raise ValueError
-        return {_plain(name): _checksum(**entry) for name, entry in content["files"].items()}
+        return {name: _parse_entry(name, **entry) for name, entry in content["files"].items()}
     except FileNotFoundError:
         return {}
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror}") from None
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         raise InputError(
-            f"{path}: no list of checksums that this version can read; prepare the "
-            "data anew, or delete this file to do without"
+            f"{path}: not a list of checksums of format {FORMAT_VERSION}; prepare the data again, "
+            "or delete this file to skip the check"
         ) from None
 
 
-def _plain(name: str) -> str:
-    """Return a file's name. The directory may come from anywhere: no name may lead out of it."""
+def _parse_entry(name: str, bytes: int, sha256: str) -> Checksum:
+    """Return a checksum. Raises ValueError if the name might point outside the directory."""
     if not re.fullmatch(r"[\w-][\w.-]*", name):
         raise ValueError
-    return name
-
-
-def _checksum(bytes: int, sha256: str) -> Checksum:
     if type(bytes) is not int or not re.fullmatch("[0-9a-f]{64}", sha256):
         raise ValueError
     return Checksum(bytes, sha256)
 
 
-def fault(
-    path: Path, expected: Checksum, whole: bool, progress: Callable[[int], object] = _nothing
+def describe_change(
+    path: Path,
+    expected: Checksum,
+    contents: bool,
+    progress: Callable[[int], object] = lambda size: None,
 ) -> str | None:
-    """Return what is wrong with a file, None if nothing is.
+    """Return how a file differs from its checksum, or None if it does not.
 
-    whole: read the file, as sha256 does; otherwise only its size is compared.
+    With `contents`, the file is read, as by `sha256`; otherwise only its size is compared.
     """
     try:
         size = path.stat().st_size
         if size != expected.size:
-            return f"{path} has {size:,} bytes, and had {expected.size:,} when it was made"
-        if whole and sha256(path, progress) != expected.sha256:
-            return f"{path} is not as it was made: its bytes are others"
+            return f"{path} has changed: its size is {size:,} bytes, not {expected.size:,}"
+        if contents and sha256(path, progress) != expected.sha256:
+            return f"{path} has changed: its checksum is different"
     except FileNotFoundError:
-        return f"{path} is missing, and {MANIFEST} lists it"
+        return f"{path} is missing, but listed in {MANIFEST}"
     except OSError as error:
         return f"{path} cannot be read: {error.strerror}"
     return None
 
 
-def verify(
-    directory: Path, manifest: Mapping[str, Checksum], names: Iterable[str], whole: bool
+def verify_files(
+    directory: Path, manifest: Mapping[str, Checksum], names: Iterable[str], contents: bool
 ) -> None:
-    """Raise InputError if one of the files is not as the manifest says; it need not list it."""
+    """Raise InputError if one of the files differs from its checksum, if the manifest has one."""
     for name in names:
-        if name in manifest and (wrong := fault(directory / name, manifest[name], whole)):
-            raise InputError(f"{wrong}; {ADVICE}")
+        if name in manifest:
+            if change := describe_change(directory / name, manifest[name], contents):
+                raise InputError(f"{change}; {_ADVICE}")
 
 
-def checked_dictionary(path: Path) -> list[tuple[str, int]]:
-    """Return the words of a dictionary file with their counts, as read_dictionary does.
+def read_verified_dictionary(path: Path) -> list[tuple[str, int]]:
+    """Return the words of a dictionary file and their counts, as `read_dictionary` does.
 
-    Warn if nothing tells whether its lines are in their order, and they do not look like it. Raises
-    InputError if the file is missing, changed or broken.
+    Log a warning if the manifest does not list the file and its lines appear to be reordered.
+    Raises InputError if the file is missing, changed or malformed.
     """
     manifest = read_manifest(path.parent)
-    verify(path.parent, manifest, [path.name], whole=True)
+    verify_files(path.parent, manifest, [path.name], contents=True)
     entries = read_dictionary(path)
-    line = rising_line(entries)
+    line = find_unsorted_line(entries)
     if line and path.name not in manifest:
         logger.warning(
-            "%s, line %d: more frequent than the word before; if the lines had another order when "
-            "the data was made, all words are others now",
+            "%s, line %d: more frequent than the line before; if the lines were reordered after "
+            "the data was prepared, token IDs no longer match",
             path,
             line,
         )

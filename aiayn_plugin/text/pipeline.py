@@ -1,4 +1,4 @@
-"""Raw text to subwords and back: the one path of preparing data and of translating."""
+"""From raw text to subwords and back, in preparing data and in translating alike."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,35 +10,35 @@ from .settings import PENN, SETTINGS_FILE, TextSettings
 from .subwords import SUBWORDS, Bpe, Subwords
 from .tokenizer import TOKENIZERS, Tokenizer
 
-ADVICE = "give a directory that preprocess/ or aiayn bundle made, and copy all of its files"
+_ADVICE = "give a directory made by preprocess/ or aiayn bundle, and copy all of its files"
 
 
 def load_subwords(data_dir: str | Path) -> tuple[TextSettings, Subwords]:
-    """Return the settings of a directory that `preprocess/` made, and its subwords.
+    """Return the settings and the subword model of a directory made by `preprocess/`.
 
-    Raises InputError if a file is missing, or if the settings are broken, unknown or written for
-    other codes, and OSError if a file cannot be read.
+    Raises InputError if a file is missing, or if the settings are malformed, unknown or do not
+    match the subword model, and OSError if a file cannot be read.
     """
-    for_text = Path(data_dir) / SETTINGS_FILE
-    if not for_text.is_file():
-        raise InputError(f"{for_text} is missing: {ADVICE}")
-    settings = TextSettings.load(for_text)
+    path = Path(data_dir) / SETTINGS_FILE
+    if not path.is_file():
+        raise InputError(f"{path} is missing: {_ADVICE}")
+    settings = TextSettings.load(path)
     if settings.tokenizer not in (*TOKENIZERS, PENN) or settings.subword not in SUBWORDS:
         kind = f"{settings.tokenizer} with {settings.subword}"
-        raise InputError(f"{data_dir}: this version cannot handle {kind}")
+        raise InputError(f"{path}: this version does not support {kind}")
     codes = Path(data_dir) / settings.codes
     if not codes.is_file():
-        raise InputError(f"{codes} is missing: {ADVICE}")
+        raise InputError(f"{codes} is missing: {_ADVICE}")
     if sha256(codes) != settings.codes_sha256:
-        raise InputError(f"{codes}: not the codes that the data was prepared with")
+        raise InputError(f"{codes} does not match {SETTINGS_FILE}: copy both from the same data")
     if settings.holds_trees:
-        known = read_dictionary(Path(data_dir) / f"dict.{settings.source_lang}.txt")
-        return settings, Bpe(codes, {word for word, _ in known})
+        entries = read_dictionary(Path(data_dir) / f"dict.{settings.source_lang}.txt")
+        return settings, Bpe(codes, {word for word, _ in entries})
     return settings, SUBWORDS[settings.subword][0](codes)
 
 
 class TextPipeline:
-    """Tokeniser and subwords with the settings of one data directory."""
+    """Tokeniser and subword model with the settings of one data directory."""
 
     def __init__(self, settings: TextSettings, subwords: Subwords) -> None:
         self.settings = settings
@@ -50,45 +50,46 @@ class TextPipeline:
 
     @classmethod
     def load(cls, data_dir: str | Path) -> "TextPipeline":
-        """Return the pipeline of a directory that `preprocess/` made of parallel text.
+        """Return the pipeline of a directory of parallel text made by `preprocess/`.
 
         Raises InputError and OSError as load_subwords does.
         """
         settings, subwords = load_subwords(data_dir)
         if settings.holds_trees:
-            raise InputError(f"{data_dir} holds trees, of a parser: aiayn parse parses with it")
+            raise InputError(f"{data_dir} contains the data of a parser: use aiayn parse")
         return cls(settings, subwords)
 
     def encode(self, line: str, lang: str | None = None) -> str:
         """Return the subwords of a raw line of `lang` (default: the source language).
 
-        Raises InputError if the data has no such language.
+        Raises InputError if the data does not contain this language.
         """
-        return self._subwords.encode(self._of(lang or self.settings.source_lang).tokenize(line))
+        tokenizer = self._find_tokenizer(lang or self.settings.source_lang)
+        return self._subwords.encode(tokenizer.tokenize(line))
 
     def decode(self, line: str, lang: str | None = None) -> str:
-        """Return the raw text of a line of subwords (default: of the target language).
+        """Return the raw text of a line of subwords in `lang` (default: the target language).
 
-        Raises InputError if the data has no such language.
+        Raises InputError if the data does not contain this language.
         """
         tokens = self._subwords.decode(line)
-        return self._of(lang or self.settings.target_lang).detokenize(tokens)
+        return self._find_tokenizer(lang or self.settings.target_lang).detokenize(tokens)
 
-    def words(self, pieces: Sequence[str]) -> list[tuple[str, int]]:
-        """Return the words that subwords make up, and how many make up each.
+    def group_into_words(self, subwords: Sequence[str]) -> list[tuple[str, int]]:
+        """Return each word of a sequence of subwords and its number of subwords.
 
-        For example, `he@@ llo world` is [("hello", 2), ("world", 1)].
+        For example, `he@@ llo world` gives [("hello", 2), ("world", 1)].
         """
         groups: list[list[str]] = []
-        for i, piece in enumerate(pieces):
-            if i and self._subwords.continues(piece, pieces[i - 1]):
-                groups[-1].append(piece)
+        for i, subword in enumerate(subwords):
+            if i and self._subwords.continues_word(subword, subwords[i - 1]):
+                groups[-1].append(subword)
             else:
-                groups.append([piece])
+                groups.append([subword])
         return [("".join(self._subwords.decode(" ".join(group))), len(group)) for group in groups]
 
-    def _of(self, lang: str) -> Tokenizer:
+    def _find_tokenizer(self, lang: str) -> Tokenizer:
         if lang not in self._tokenizers:
             languages = " and ".join(self._tokenizers)
-            raise InputError(f"no language {lang!r}: the data has {languages}")
+            raise InputError(f"the data does not contain the language {lang!r}, only {languages}")
         return self._tokenizers[lang]

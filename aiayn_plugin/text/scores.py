@@ -12,7 +12,7 @@ from sacremoses import MosesPunctNormalizer
 
 from ..errors import InputError
 from .lines import read_lines
-from .manifest import read_manifest, verify
+from .manifest import read_manifest, verify_files
 from .pipeline import TextPipeline
 from .tokenizer import SacremosesTokenizer
 
@@ -59,7 +59,7 @@ def translations(log: Path, data: Path, split: str) -> Translations:
     with open(log, encoding="utf-8", newline="\n") as lines:
         system = [pipeline.decode(line) for line in hypotheses(lines)]
     raw = [f"{split}.raw.{lang}" for lang in (source_lang, target_lang)]
-    verify(data, read_manifest(data), raw, whole=False)
+    verify_files(data, read_manifest(data), raw, contents=False)
     sources, references = (list(read_lines(data / name)) for name in raw)
     return Translations(sources, system, references, target_lang)
 

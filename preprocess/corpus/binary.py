@@ -19,7 +19,7 @@ from .tokens import Job
 #: The pieces of the training text, and how often each is there: side, piece, count.
 PIECES_FILE = "pieces.tsv"
 #: The entries that each dictionary of fairseq begins with, and its file does not have.
-SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")
+SPECIAL_SYMBOLS = ("<s>", "<pad>", "</s>", "<unk>")
 
 
 class Numbers(NamedTuple):
@@ -98,7 +98,7 @@ def binarise(job: Job, split: str, encoded: Stage, words: list[Any], destdir: Pa
 @functools.cache  # one for each process
 def _numbers(dictionary: Path) -> dict[str, int]:
     """Return the number of each piece; an unknown one is <unk>, as one that is named so."""
-    words = (*SPECIAL, *(word for word, _ in read_dictionary(dictionary)))
+    words = (*SPECIAL_SYMBOLS, *(word for word, _ in read_dictionary(dictionary)))
     return {word: number for number, word in enumerate(words)}
 
 

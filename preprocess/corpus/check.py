@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from aiayn_plugin.errors import InputError
-from aiayn_plugin.text.manifest import MANIFEST, fault, read_manifest
+from aiayn_plugin.text.manifest import MANIFEST, describe_change, read_manifest
 from aiayn_plugin.text.settings import SETTINGS_FILE
 
 from .console import progress, run_command, say
@@ -64,10 +64,11 @@ def check(directory: Path) -> None:
         unit="B",
         unit_scale=True,
     ) as add:
-        faults = [
-            fault(directory / name, checksum, True, add) for name, checksum in manifest.items()
+        changes = [
+            describe_change(directory / name, checksum, True, add)
+            for name, checksum in manifest.items()
         ]
-    wrong = [line for line in faults if line]
+    wrong = [line for line in changes if line]
     for line in wrong:
         say(line)
     if wrong:
@@ -82,5 +83,5 @@ def check(directory: Path) -> None:
 def check_quickly(directory: Path) -> None:
     """Raise InputError if a file has another size than when it was made, or is missing."""
     for name, checksum in read_manifest(directory).items():
-        if wrong := fault(directory / name, checksum, whole=False):
+        if wrong := describe_change(directory / name, checksum, contents=False):
             raise InputError(f"{wrong}; delete {directory} to have it made anew")

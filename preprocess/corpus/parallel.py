@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from aiayn_plugin.errors import InputError
-from aiayn_plugin.text.lines import without_ends
+from aiayn_plugin.text.lines import strip_line_ends
 
 from .console import progress
 
@@ -133,7 +133,7 @@ def map_pairs(
 
 def _in_step(files: Sequence[Iterable[bytes]]) -> Iterator[tuple[bytes, bytes]]:
     """Yield the pairs of lines of two files. Raises InputError if one file ends first."""
-    sides = zip_longest(*map(without_ends, files))
+    sides = zip_longest(*map(strip_line_ends, files))
     for number, (source, target) in enumerate(sides, start=1):
         if source is None or target is None:
             text = "one of two parallel files"

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from aiayn_plugin.errors import InputError
-from aiayn_plugin.text.lines import LONG_WORD, decode_line
+from aiayn_plugin.text.lines import MAX_WORD_LENGTH, decode_line
 from aiayn_plugin.text.settings import TextSettings
 from aiayn_plugin.text.tokenizer import Tokenizer
 
@@ -113,7 +113,7 @@ def tokenise(job: Job, text: Text, split: str) -> Stage:
     tokenizing = settings.normalize_punctuation, settings.tokenizer
     step = functools.partial(tokenize_batch, job.langs, tokenizing, cleaning)
     version = importlib.metadata.version("sacremoses")
-    made_of = [text.key, job.langs, tokenizing, cleaning, LONG_WORD, version]
+    made_of = [text.key, job.langs, tokenizing, cleaning, MAX_WORD_LENGTH, version]
     return tokens_stage(job, text, step, f"tokenising {text.name}", made_of)
 
 
@@ -155,7 +155,7 @@ def tokenize_batch(
         target = target_tokenizer.tokenize(target_line)
         if cleaning:
             flaw = None if cleaning.subwords else cleaning.flaw(len(source), len(target))
-            if max(map(len, source + target), default=0) > LONG_WORD:
+            if max(map(len, source + target), default=0) > MAX_WORD_LENGTH:
                 flaw = "word too long"  # no text, and to learn subwords of it would take minutes
             if flaw:
                 dropped[flaw] += 1

@@ -15,7 +15,7 @@ from nltk import Tree
 from aiayn_plugin.errors import InputError
 from aiayn_plugin.parsing.linearisation import sequence
 from aiayn_plugin.parsing.trees import as_line, cleaned, read_trees, words
-from aiayn_plugin.text.lines import LONG_WORD
+from aiayn_plugin.text.lines import MAX_WORD_LENGTH
 from aiayn_plugin.text.manifest import sha256
 
 from .console import progress
@@ -167,7 +167,7 @@ def linearise_batch(cleaning: Cleaning | None, pairs: LinePairs) -> Batch:
         symbols = sequence(Tree.fromstring(tree))
         of_sentence = sentence.split()
         flaw = cleaning.flaw(len(of_sentence), len(symbols)) if cleaning else None
-        if cleaning and max(map(len, of_sentence)) > LONG_WORD:
+        if cleaning and max(map(len, of_sentence)) > MAX_WORD_LENGTH:
             flaw = "word too long"
         if flaw:
             dropped[flaw] += 1

@@ -57,15 +57,18 @@ def replace(path, old, new):
         (lambda folder: (folder / "data" / "text.json").write_text("{"), "not valid JSON"),
         (
             lambda folder: replace(folder / "data" / "text.json", "codes.bpe", "../codes.bpe"),
-            "codes is no plain name",
+            "codes is not a file name",
         ),
         (
             lambda folder: replace(folder / "data" / "text.json", '"en"', '"../en"'),
-            "source_lang is no plain name",
+            "source_lang is not a file name",
         ),
         (lambda folder: (folder / "data" / "dict.en.txt").unlink(), "dict.en.txt"),
         (lambda folder: (folder / "data" / "dict.en.txt").open("a").write("more 1\n"), "txt has"),
-        (lambda folder: (folder / "data" / "codes.bpe").write_text("x"), "not the codes"),
+        (
+            lambda folder: (folder / "data" / "codes.bpe").write_text("x"),
+            "codes.bpe does not match",
+        ),
     ],
 )
 def test_a_spoilt_model_directory_is_refused(model_dir, tmp_path, capsys, spoil, message):

@@ -33,8 +33,8 @@ def test_all_files_are_compared(corpus, tmp_path, capsys, command):
     status, out, err = check(command, data, capsys)
     assert (status, out) == (1, "")
     assert sorted(err.splitlines())[:2] == [
-        f"{data}/text.json is missing, and {MANIFEST} lists it",
-        f"{data}/train.en-de.de.bin is not as it was made: its bytes are others",
+        f"{data}/text.json is missing, but listed in {MANIFEST}",
+        f"{data}/train.en-de.de.bin has changed: its checksum is different",
     ]
     assert f"error: 2 of the {len(read_manifest(data))} files" in err
 

@@ -27,7 +27,7 @@ def test_generating_with_a_changed_dictionary(run, data, model_dir):
         model_dir / "model.pt",
     )
     assert last_line(log).startswith(
-        f"fairseq-generate: error: {data}/dict.de.txt is not as it was made: its bytes are others; "
+        f"fairseq-generate: error: {data}/dict.de.txt has changed: its checksum is different; "
     )
 
 

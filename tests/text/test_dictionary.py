@@ -1,4 +1,4 @@
-"""fairseq's dictionary files: read as fairseq reads them, or refused with file and line."""
+"""fairseq's dictionary files: read as by fairseq, or refused with file and line."""
 
 import re
 
@@ -8,17 +8,17 @@ from fairseq.data import Dictionary
 
 from aiayn_plugin.errors import InputError
 from aiayn_plugin.text.dictionary import (
-    SPECIAL,
+    SPECIAL_SYMBOLS,
     Vocabulary,
+    find_unsorted_line,
+    hash_words,
     read_dictionary,
-    rising_line,
-    words_sha256,
 )
 
 GOOD = b"the 12\nhe@@ 9\nll 7\no 7\nmadeupword0000 0\n"
 
 
-def test_a_vocabulary_numbers_words_as_fairseq_does(tmp_path):
+def test_token_ids_are_those_of_fairseq(tmp_path):
     path = tmp_path / "dict.en.txt"
     path.write_bytes(GOOD + b"a 3\na 2 #fairseq:overwrite\n")
     theirs, ours = Dictionary.load(str(path)), Vocabulary(w for w, _ in read_dictionary(path))
@@ -30,9 +30,9 @@ def test_a_vocabulary_numbers_words_as_fairseq_does(tmp_path):
         theirs.unk(),
     )
     for line in ("", "the ll o", "he@@ a never <unk> </s> <pad> the"):
-        numbers = theirs.encode_line(line, add_if_not_exist=False).tolist()
-        assert ours.numbers(line.split()) == numbers
-        assert " ".join(ours.pieces([ours.bos, *numbers])) == theirs.string(numbers)
+        ids = theirs.encode_line(line, add_if_not_exist=False).tolist()
+        assert ours.encode(line.split()) == ids
+        assert " ".join(ours.decode([ours.bos, *ids])) == theirs.string(ids)
 
 
 @pytest.mark.parametrize(
@@ -48,11 +48,11 @@ def test_a_vocabulary_numbers_words_as_fairseq_does(tmp_path):
         b"#fairseq:overwrite 3\n",
     ],
 )
-def test_what_fairseq_takes_is_read_as_fairseq_reads_it(tmp_path, content):
+def test_accepted_dictionaries_are_read_as_by_fairseq(tmp_path, content):
     path = tmp_path / "dict.en.txt"
     path.write_bytes(content)
     theirs = Dictionary.load(str(path))
-    assert theirs.symbols[: theirs.nspecial] == list(SPECIAL)
+    assert theirs.symbols[: theirs.nspecial] == list(SPECIAL_SYMBOLS)
     words = [word for word, _ in read_dictionary(path)]
     assert words == theirs.symbols[theirs.nspecial :]
 
@@ -63,7 +63,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("how", BROKEN.values(), ids=BROKEN)
-def test_a_broken_dictionary_is_one_line_with_its_place(tmp_path, how):
+def test_malformed_dictionary_is_one_line_with_its_location(tmp_path, how):
     path = tmp_path / "dict.en.txt"
     path.write_bytes(how(b"".join(b"word%d@@ %d\n" % (n, 900 - n) for n in range(60))))
     with pytest.raises(InputError) as error:
@@ -72,11 +72,11 @@ def test_a_broken_dictionary_is_one_line_with_its_place(tmp_path, how):
     assert "\n" not in str(error.value) and len(str(error.value)) < 500
 
 
-def test_the_checksum_is_of_the_words_in_their_order():
-    assert words_sha256(["a", "b"]) == words_sha256(iter("ab"))
-    assert len({words_sha256(words) for words in (["a", "b"], ["b", "a"], ["ab"], ["a"])}) == 4
+def test_hash_depends_on_words_and_their_order():
+    assert hash_words(["a", "b"]) == hash_words(iter("ab"))
+    assert len({hash_words(words) for words in (["a", "b"], ["b", "a"], ["ab"], ["a"])}) == 4
 
 
 @pytest.mark.parametrize("counts, line", [([9, 9, 3, 0], None), ([9, 3, 9, 3], 3), ([1], None)])
-def test_words_that_are_not_sorted_by_their_counts(counts, line):
-    assert rising_line([("x", count) for count in counts]) == line
+def test_first_line_that_is_not_sorted_by_count(counts, line):
+    assert find_unsorted_line([("x", count) for count in counts]) == line

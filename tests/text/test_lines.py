@@ -8,7 +8,7 @@ from aiayn_plugin.errors import InputError
 from aiayn_plugin.text.lines import clean_line, read_lines
 
 
-def test_clean_line_leaves_no_character_that_ends_a_line():
+def test_clean_line_has_no_line_breaks_or_control_characters():
     every = "".join(map(chr, range(sys.maxunicode + 1)))
     cleaned = clean_line(every)
     assert len(cleaned.splitlines()) == 1 and len(cleaned) == len(every) - len(set(every[:32])) + 5

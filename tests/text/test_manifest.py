@@ -1,4 +1,4 @@
-"""`checksums.json`: what is written comes back, and each file that differs is named."""
+"""`checksums.json`: every changed file is reported."""
 
 import json
 
@@ -6,11 +6,11 @@ import pytest
 
 from aiayn_plugin.errors import InputError
 from aiayn_plugin.text.manifest import (
-    LIMIT,
     MANIFEST,
-    fault,
+    MAX_SIZE,
+    describe_change,
     read_manifest,
-    verify,
+    verify_files,
     write_manifest,
 )
 
@@ -23,7 +23,7 @@ def directory(tmp_path):
     return tmp_path
 
 
-def test_the_manifest_holds_sizes_and_sha256(directory):
+def test_manifest_records_size_and_sha256(directory):
     assert json.loads((directory / MANIFEST).read_text())["files"]["a"] == {
         "bytes": 3,  # and the SHA-256 of FIPS 180-2's own example
         "sha256": "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad",
@@ -33,27 +33,27 @@ def test_the_manifest_holds_sizes_and_sha256(directory):
 
 
 @pytest.mark.parametrize(
-    "content, quick, whole",
+    "content, by_size, by_contents",
     [
         (b"abc", None, None),
-        (b"abd", None, "its bytes are others"),
-        (b"ab", "has 2 bytes, and had 3", "has 2 bytes, and had 3"),
+        (b"abd", None, "its checksum is different"),
+        (b"ab", "size is 2 bytes, not 3", "size is 2 bytes, not 3"),
         (None, "is missing", "is missing"),
     ],
 )
-def test_each_change_is_found(directory, content, quick, whole):
+def test_every_change_is_reported(directory, content, by_size, by_contents):
     manifest = read_manifest(directory)
     (directory / "a").unlink()
     if content is not None:
         (directory / "a").write_bytes(content)
-    for message, thorough in ((quick, False), (whole, True)):
-        found = fault(directory / "a", manifest["a"], thorough)
-        assert found is None if message is None else message in found
+    for message, contents in ((by_size, False), (by_contents, True)):
+        change = describe_change(directory / "a", manifest["a"], contents)
+        assert change is None if message is None else message in change
         if message:
             with pytest.raises(InputError, match=message):
-                verify(directory, manifest, ["unlisted", "a"], thorough)
+                verify_files(directory, manifest, ["unlisted", "a"], contents)
         else:
-            verify(directory, manifest, ["unlisted", "a"], thorough)
+            verify_files(directory, manifest, ["unlisted", "a"], contents)
 
 
 GOOD = {"bytes": 1, "sha256": "0" * 64}
@@ -73,7 +73,7 @@ GOOD = {"bytes": 1, "sha256": "0" * 64}
         '{"format": 1, "files": []}',
         '{"format": 1, "files": {"a": 3}}',
         "\xff",
-        " " * (LIMIT + 1),
+        " " * (MAX_SIZE + 1),
         *(
             json.dumps({"format": 1, "files": {name: entry}})
             for name, entry in [
@@ -92,8 +92,8 @@ GOOD = {"bytes": 1, "sha256": "0" * 64}
         ),
     ],
 )
-def test_a_broken_manifest_is_one_line(tmp_path, content):
+def test_malformed_manifest_is_one_line(tmp_path, content):
     (tmp_path / MANIFEST).write_bytes(content.encode("latin-1"))
-    with pytest.raises(InputError, match=f"{MANIFEST}: no list of checksums") as error:
+    with pytest.raises(InputError, match=f"{MANIFEST}: not a list of checksums") as error:
         read_manifest(tmp_path)
     assert "\n" not in str(error.value)

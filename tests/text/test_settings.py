@@ -1,4 +1,4 @@
-"""`text.json`: what is written comes back, and nothing else is taken."""
+"""`text.json`: saved settings load again, and nothing else is accepted."""
 
 import json
 
@@ -8,7 +8,7 @@ from aiayn_plugin.errors import InputError
 from aiayn_plugin.text.settings import TextSettings
 
 
-def test_settings_come_back_as_saved(tmp_path):
+def test_saved_settings_are_loaded(tmp_path):
     settings = TextSettings("en", "de", 8, cleaning={"max_ratio": 9.0}, inputs={"train.en": "00"})
     settings.save(tmp_path / "text.json")
     assert TextSettings.load(tmp_path / "text.json") == settings
@@ -23,7 +23,7 @@ def test_settings_come_back_as_saved(tmp_path):
         ({"inputs": []}, "inputs is not of type dict"),
     ],
 )
-def test_unknown_or_broken_settings_are_reported(data_dir, change, message):
+def test_unknown_or_malformed_settings_are_refused(data_dir, change, message):
     path = data_dir / "text.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | change))
     with pytest.raises(InputError, match=message):

@@ -1,4 +1,4 @@
-"""The tokens are those of sacremoses on the whole line, and come back as raw text."""
+"""The tokens equal those of sacremoses on the whole line, and detokenise to raw text."""
 
 import random
 import re
@@ -13,7 +13,7 @@ from aiayn_plugin.text.tokenizer import MOSES, SACREMOSES, Tokenizer
 WORDS = """Mr Nr No pp Art z.B e.g U.S don't l'homme a A 5 1,000 3.5 's km/h 15:05 v .. ... . , ' --
 a$ °C 1939–1945 – aé- wort ''a a''b 1:22/333 a/bb–cc DOTMULTI""".split()
 ENDS = ["", "", "", ".", ",", "'", ".'", ")", "...", ":", '"', "., "]
-#: The protected words, in patterns that take quadratic time.
+#: The protected patterns in their simple form, which takes quadratic time.
 PROTECTED = (
     r"\d+(?::\d+)+",
     r"\w+(?:/\w+)+",
@@ -26,7 +26,7 @@ CHARACTERS = "abzéßAÉ059.,'-`\"()/:;!?&$²°–%  \xa0…„“’«»漢ªº
 
 
 def odd_line(rng):
-    """Return a line of characters or words that Moses's rules are about."""
+    """Return a line of characters or words to which Moses's rules apply."""
     if rng.random() < 0.5:
         return "".join(rng.choices(CHARACTERS, k=rng.randint(0, 25)))
     starts = ["", "", "(", "'"]
@@ -34,7 +34,7 @@ def odd_line(rng):
 
 
 @pytest.mark.parametrize("lang", ["en", "de"])
-def test_tokens_survive_the_way_fairseq_reads_them(lang):
+def test_fairseq_splits_tokens_at_the_same_places(lang):
     tokenizer = Tokenizer(lang)
     odd = [chr(code) for code in (*range(0x250), *range(0x2000, 0x2070), 0x3000, 0xFEFF)]
     for text in ["".join(odd), "a".join(odd), " . ".join(odd)]:
@@ -52,14 +52,14 @@ def test_tokens_are_those_of_sacremoses_on_the_whole_line(lang, normalise):
     for _ in range(800):
         line = odd_line(rng)
         raw = text.normalize(line) if normalise else line
-        wanted = moses.tokenize(raw, escape=False, protected_patterns=PROTECTED)
-        assert protecting.tokenize(line) == wanted, line
-        line = line.replace("漢", "")  # it has no Chinese letters
+        expected = moses.tokenize(raw, escape=False, protected_patterns=PROTECTED)
+        assert protecting.tokenize(line) == expected, line
+        line = line.replace("漢", "")  # missing in sacremoses' lists
         raw = script.normalize(f"{line}\n") if normalise else line
         assert ours.tokenize(line) == moses.tokenize(raw, escape=False), line
 
 
-def test_special_symbols_typed_in_the_text_are_taken_apart():
+def test_special_symbols_in_raw_text_are_split():
     tokens = Tokenizer("en").tokenize("<s> <pad></s> <unk> #fairseq:overwrite x@@ &amp;")
     assert tokens[:3] == ["<", "s", ">"]
     assert not {"<s>", "<pad>", "</s>", "<unk>", "#fairseq:overwrite", "x@@"} & set(tokens)
@@ -78,7 +78,7 @@ def test_tokenize_and_detokenize_are_inverse_on_plain_text():
     assert Tokenizer("en").detokenize(["a", "&", "amp", ";", "dog", "."]) == "a & amp; dog."
 
 
-def test_control_characters_are_what_they_are_in_moses_or_spaces():
+def test_control_characters_are_handled_as_by_moses_or_become_spaces():
     assert Tokenizer("en").tokenize("a\0b\x96c\x85d") == ["ab", "\x96", "c", "d"]
     assert Tokenizer("en", kind=SACREMOSES).tokenize("a\0b\x96c\x85d") == ["a", "b", "c", "d"]
 
@@ -95,7 +95,7 @@ def test_punctuation_is_normalised_only_on_request():
     "line",
     ["Um 15:05:30 Uhr", "120 km/h, 7 km² und A$5", "von 1939–1945 (Paris–Dakar), 7.–10. Mai"],
 )
-def test_what_moses_would_tear_apart_comes_back(line):
+def test_protected_words_are_restored(line):
     tokenizer = Tokenizer("de", kind=SACREMOSES)
     tokens = tokenizer.tokenize(line)
     assert tokenizer.detokenize(tokens) == line
@@ -103,7 +103,7 @@ def test_what_moses_would_tear_apart_comes_back(line):
     assert ")" not in "".join(token for token in tokens if len(token) > 2)
 
 
-def test_a_line_with_more_protected_tokens_than_sacremoses_takes():
+def test_line_with_more_protected_words_than_sacremoses_supports():
     tokens = Tokenizer("en", kind=SACREMOSES).tokenize(" ".join(["1:2"] * 1500))
     assert "".join(tokens) == "1:2" * 1500
 
@@ -117,7 +117,7 @@ def test_a_line_with_more_protected_tokens_than_sacremoses_takes():
         (MosesPunctNormalizer, "NORMALIZE_UNICODE", [("’", "'")] * 12),
     ],
 )
-def test_other_rules_of_sacremoses_are_found_out(monkeypatch, owner, name, rules):
+def test_changed_rules_of_sacremoses_are_refused(monkeypatch, owner, name, rules):
     monkeypatch.setattr(owner, name, rules)
     with pytest.raises(InputError, match="this version of sacremoses"):
         Tokenizer("de", normalize_punctuation=True)
