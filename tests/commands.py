@@ -1,32 +1,38 @@
-"""What the tests type after fairseq's commands, and how they read what a command printed."""
+"""Options that tests give to fairseq's commands, and functions that run commands."""
 
 import contextlib
 import json
 import re
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-#: The plugin of this checkout; by its name alone fairseq may find the installed one.
+#: The plugin of this checkout; with its name alone fairseq may find the installed one.
 PLUGIN = Path(__file__).resolve().parent.parent / "aiayn_plugin"
-#: A small model of the plugin, on the CPU, with a line of log for each update.
+#: A small model of the plugin, on the CPU, with a log line for each update.
 SMALL = (
     "--arch aiayn_tiny --N 1 --d-model 32 --d-ff 64 --cpu --num-workers 0 --log-format simple "
     "--log-interval 1"
 ).split()
-#: A training of it, as a whole command.
+#: Its training, as arguments of fairseq-train.
 TRAIN = ["--user-dir", str(PLUGIN), *SMALL]
-#: A training by fairseq's own parts, without its task and its model.
+#: fairseq's own training, without a task and a model.
 STOCK_TRAINING = (
     "--optimizer adam --lr-scheduler inverse_sqrt --criterion label_smoothed_cross_entropy "
     "--label-smoothing 0.1 --no-epoch-checkpoints --disable-validation --cpu --num-workers 0"
 ).split() + ["--adam-betas", "(0.9, 0.98)"]
-#: What a command says that makes a new directory, if it is there.
+#: The error of a command whose new directory exists.
 DONE_BEFORE = "already exists: choose another output directory"
-#: Raw text for a model of the corpus: one line is empty, and the first comes back as the last.
+#: Raw text for a model of the corpus: one line is empty, and the first and the last are the same.
 LINES = ["March 3", "", "Monday, May 1, 2023", "5 hours and 3 minutes", "March 3"]
+#: What fairseq's commands and the plugin import, and what `aiayn` imports.
+LIBRARIES = {
+    "fairseq-": "fairseq.tasks fairseq.models fairseq.trainer nltk sacrebleu sacremoses".split(),
+    "aiayn": "torch nltk sacrebleu sacremoses".split(),
+}
 
 
 def stock_model(d_model: int, d_ff: int, h: int) -> list[str]:
@@ -41,23 +47,90 @@ def stock_model(d_model: int, d_ff: int, h: int) -> list[str]:
 
 
 def last_line(log: subprocess.CompletedProcess[str]) -> str:
-    """Return the last line of a command's errors; it has to fail without a stack trace."""
+    """Return the last line of a command's errors; it must have failed without a stack trace."""
     assert log.returncode == 1
     assert "Traceback" not in log.stderr
     return log.stderr.strip().splitlines()[-1]
 
 
 def losses(log: subprocess.CompletedProcess[str]) -> list[float]:
-    """Return the loss of each update that a training has logged."""
+    """Return the loss of each update in the log of a training."""
     text = log.stdout + log.stderr
     return [float(loss) for loss in re.findall(r"train_inner .* loss=([\d.]+),", text)]
+
+
+class CommandServer:
+    """A process that has imported libraries and runs console scripts in forks of itself."""
+
+    def __init__(self, *arguments: str | Path) -> None:
+        program = Path(__file__).with_name("command_server.py")
+        self.process = subprocess.Popen(
+            [sys.executable, program, *arguments],
+            text=True,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+
+    def run(
+        self, command: Sequence[str | Path], cwd: str | Path, timeout: float | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a console script. Raises subprocess.TimeoutExpired."""
+        assert self.process.stdin is not None and self.process.stdout is not None
+        words = [str(word) for word in command]
+        with (
+            tempfile.NamedTemporaryFile("w+", errors="replace") as stdout,
+            tempfile.NamedTemporaryFile("w+", errors="replace") as stderr,
+        ):
+            request = {
+                "command": [str(Path(sys.executable).with_name(words[0])), *words[1:]],
+                "cwd": str(cwd),
+                "stdout": stdout.name,
+                "stderr": stderr.name,
+                "timeout": timeout,
+            }
+            self.process.stdin.write(json.dumps(request) + "\n")
+            self.process.stdin.flush()
+            status = json.loads(self.process.stdout.readline())
+            if status is None:
+                assert timeout is not None
+                raise subprocess.TimeoutExpired(words, timeout, stdout.read(), stderr.read())
+            return subprocess.CompletedProcess(words, status, stdout.read(), stderr.read())
+
+    def stop(self) -> None:
+        """End the process."""
+        with self.process:
+            assert self.process.stdin is not None
+            self.process.stdin.close()
+
+
+@contextlib.contextmanager
+def forked(*plugin: str | Path) -> Iterator[Callable[..., dict]]:
+    """Yield a function that runs a command of fairseq where the plugin is imported, or nothing is.
+
+    It runs in an empty directory and returns "status", negative if it takes too long, and "output".
+    """
+    options = [word for path in plugin for word in ("--user-dir", path)]
+    server = CommandServer(*options, *LIBRARIES["fairseq-"])
+
+    def run(*command: str | Path) -> dict:
+        with tempfile.TemporaryDirectory() as folder:
+            try:
+                done = server.run(command, folder, timeout=120)
+            except subprocess.TimeoutExpired as error:
+                return {"status": -9, "output": f"{error.output}{error.stderr}"}
+        return {"status": done.returncode, "output": done.stdout + done.stderr}
+
+    try:
+        yield run
+    finally:
+        server.stop()
 
 
 def killed(command: Sequence[str | Path], log: Path, now: Callable[[], bool]) -> bool:
     """Run a command with its output in `log`, and kill it as soon as now() is true.
 
-    Return whether it was killed; if not, it has ended by itself, with status 0, or because a run
-    before it was killed when its result was whole. No process that it started may stay.
+    Return whether it was killed. If it was not, it has ended by itself with status 0, or because an
+    earlier run was killed after its result was complete. None of its child processes may survive.
     """
     with (
         open(log, "w") as file,
@@ -79,44 +152,22 @@ def killed(command: Sequence[str | Path], log: Path, now: Callable[[], bool]) ->
                 assert not alive(process.pid)
                 return True
             time.sleep(0.001)
-    said = log.read_text()
-    assert process.returncode == 0 or DONE_BEFORE in said, said[-2000:]
+    output = log.read_text()
+    assert process.returncode == 0 or DONE_BEFORE in output, output[-2000:]
     return False
 
 
 def alive(session: int) -> list[str]:
-    """Return the processes of a session that still run."""
+    """Return the running processes of a session."""
     processes = []
     for path in Path("/proc").glob("[0-9]*/stat"):
-        with contextlib.suppress(OSError):  # it has ended meanwhile
+        with contextlib.suppress(OSError):  # the process has ended
             state, _, _, its_session = path.read_text().rpartition(")")[2].split()[:4]
             processes += [path.parent.name] if its_session == str(session) and state != "Z" else []
     return processes
 
 
 def after(seconds: float) -> Callable[[], bool]:
-    """Return what becomes true after some seconds."""
+    """Return a function that is true once this time has passed."""
     end = time.monotonic() + seconds
     return lambda: time.monotonic() >= end
-
-
-@contextlib.contextmanager
-def forked(*plugin: str | Path) -> Iterator[Callable[..., dict]]:
-    """Give a function that runs a command of fairseq as forked.py does, in some tenths of a second.
-
-    It returns "status", negative for a command that takes too long, and "output".
-    """
-    program = Path(__file__).with_name("forked.py")
-    with subprocess.Popen(
-        [sys.executable, program, *plugin], text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    ) as server:
-        assert server.stdin is not None and server.stdout is not None
-        commands, answers = server.stdin, server.stdout
-
-        def run(*command: str | Path) -> dict:
-            commands.write(json.dumps([str(word) for word in command]) + "\n")
-            commands.flush()
-            return json.loads(answers.readline())
-
-        yield run
-        commands.close()

@@ -1,4 +1,4 @@
-"""What the tests share."""
+"""Fixtures of all tests."""
 
 import logging
 import os
@@ -8,8 +8,8 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-# Before torch is imported: some tests fork, and a fork of a process whose threads have computed
-# waits for them for ever.
+# Before torch is imported: some tests fork, and the fork of a process that has computed in several
+# threads would wait for them forever.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 # Subprocesses import the checkout, not the copy that is installed in .venv.
 ROOT = Path(__file__).resolve().parent.parent
@@ -19,59 +19,82 @@ os.environ["PYTHONPATH"] = os.pathsep.join(
 
 import pytest  # noqa: E402
 from browsers import CHROMIUM, FLAGS, Browser  # noqa: E402
-from commands import STOCK_TRAINING, TRAIN, stock_model  # noqa: E402
+from commands import (  # noqa: E402
+    LIBRARIES,
+    PLUGIN,
+    STOCK_TRAINING,
+    TRAIN,
+    CommandServer,
+    stock_model,
+)
 
 
 @pytest.fixture(scope="session")
 def repo() -> Path:
     """The root of the checkout.
 
-    A test that runs fairseq in this process gives `--user-dir` as `repo / "aiayn_plugin"`: fairseq
-    refuses a plugin that is already imported from another place.
+    A test that runs fairseq in its own process gives `--user-dir` as `repo / "aiayn_plugin"`:
+    fairseq refuses a plugin that is already imported from a different directory.
     """
     return ROOT
 
 
 @pytest.fixture
 def quiet() -> Iterator[None]:
-    """While a test runs, fairseq logs no more than warnings."""
+    """During the test, fairseq logs nothing below warnings."""
     logging.disable(logging.INFO)
     yield
     logging.disable(logging.NOTSET)
 
 
 @pytest.fixture(scope="session")
-def run() -> Callable[..., subprocess.CompletedProcess[str]]:
-    """`run(command, …)` runs a command as a user would, with this Python's commands on PATH.
+def run() -> Iterator[Callable[..., subprocess.CompletedProcess[str]]]:
+    """`run(command, ...)` runs a command of this checkout as a user would; check the result.
 
-    `run("fairseq-train", "--help", cwd=tmp_path, env={"NAME": "value"}, timeout=60)`; the result
-    is not checked.
+    `run("fairseq-train", "--help", cwd=tmp_path, env={"NAME": "value"}, timeout=60)`. From every
+    directory `--user-dir aiayn_plugin` is the plugin of the checkout: fairseq would take the
+    installed one. Commands of fairseq and `aiayn` run in a fork of a process that has imported
+    their libraries, except with `env`.
     """
-    commands = str(Path(sys.executable).parent)
+    commands = Path(sys.executable).parent
+    servers: dict[str, CommandServer] = {}
 
     def run_command(
         *command: str | Path,
         cwd: str | Path = ROOT,
         env: dict[str, str] | None = None,
-        **options,
+        timeout: float | None = None,
     ) -> subprocess.CompletedProcess[str]:
-        path = os.pathsep.join([commands, os.environ["PATH"]])
+        words = [str(word) for word in command]
+        for number, word in enumerate(words[:-1]):
+            if word == "--user-dir" and words[number + 1] == PLUGIN.name:
+                words[number + 1] = str(PLUGIN)
+        kind = next((name for name in LIBRARIES if words[0].startswith(name)), None)
+        if kind and env is None and words[0] != "fairseq-hydra-train":
+            if kind not in servers:
+                servers[kind] = CommandServer(*LIBRARIES[kind])
+            return servers[kind].run(words, cwd, timeout)
+        path = os.pathsep.join([str(commands), os.environ["PATH"]])
+        environment = {**os.environ, "PATH": path, **(env or {})}
+        environment["PYTHONPATH"] = os.pathsep.join([environment["PYTHONPATH"], str(ROOT)])
         return subprocess.run(
-            [str(word) for word in command],
+            words,
             cwd=cwd,
-            env={**os.environ, "PATH": path, **(env or {})},
+            env=environment,
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            **options,
+            timeout=timeout,
         )
 
-    return run_command
+    yield run_command
+    for server in servers.values():
+        server.stop()
 
 
 @pytest.fixture(scope="session")
 def prepare(run, tmp_path_factory) -> Callable[..., Path]:
-    """`prepare(train, valid, test)` makes a data directory with so many pairs of CLDR."""
+    """`prepare(train, valid, test)` makes a data directory with these numbers of pairs."""
 
     def make(train: int, valid: int, test: int) -> Path:
         folder = tmp_path_factory.mktemp("corpus")
@@ -97,7 +120,7 @@ def corpus(prepare) -> Path:
 
 @pytest.fixture(scope="session")
 def model_dir(run, corpus, tmp_path_factory) -> Path:
-    """What a recipe leaves behind: data/, model.pt and checkpoints, of a hardly trained model."""
+    """A run directory with data/, model.pt and checkpoints of a model after 30 updates."""
     folder = tmp_path_factory.mktemp("recipe")
     log = run(
         *("fairseq-train", corpus, *TRAIN, "--positions", "learned", "--warmup-updates", "10"),
@@ -112,7 +135,7 @@ def model_dir(run, corpus, tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="session")
 def trained_on_multi30k(run, repo, tmp_path_factory) -> tuple[Path, Path, Path]:
-    """Prepared Multi30k, fairseq's own model after 500 updates on it, and the same converted."""
+    """Prepared Multi30k, fairseq's own model after 500 updates, and the converted model."""
     raw = repo.parent / "shared" / "data" / "multi30k"
     if not raw.is_dir():
         pytest.skip(f"needs the text of Multi30k in {raw}")
@@ -138,7 +161,7 @@ def trained_on_multi30k(run, repo, tmp_path_factory) -> tuple[Path, Path, Path]:
 
 @pytest.fixture(scope="session")
 def browser(tmp_path_factory) -> Iterator[Browser]:
-    """The browser; tests that need one are skipped where there is none."""
+    """A browser; without one its tests are skipped."""
     program = next(filter(None, map(shutil.which, CHROMIUM)), None)
     driver = shutil.which("chromedriver")
     if program is None or driver is None:
@@ -158,5 +181,5 @@ def browser(tmp_path_factory) -> Iterator[Browser]:
 
 @pytest.fixture
 def loud():
-    """fairseq's progress bars log, whatever an earlier test has turned off."""
+    """Let fairseq's progress bars log, even if an earlier test has turned logging off."""
     logging.disable(logging.NOTSET)

@@ -1,7 +1,7 @@
 """fairseq-hydra-train with the configurations of the package."""
 
 import pytest
-from commands import last_line
+from commands import PLUGIN, last_line
 
 
 def hydra_train(run, corpus, folder, arch, *settings):
@@ -14,6 +14,7 @@ def hydra_train(run, corpus, folder, arch, *settings):
         "--config-name",
         arch,
         f"task.data={corpus}",
+        f"common.user_dir={PLUGIN}",
         "common.cpu=true",
         f"checkpoint.save_dir={folder}/checkpoints",
         *settings,

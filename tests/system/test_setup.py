@@ -111,9 +111,3 @@ def test_second_run_is_quick_and_needs_no_network(repo, run):
         assert "ready" in result.stdout
         assert time.monotonic() - began < limit
     assert not (repo / "build").exists()
-
-
-def test_user_dir_works_from_any_directory(run, tmp_path):
-    # fairseq's help does not list the architectures, its error does.
-    result = run("fairseq-train", "--user-dir", "aiayn_plugin", "x", "--arch", "?", cwd=tmp_path)
-    assert "aiayn_base" in result.stderr.splitlines()[-1]

@@ -1,0 +1,90 @@
+"""Commands in tests import this checkout; the installed package works without it."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from commands import PLUGIN, CommandServer
+
+#: Imported by every Python at its start: writes where the plugin was imported from at its end.
+RECORDER = """
+import atexit, os, sys
+
+@atexit.register
+def record():
+    if "aiayn_plugin" in sys.modules:
+        with open(os.environ["RECORD"], "a") as file:
+            print(sys.modules["aiayn_plugin"].__file__, file=file)
+"""
+TRAIN = ["fairseq-train", "x", "--user-dir", "aiayn_plugin", "--arch", "?"]
+COMMANDS = {
+    "aiayn": ["aiayn", "architectures"],
+    "aiayn serve": ["aiayn", "serve", "missing"],
+    "aiayn attention": ["aiayn", "attention", "missing"],
+    "a module": [sys.executable, "-m", "aiayn_plugin.cli", "architectures"],
+    "fairseq-train": TRAIN,
+    "torchrun": ["torchrun", "--standalone", "--nproc_per_node", "1", "--no-python", *TRAIN],
+    "fairseq-hydra-train": [
+        *("fairseq-hydra-train", "--config-dir", PLUGIN / "config", "--config-name", "aiayn_base"),
+        *("task.data=x", f"common.user_dir={PLUGIN}"),
+    ],
+    "preprocess": [sys.executable, PLUGIN.parent / "preprocess" / "prepare.py", "--help"],
+    "a recipe": ["bash", "-c", f"cd {PLUGIN.parent} && aiayn architectures && {' '.join(TRAIN)}"],
+}
+
+
+@pytest.fixture
+def recorder(tmp_path) -> dict[str, str]:
+    """An environment in which processes record where they import the plugin from."""
+    (tmp_path / "sitecustomize.py").write_text(RECORDER)
+    return {"PYTHONPATH": str(tmp_path), "RECORD": str(tmp_path / "record")}
+
+
+@pytest.mark.parametrize("command", COMMANDS.values(), ids=COMMANDS)
+def test_commands_import_the_checkout(run, recorder, tmp_path, command):
+    run(*command, cwd=tmp_path, env=recorder)
+    assert set(Path(recorder["RECORD"]).read_text().split()) == {str(PLUGIN / "__init__.py")}
+
+
+@pytest.mark.parametrize("command", [COMMANDS["aiayn"], ["fairseq-train", "--user-dir", PLUGIN]])
+def test_forked_commands_import_the_checkout(recorder, tmp_path, monkeypatch, command):
+    for name, value in recorder.items():
+        monkeypatch.setenv(name, value, prepend=os.pathsep if name == "PYTHONPATH" else None)
+    server = CommandServer("fairseq.tasks" if command[0] == "fairseq-train" else "torch")
+    try:
+        server.run(command, tmp_path)
+    finally:
+        server.stop()
+    assert set(Path(recorder["RECORD"]).read_text().split()) == {str(PLUGIN / "__init__.py")}
+
+
+def test_the_installed_package_works_in_an_empty_directory(tmp_path):
+    """With its data, and under the name that fairseq's --user-dir looks for beside itself."""
+    programs = Path(sys.executable).parent
+    if not (programs / "aiayn").exists():
+        pytest.skip("needs the installed package: bash examples/setup.sh")
+    environment = {**os.environ, "PYTHONPATH": ""}
+
+    def installed(*command: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [programs / command[0], *command[1:]],
+            cwd=tmp_path,
+            env=environment,
+            capture_output=True,
+            text=True,
+        )
+
+    place = "import aiayn_plugin; print(aiayn_plugin.__path__[0])"
+    package = Path(installed("python", "-c", place).stdout.strip())
+    assert package != PLUGIN
+    files = [
+        {path.relative_to(root) for path in root.rglob("*.*") if path.suffix != ".pyc"}
+        for root in (PLUGIN, package)
+    ]
+    assert files[0] == files[1]
+    done = installed("aiayn", "--help")
+    assert done.returncode == 0 and "translate" in done.stdout, done.stderr
+    done = installed("fairseq-train", "--user-dir", "aiayn_plugin", "--help")
+    assert done.returncode == 0 and "aiayn_base" in done.stdout, done.stderr
