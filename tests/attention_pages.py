@@ -1,8 +1,8 @@
-"""Attention for a page in the tests, with made-up weights, and what can be read from the page."""
+"""Attention maps with random weights, and helpers that read a page in the browser."""
 
 import torch
 
-from aiayn_plugin.attention_page.maps import Attention
+from aiayn_plugin.attention_page.maps import AttentionMaps
 
 SOURCE = ["The", "ani@@", "mal", "was", "ti@@", "red", "</s>"]
 TARGET = ["Das", "T@@", "ier", "war", "m@@", "ü@@", "de", "</s>"]
@@ -27,24 +27,22 @@ HOSTILE = [
 UNKNOWN = ("力", "ü@@")
 
 
-def made_up(source, target, layers=2, h=8):
-    """Return random weights of a sentence, as a softmax would give them."""
+def random_maps(source, target, layers=2, h=8):
+    """Return the maps of a sentence with random weights that sum to 1."""
     torch.manual_seed(len(source))
-    read = [target[-1], *target[:-1]]
     m, n = len(source), len(target)
     weights = {
         kind: (3 * torch.randn(layers, h, *shape)).softmax(dim=-1)
         for kind, shape in {"encoder": (m, m), "decoder": (n, n), "encoder_decoder": (n, m)}.items()
     }
-    unknown = [[piece in UNKNOWN for piece in side] for side in (source, target)]
-    return Attention(
+    return AttentionMaps(
         source,
-        read,
+        [target[-1], *target[:-1]],
         target,
         list(range(1, layers + 1)),
         **weights,
-        unknown_source=unknown[0],
-        unknown_written=unknown[1],
+        unknown_source=[subword in UNKNOWN for subword in source],
+        unknown_target=[subword in UNKNOWN for subword in target],
     )
 
 
@@ -56,12 +54,12 @@ def choose(browser, box, value):
     browser.find(f'#{box} input[value="{value}"]').click()
 
 
-def lines(browser):
-    """Return how many lines there are to be seen."""
+def count_lines(browser):
+    """Return the number of visible lines."""
     return browser.js("""[...document.querySelectorAll("svg.lines path")]
         .filter((path) => path.getClientRects().length)
         .reduce((count, path) => count + path.getAttribute("d").split("M").length - 1, 0)""")
 
 
 def visible(browser, selector):
-    return [found.text for found in browser.find_all(selector) if found.is_displayed()]
+    return [element.text for element in browser.find_all(selector) if element.is_displayed()]

@@ -1,1 +1,1 @@
-"""The paper's Figures 3 to 5: attention maps as a page and as figures."""
+"""The paper's Figures 3 to 5: attention maps as an HTML page and as figures."""

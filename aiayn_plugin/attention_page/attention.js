@@ -1,14 +1,15 @@
 "use strict";
 
-const ROW = 22; // pixels of a word's row, as in attention.css
-const WIDTH = 200; // pixels between the two columns of words
-const MATRIX = [460, 180]; // pixels of the square's width at most, alone and side by side
-const FAINTEST = 0.02; // a line for a smaller weight could not be seen
-const SPREAD = 11; // pixels: the heads' lines between the same words lie so far apart
-const SHADES = 32; // of a line; one path holds all lines of a head and shade, so it is drawn fast
-// Of heads 1 to 4, 5 to 8, and so on; the colours begin anew after eight.
+// Lengths are in pixels.
+const ROW = 22; // height of a word, as in attention.css
+const WIDTH = 200; // between the two columns of words
+const MATRIX = [460, 180]; // maximum width of the matrix: of the only panel, side by side
+const MIN_WEIGHT = 0.02; // lines of smaller weights would be invisible
+const SPREAD = 11; // between the first and the last head's line of a pair of words
+const OPACITIES = 32; // one path holds all lines of a head and an opacity, which draws fast
+// Line styles of heads 1 to 4, 5 to 8, and so on; the colours repeat after eight heads.
 const DASHES = ["", "7 3", "2 3", "9 3 2 3", "14 4", "1 5", "9 3 2 3 2 3", "4 7"];
-const INK = "#3d7ebf"; // of the square, on a light and on a dark page
+const MATRIX_COLOUR = "#3d7ebf"; // visible on a light and a dark page
 
 const data = JSON.parse(document.getElementById("data").textContent);
 const view = {
@@ -19,87 +20,80 @@ const view = {
   joined: false,
   apart: false,
 };
-let pinned = null; // the word that stays shown: { side, index }
+let pinned = null; // the clicked word, shown until it is released: { side, index }
 let panels = [];
 
 const $ = (id) => document.getElementById(id);
-const of = () => data.sentences[view.sentence];
+const sentence = () => data.sentences[view.sentence];
 const colour = (head) => `var(--c${head % 8})`;
 const dashes = (head) => DASHES[Math.floor(head / 4) % DASHES.length];
 
 function element(name, properties = {}, ...children) {
-  const made = Object.assign(document.createElement(name), properties);
-  made.append(...children);
-  return made;
+  const node = Object.assign(document.createElement(name), properties);
+  node.append(...children);
+  return node;
 }
 
 function svg(name, attributes = {}, ...children) {
-  const made = document.createElementNS("http://www.w3.org/2000/svg", name);
-  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
-  made.append(...children);
-  return made;
+  const node = document.createElementNS("http://www.w3.org/2000/svg", name);
+  for (const [key, value] of Object.entries(attributes)) node.setAttribute(key, value);
+  node.append(...children);
+  return node;
 }
 
 // ---- weights
 
-const bytes = new Map(); // of each sentence and kind, decoded when it is first looked at
-
-function bytesOf(sentence, kind) {
-  const key = `${sentence} ${kind}`;
-  if (!bytes.has(key)) {
-    const text = atob(data.sentences[sentence].weights[kind]);
-    bytes.set(key, Uint8Array.from(text, (c) => c.charCodeAt(0)));
-  }
-  return bytes.get(key);
+// Returns the bytes of all weights of a kind, decoded when they are first needed.
+function decodedWeights(kind) {
+  const decoded = (sentence().decoded ??= {});
+  return (decoded[kind] ??= Uint8Array.from(atob(sentence().weights[kind]), (c) => c.charCodeAt(0)));
 }
 
-// Returns the words of both sides: [{ text, count, unknown }], count pieces each.
+// Returns the words of both sides: [{ text, count, unknown }] with their number of subwords.
 function sides(kind = view.kind, joined = view.joined) {
-  const names = { encoder: ["source", "source"], decoder: ["read", "read"],
-    encoder_decoder: ["written", "source"] }[kind];
+  const names = { encoder: ["source", "source"], decoder: ["decoderInput", "decoderInput"],
+    encoder_decoder: ["target", "source"] }[kind];
   return names.map((name) => {
-    const words = joined ? of().words[name] : of().pieces[name].map((text) => [text, 1]);
+    const { words, subwords, unknown: isUnknown } = sentence();
     let next = 0;
-    return words.map(([text, count]) => {
-      const unknown = of().unknown[name].slice(next, (next += count)).includes(true);
+    return (joined ? words[name] : subwords[name].map((text) => [text, 1])).map(([text, count]) => {
+      const unknown = isUnknown[name].slice(next, (next += count)).includes(true);
       return { text, count, unknown };
     });
   });
 }
 
-// Returns the weights of one head as rows of numbers, as they are shown.
+// Returns the weights of one head as they are shown, a row per word that attends.
 function weights(head, layer = view.layer, kind = view.kind, joined = view.joined) {
-  const all = bytesOf(view.sentence, kind);
+  const bytes = decodedWeights(kind);
   const [from, to] = sides(kind, false).map((words) => words.length);
   const start = (layer * data.heads + head) * from * to;
   const rows = Array.from({ length: from }, (_, i) =>
-    Array.from(all.subarray(start + i * to, start + (i + 1) * to), (byte) => byte / 255));
+    Array.from(bytes.subarray(start + i * to, start + (i + 1) * to), (byte) => byte / 255));
   return joined ? join(rows, ...sides(kind, true)) : rows;
 }
 
-// Returns weights between words: into a word the sum over its pieces, out of it the mean.
-// For example, with both pieces of the second word on each side, [[.2, .3, .5], [.4, .4, .2],
-// [.2, .4, .4]] gives [[.2, .8], [.3, .7]].
+// Returns the weights between words: to a word the sum over its subwords, from it the mean.
+// For example, if the last two subwords are one word on both sides, [[.2, .3, .5], [.4, .4, .2],
+// [.2, .4, .4]] becomes [[.2, .8], [.3, .7]].
 function join(rows, from, to) {
-  const groups = (words, values, share) => {
+  const groups = (words, items) => {
     let next = 0;
-    return words.map(({ count }) => {
-      let sum = 0;
-      for (let i = 0; i < count; i++) sum += values(next++);
-      return share ? sum / count : Math.min(1, sum); // rounded, they may sum to more than 1
-    });
+    return words.map(({ count }) => items.slice(next, (next += count)));
   };
-  const summed = rows.map((row) => groups(to, (j) => row[j], false));
-  const columns = to.map((_, j) => groups(from, (i) => summed[i][j], true));
-  return from.map((_, i) => columns.map((column) => column[i]));
+  const sum = (numbers) => numbers.reduce((a, b) => a + b, 0);
+  // Rounded weights may sum to more than 1.
+  const summed = rows.map((row) => groups(to, row).map((weights) => Math.min(1, sum(weights))));
+  return groups(from, summed).map((group) => mean(group.map((row) => [row]))[0]);
 }
 
+// Returns the elementwise mean of tables of one shape.
 function mean(tables) {
   return tables[0].map((row, i) => row.map((_, j) =>
     tables.reduce((sum, table) => sum + table[i][j], 0) / tables.length));
 }
 
-// ---- a panel: two columns of words, lines between them, and the square
+// ---- a panel: two columns of words, the lines between them, and the matrix of weights
 
 function buildPanel(heads) {
   const [from, to] = sides();
@@ -128,20 +122,21 @@ function headNames(heads) {
   return (heads.length === 1 ? "head " : "heads ") + numbers.join(", ");
 }
 
-// Draws the lines between these rows and these columns, in place of those of the group.
+// Replaces a group's lines by those between the given rows and columns.
 function drawLines(panel, group, rows, columns) {
   group.replaceChildren();
   panel.heads.forEach((head, k) => {
-    const apart = SPREAD * ((k + 0.5) / panel.heads.length - 0.5);
-    const y = (index) => (index + 0.5) * ROW + apart;
-    const shades = Array(SHADES + 1).fill("");
+    const offset = SPREAD * ((k + 0.5) / panel.heads.length - 0.5);
+    const y = (index) => (index + 0.5) * ROW + offset;
+    const paths = Array(OPACITIES + 1).fill("");
     for (const i of rows) for (const j of columns) {
       const weight = panel.tables[k][i][j];
-      if (weight < FAINTEST) continue;
-      shades[Math.ceil(weight * SHADES - 1e-9)] += `M0 ${y(i)}L${WIDTH} ${y(j)}`;
+      if (weight < MIN_WEIGHT) continue;
+      paths[Math.ceil(weight * OPACITIES - 1e-9)] += `M0 ${y(i)}L${WIDTH} ${y(j)}`;
     }
-    shades.forEach((d, shade) => d && group.append(svg("path", {
-      d, style: `stroke: ${colour(head)}`, "stroke-opacity": shade / SHADES, "stroke-dasharray": dashes(head),
+    paths.forEach((d, opacity) => d && group.append(svg("path", {
+      d, style: `stroke: ${colour(head)}`, "stroke-opacity": opacity / OPACITIES,
+      "stroke-dasharray": dashes(head),
     })));
   });
 }
@@ -160,7 +155,7 @@ function wordList(panel, side, words) {
   return { list, buttons };
 }
 
-// ---- the square of a panel
+// ---- the matrix of a panel
 
 const cellWidth = ({ to }) =>
   Math.max(3, Math.min(ROW, Math.floor(MATRIX[Number(view.apart)] / to.length)));
@@ -181,9 +176,9 @@ function buildMatrix(panel) {
   panel.canvas = element("canvas", { tabIndex: 0 });
   panel.canvas.setAttribute("role", "application");
   panel.canvas.setAttribute("aria-label",
-    `weights of ${headNames(panel.heads)}; arrow keys go through the fields`);
+    `weights of ${headNames(panel.heads)}; arrow keys move between cells`);
   panel.cell = element("div", { className: "cell" });
-  panel.place = null;
+  panel.position = null;
   drawMatrix(panel);
   panel.canvas.addEventListener("pointermove", (event) => {
     const box = panel.canvas.getBoundingClientRect();
@@ -192,12 +187,12 @@ function buildMatrix(panel) {
   });
   panel.canvas.addEventListener("pointerleave", () => leaveCell(panel));
   panel.canvas.addEventListener("blur", () => leaveCell(panel));
-  panel.canvas.addEventListener("focus", () => readCell(panel, ...(panel.place ?? [0, 0])));
+  panel.canvas.addEventListener("focus", () => readCell(panel, ...(panel.position ?? [0, 0])));
   panel.canvas.addEventListener("keydown", (event) => {
     const step = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
     if (!(event.key in step)) return;
     event.preventDefault();
-    const [i, j] = panel.place ?? [0, 0];
+    const [i, j] = panel.position ?? [0, 0];
     readCell(panel, i + step[event.key][0], j + step[event.key][1]);
     panel.cell.scrollIntoView({ block: "nearest", inline: "nearest" });
   });
@@ -206,27 +201,27 @@ function buildMatrix(panel) {
 
 function drawMatrix(panel) {
   const width = cellWidth(panel) * panel.to.length, height = ROW * panel.from.length;
-  const sharp = window.devicePixelRatio || 1;
-  Object.assign(panel.canvas, { width: width * sharp, height: height * sharp });
+  const scale = window.devicePixelRatio || 1;
+  Object.assign(panel.canvas, { width: width * scale, height: height * scale });
   Object.assign(panel.canvas.style, { width: `${width + 2}px`, height: `${height + 2}px` });
-  const ink = panel.canvas.getContext("2d");
-  ink.scale(sharp, sharp);
-  ink.fillStyle = INK;
+  const context = panel.canvas.getContext("2d");
+  context.scale(scale, scale);
+  context.fillStyle = MATRIX_COLOUR;
   panel.mean.forEach((row, i) => row.forEach((weight, j) => {
-    ink.globalAlpha = weight;
-    ink.fillRect(j * cellWidth(panel), i * ROW, cellWidth(panel), ROW);
+    context.globalAlpha = weight;
+    context.fillRect(j * cellWidth(panel), i * ROW, cellWidth(panel), ROW);
   }));
 }
 
 function readCell(panel, i, j) {
   if (!(i in panel.from && j in panel.to)) return;
-  panel.place = [i, j];
+  panel.position = [i, j];
   Object.assign(panel.cell.style, { display: "block", left: `${j * cellWidth(panel)}px`,
     top: `${i * ROW}px`, width: `${cellWidth(panel) + 2}px`, height: `${ROW + 2}px` });
-  mark(panel, { from: i, to: j });
-  const numbers = panel.heads.map((head, k) => `head ${head + 1} ${number(panel.tables[k][i][j])}`);
-  if (panel.heads.length > 1) numbers.unshift(`mean ${number(panel.mean[i][j])}`);
-  say(quoted(panel.from[i]), " → ", quoted(panel.to[j]), `: ${numbers.join(", ")}`);
+  highlight(panel, { from: i, to: j });
+  const numbers = panel.heads.map((head, k) => `head ${head + 1} ${format(panel.tables[k][i][j])}`);
+  if (panel.heads.length > 1) numbers.unshift(`mean ${format(panel.mean[i][j])}`);
+  showReadout(quoted(panel.from[i]), " → ", quoted(panel.to[j]), `: ${numbers.join(", ")}`);
 }
 
 function leaveCell(panel) {
@@ -236,12 +231,12 @@ function leaveCell(panel) {
 
 // ---- pointing at a word
 
-const number = (weight) => weight.toFixed(2);
-// A word, whose direction of writing does not reach its neighbours.
+const format = (weight) => weight.toFixed(2);
+// A quoted word; <bdi> isolates its writing direction.
 const quoted = ({ text }) => element("bdi", { textContent: `“${visible(text)}”` });
-const say = (...parts) => $("readout").replaceChildren(...parts);
+const showReadout = (...parts) => $("readout").replaceChildren(...parts);
 
-// Returns a text, or the code of each character if none of them can be seen.
+// Returns a text, or the code points of its characters if all are invisible.
 function visible(text) {
   if (/[^\p{C}\p{Z}\p{M}]/u.test(text)) return text;
   return [...text].map((c) => `U+${c.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}`)
@@ -257,38 +252,36 @@ function point(word) {
     else drawLines(panel, panel.one, [...panel.from.keys()], [word.index]);
     panel.svg.classList.toggle("pointing", word !== null);
   }
-  say(...(word === null || !panels.length ? [] : describe(word)));
+  showReadout(...(word === null || !panels.length ? [] : describe(word)));
 }
 
-// Marks one word of a side, or of both: { from: 2 }, { from: 2, to: 4 }, or none: {}.
-function mark(panel, places) {
+// Highlights a word on one side, on both or on none: { from: 2 }, { from: 2, to: 4 } or {}.
+function highlight(panel, indices) {
   for (const side of ["from", "to"]) panel.words[side].buttons.forEach((button, index) =>
-    button.classList.toggle("pointed", places[side] === index));
+    button.classList.toggle("pointed", indices[side] === index));
 }
 
-// Marks the word, and colours those on the other side by their weights.
+// Highlights a word, and tints the words on the other side by their weights.
 function tint(panel, word) {
-  mark(panel, word ? { [word.side]: word.index } : {});
+  highlight(panel, word ? { [word.side]: word.index } : {});
   for (const side of ["from", "to"]) panel.words[side].buttons.forEach((button, index) => {
-    const itself = word?.side === side;
-    const weight = word === null || itself ? 0
+    const weight = word === null || word.side === side ? 0
       : side === "to" ? panel.mean[word.index][index] : panel.mean[index][word.index];
-    const shown = weight < FAINTEST ? "0" : weight.toFixed(2);
-    if (button.weight === shown) return; // most words stay as they are, which is faster
-    button.weight = shown;
-    button.style.setProperty("--weight", shown);
+    const tint = weight < MIN_WEIGHT ? "0" : format(weight);
+    if (button.tint === tint) return; // most words do not change, and setting a style is slow
+    button.tint = tint;
+    button.style.setProperty("--weight", tint);
   });
 }
 
-// Returns a word's largest weights, the mean over the chosen heads, as parts of a sentence.
+// Returns the nodes of a sentence with a word's largest weights, averaged over the selected heads.
 function describe({ side, index }) {
-  const chosen = mean(panels.map((panel) => panel.mean));
+  const table = mean(panels.map((panel) => panel.mean));
   const { from, to } = panels[0];
-  const others = side === "from" ? to : from;
-  const found = others.map((other, k) =>
-    ({ other, weight: side === "from" ? chosen[index][k] : chosen[k][index] }));
-  const best = found.sort((a, b) => b.weight - a.weight).slice(0, 5).flatMap(
-    ({ other, weight }, place) => [place ? ", " : "", quoted(other), ` ${number(weight)}`]);
+  const pairs = (side === "from" ? to : from).map((other, k) =>
+    ({ other, weight: side === "from" ? table[index][k] : table[k][index] }));
+  const best = pairs.sort((a, b) => b.weight - a.weight).slice(0, 5).flatMap(
+    ({ other, weight }, rank) => [rank ? ", " : "", quoted(other), ` ${format(weight)}`]);
   return [quoted((side === "from" ? from : to)[index]),
     side === "from" ? " attends to " : " is attended to by ", ...best];
 }
@@ -317,9 +310,9 @@ function listen(area) {
   area.addEventListener("click", (event) => {
     const word = wordAt(event.target);
     if (!word) return;
-    const again = pinned?.side === word.side && pinned.index === word.index;
-    pinned = again ? null : word;
-    point(again ? null : word);
+    const isPinned = pinned?.side === word.side && pinned.index === word.index;
+    pinned = isPinned ? null : word;
+    point(pinned);
   });
   area.addEventListener("keydown", moveFocus);
 }
@@ -343,7 +336,7 @@ function moveFocus(event) {
   if (!next[event.key]) return;
   const list = next[event.key].closest(".words");
   for (const button of list.querySelectorAll("button")) button.tabIndex = -1;
-  next[event.key].tabIndex = 0; // Tab comes back to it
+  next[event.key].tabIndex = 0; // where Tab returns to
   next[event.key].focus();
 }
 
@@ -352,22 +345,24 @@ function moveFocus(event) {
 function show() {
   const heads = [...view.heads].sort((a, b) => a - b);
   const groups = heads.length === 0 ? [] : view.apart ? heads.map((head) => [head]) : [heads];
-  const places = panels.map(({ element }) => element.scrollLeft);
+  const scrolled = panels.map(({ element }) => element.scrollLeft);
   panels = groups.map(buildPanel);
   $("panels").replaceChildren(...panels.map((panel) => panel.element));
-  panels.forEach(({ element }, k) => { element.scrollLeft = places[k] ?? 0; });
-  const joined = (name) => of().words[name].slice(0, -1).map(([text]) => visible(text)).join(" ");
-  $("text").replaceChildren(element("bdi", { textContent: joined("source") }), " → ",
-    element("bdi", { textContent: joined("written") }));
+  panels.forEach(({ element }, k) => { element.scrollLeft = scrolled[k] ?? 0; });
+  const textOf = (name) =>
+    sentence().words[name].slice(0, -1).map(([text]) => visible(text)).join(" ");
+  $("text").replaceChildren(element("bdi", { textContent: textOf("source") }), " → ",
+    element("bdi", { textContent: textOf("target") }));
   $("shown").textContent = `${data.kinds[view.kind]}, layer ${data.layers[view.layer]}, ` +
-    (heads.length ? headNames(heads) : "no head: choose one");
+    (heads.length ? headNames(heads) : "no head selected");
   for (const button of $("heads").querySelectorAll("[data-head]"))
     button.setAttribute("aria-pressed", view.heads.has(Number(button.dataset.head)));
   point(pinned);
 }
 
+// Changes the view to different words.
 function choose(change) {
-  pinned = null; // its number means another word now
+  pinned = null; // its index belongs to the previous words
   Object.assign(view, change);
   show();
 }
@@ -405,25 +400,25 @@ function headButtons() {
   }
 }
 
-// Takes the view from the end of the page's address: attention.html#sentence=2&kind=decoder&layer=5
-// &heads=1,5&word=making. What is not there, or is none of the page's, stays as it is.
-function viewOfAddress() {
-  const asked = new URLSearchParams(location.hash.slice(1));
-  const sentence = Number(asked.get("sentence")) - 1;
-  if (sentence in data.sentences) view.sentence = sentence;
-  const kind = (asked.get("kind") ?? "").replace("-", "_"); // as --kind encoder-decoder
+// Sets the view from the URL's fragment: attention.html#sentence=2&kind=decoder&layer=5&heads=1,5
+// &word=making. Missing and invalid values are ignored.
+function readFragment() {
+  const fragment = new URLSearchParams(location.hash.slice(1));
+  const index = Number(fragment.get("sentence")) - 1;
+  if (index in data.sentences) view.sentence = index;
+  const kind = (fragment.get("kind") ?? "").replace("-", "_"); // as in --kind encoder-decoder
   if (Object.hasOwn(data.kinds, kind)) view.kind = kind;
-  const layer = data.layers.indexOf(Number(asked.get("layer")));
+  const layer = data.layers.indexOf(Number(fragment.get("layer")));
   if (layer >= 0) view.layer = layer;
-  const heads = (asked.get("heads") ?? "").split(",").map((head) => Number(head) - 1);
+  const heads = (fragment.get("heads") ?? "").split(",").map((head) => Number(head) - 1);
   if (heads.every((head) => view.heads.has(head))) view.heads = new Set(heads);
-  for (const name of ["joined", "apart"]) view[name] = asked.get(name) === "1";
-  const index = sides()[0].findIndex(({ text }) => text === asked.get("word"));
-  if (index >= 0) pinned = { side: "from", index };
+  for (const name of ["joined", "apart"]) view[name] = fragment.get(name) === "1";
+  const word = sides()[0].findIndex(({ text }) => text === fragment.get("word"));
+  if (word >= 0) pinned = { side: "from", index: word };
 }
 
 function start() {
-  viewOfAddress();
+  readFragment();
   data.sentences.forEach(({ text }, number) => $("sentence").append(
     element("option", { value: number, textContent: `${number + 1}. ${text}`,
       selected: number === view.sentence })));
@@ -431,13 +426,13 @@ function start() {
     choose({ sentence: Number(event.target.value) }));
   radios($("kinds"), "kind", Object.entries(data.kinds), view.kind, (kind) => choose({ kind }));
   radios($("layers"), "layer", data.layers.map((layer, i) => [i, layer]), view.layer, (layer) => {
-    view.layer = layer; // the pinned word stays
+    view.layer = layer; // keeps the pinned word
     show();
   });
   headButtons();
   $("about").textContent = data.about;
-  $("join").hidden = !data.sentences.some(({ pieces, words }) =>
-    Object.keys(pieces).some((side) => pieces[side].length !== words[side].length));
+  $("join").hidden = !data.sentences.some(({ subwords, words }) =>
+    Object.keys(subwords).some((side) => subwords[side].length !== words[side].length));
   for (const name of ["joined", "apart"]) $(name).checked = view[name];
   $("joined").addEventListener("change", (event) => choose({ joined: event.target.checked }));
   $("apart").addEventListener("change", (event) => {

@@ -1,4 +1,4 @@
-"""Figures 3 to 5 as a file: chosen heads of a layer, words on two facing columns."""
+"""Figures 3 to 5 as a file: selected heads of a layer, as lines between two columns of words."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -12,132 +12,117 @@ from ..html_page import COLOURS
 from ..model.attention_maps import KINDS
 from ..plots import new_figure
 from ..text.pipeline import TextPipeline
-from .maps import Attention
-from .page import words
+from .maps import AttentionMaps
+from .page import group_words
 
-#: Of heads 1 to 4, 5 to 8, and so on.
+#: Line styles of heads 1 to 4, 5 to 8, and so on.
 DASHES: tuple[Any, ...] = ("-", (0, (4, 2)), (0, (1, 2)), (0, (6, 2, 1, 2)))
-#: Letters of a label; a longer word is cut.
-LONGEST = 28
-#: Rows: the lines of the heads between the same words lie so far apart.
+#: Characters of a label; a longer word is truncated.
+MAX_LABEL = 28
+#: The vertical distance, in rows, between the first and the last head's line of a pair of words.
 SPREAD = 0.5
-#: Lines for smaller weights could not be seen.
-FAINTEST = 0.02
+#: Lines of smaller weights would be invisible.
+MIN_WEIGHT = 0.02
 
 
 @dataclass(frozen=True)
-class Choice:
-    """What of a sentence a figure shows; layers and heads are counted from 1."""
+class Selection:
+    """What a figure shows; layers and heads are counted from 1."""
 
     kind: str = "encoder"  #: one of KINDS
-    layer: int | None = None  #: default: the last layer but one; the paper shows layer 5 of 6
+    layer: int | None = None  #: default: the last but one; the paper shows layer 5 of 6
     heads: Sequence[int] | None = None  #: default: all
-    word: str | None = None  #: only the lines of this word on the left
-    joined: bool = False  #: join subwords into words
+    word: str | None = None  #: show only the lines of this word on the left
+    join_subwords: bool = False
 
 
-def attention_figure(found: Attention, pipeline: TextPipeline, choice: Choice) -> Any:
-    """Return a figure of matplotlib.
+def attention_figure(maps: AttentionMaps, pipeline: TextPipeline, selection: Selection) -> Any:
+    """Return a matplotlib figure.
 
-    Raises InputError for a layer, a head or a word that is not there, and without matplotlib.
+    Raises InputError for an unknown layer, head or word, and without matplotlib.
     """
-    layer = found.layers[max(0, len(found.layers) - 2)] if choice.layer is None else choice.layer
-    if layer not in found.layers:
-        raise InputError(f"--layer {layer} is none of the layers {_list(found.layers)}")
-    weights = getattr(found, choice.kind)[found.layers.index(layer)]
-    every = range(1, len(weights) + 1)
-    heads = list(every) if choice.heads is None else sorted(set(choice.heads))
-    if wrong := [head for head in heads if head not in every]:
-        raise InputError(f"--heads {wrong[0]} is none of the heads {_list(every)}")
-    as_words = [words(side, pipeline) for side in found.sides(choice.kind)]
-    sides = (
-        as_words
-        if choice.joined
-        else [[(piece, 1) for piece in side] for side in found.sides(choice.kind)]
-    )
-    weights = joined(weights, *([count for _, count in side] for side in sides))
-    labels = [[text for text, _ in side] for side in sides]
+    layer = selection.layer
+    if layer is None:
+        layer = maps.layers[max(0, len(maps.layers) - 2)]
+    if layer not in maps.layers:
+        raise InputError(f"--layer {layer} is not one of the layers {_join(maps.layers)}")
+    weights = getattr(maps, selection.kind)[maps.layers.index(layer)]
+    all_heads = range(1, len(weights) + 1)
+    heads = list(all_heads) if selection.heads is None else sorted(set(selection.heads))
+    if unknown := [head for head in heads if head not in all_heads]:
+        raise InputError(f"--heads {unknown[0]} is not one of the heads {_join(all_heads)}")
+    sides = maps.axes(selection.kind)
+    words = [group_words(side, pipeline) for side in sides]
+    labels = [list(side) for side in sides]
+    if selection.join_subwords:
+        weights = join_subwords(weights, *([count for _, count in side] for side in words))
+        labels = [[text for text, _ in side] for side in words]
     rows = list(range(len(labels[0])))
-    if choice.word is not None:
-        rows = rows_of(choice.word, labels[0], as_words[0])
-    return _draw(weights, labels, heads, rows, f"{KINDS[choice.kind]}, layer {layer}")
+    if selection.word is not None:
+        rows = find_rows(selection.word, labels[0], words[0])
+    return _draw(weights, labels, heads, rows, f"{KINDS[selection.kind]}, layer {layer}")
 
 
-def rows_of(word: str, labels: Sequence[str], as_words: Sequence[tuple[str, int]]) -> list[int]:
-    """Return which rows are of a word: those with it as their label, and those of its pieces.
+def find_rows(word: str, labels: Sequence[str], words: Sequence[tuple[str, int]]) -> list[int]:
+    """Return the rows of a word: those that it labels, and those of its subwords.
 
-    as_words: the words that all labels make up, and the pieces of each. Raises InputError if it is
-    none of them.
+    words: the words that the labels form, with their number of subwords. Raises InputError for an
+    unknown word.
     """
-    owners = [text for text, count in as_words for _ in range(count)]
-    if len(owners) != len(labels):  # the rows are words
+    owners = [text for text, count in words for _ in range(count)]
+    if len(owners) != len(labels):  # the labels are words
         owners = list(labels)
     rows = [i for i, pair in enumerate(zip(labels, owners, strict=True)) if word in pair]
     if not rows:
         raise InputError(
-            f"--word {word} is none of the words on the left: {_list(text for text, _ in as_words)}"
+            f"--word {word} is not one of the words on the left: {_join(text for text, _ in words)}"
         )
     return rows
 
 
-def joined(weights: Tensor, from_counts: Sequence[int], to_counts: Sequence[int]) -> Tensor:
-    """Return weights (h, n, m) between words of so many pieces each.
+def join_subwords(weights: Tensor, from_counts: Sequence[int], to_counts: Sequence[int]) -> Tensor:
+    """Return the weights (h, n, m) between words, given their numbers of subwords.
 
-    Weights into a word are summed, weights out of it averaged: [[.2, .3, .5], [.4, .4, .2],
-    [.2, .4, .4]] with the counts [1, 2] on both sides is [[.2, .8], [.3, .7]].
+    Weights to a word are summed, weights from it averaged: with the counts [1, 2] on both sides,
+    [[.2, .3, .5], [.4, .4, .2], [.2, .4, .4]] becomes [[.2, .8], [.3, .7]].
     """
     summed = [columns.sum(dim=2) for columns in weights.split(list(to_counts), dim=2)]
     rows = torch.stack(summed, dim=2).split(list(from_counts), dim=1)
     return torch.stack([of_word.mean(dim=1) for of_word in rows], dim=1)
 
 
-def _list(values: Iterable[Any]) -> str:
+def _join(values: Iterable[Any]) -> str:
     return " ".join(map(str, values))
 
 
 def _draw(
     weights: Tensor, labels: list[list[str]], heads: list[int], rows: Sequence[int], title: str
 ) -> Any:
-    """Return the figure of weights (h, n, m): a line for each pair, as opaque as its weight."""
-    longest = max(map(len, labels))
-    figure = new_figure(5, 0.9 + 0.24 * longest)
+    """Draw weights (h, n, m): a line per pair and head, with the weight as its opacity."""
+    height = max(map(len, labels))
+    figure = new_figure(5, 0.9 + 0.24 * height)
     axes = figure.subplots()
-    axes.set(xlim=(-1, 2), ylim=(longest - 0.4, -1.6))
+    axes.set(xlim=(-1, 2), ylim=(height - 0.4, -1.6))
     axes.axis("off")
     axes.set_title(title, fontsize=9)
-    for x, side, of_side in ((-0.04, "right", labels[0]), (1.04, "left", labels[1])):
-        for i, label in enumerate(of_side):
-            text = label if len(label) <= LONGEST else f"{label[: LONGEST - 1]}…"
-            weak = x < 0 and i not in rows
-            axes.text(
-                x,
-                i,
-                text,
-                ha=side,
-                va="center",
-                fontsize=9,
-                color="0.6" if weak else "0",
-                parse_math=False,
-            )
+    for i, label in enumerate(labels[0]):
+        _draw_label(axes, -0.04, i, label, "right", color="0" if i in rows else "0.6")
+    for i, label in enumerate(labels[1]):
+        _draw_label(axes, 1.04, i, label, "left", color="0")
     for place, head in enumerate(heads):
+        x = (place + 0.5) / len(heads)
         style = {"color": COLOURS[(head - 1) % 8], "linestyle": DASHES[(head - 1) // 4 % 4]}
-        _name_head(axes, head, (place + 0.5) / len(heads), style)
-        apart = SPREAD * ((place + 0.5) / len(heads) - 0.5)
+        axes.text(x, -1.25, str(head), ha="center", va="center", fontsize=7, color="0.3")
+        axes.plot([x - 0.03, x + 0.03], [-0.85, -0.85], linewidth=1.8, gid="legend", **style)
+        offset = SPREAD * (x - 0.5)
+        style |= {"linewidth": 1.8, "solid_capstyle": "butt"}
         for i in rows:
             for j, weight in enumerate(weights[head - 1, i].tolist()):
-                if weight >= FAINTEST:
-                    axes.plot(
-                        [0, 1],
-                        [i + apart, j + apart],
-                        alpha=min(1, weight),
-                        linewidth=1.8,
-                        solid_capstyle="butt",
-                        **style,
-                    )
+                if weight >= MIN_WEIGHT:
+                    axes.plot([0, 1], [i + offset, j + offset], alpha=min(1, weight), **style)
     return figure
 
 
-def _name_head(axes: Any, head: int, x: float, style: dict[str, Any]) -> None:
-    """Write a head's number, and draw a piece of its line under it."""
-    axes.text(x, -1.25, str(head), ha="center", va="center", fontsize=7, color="0.3", gid="head")
-    axes.plot([x - 0.03, x + 0.03], [-0.85, -0.85], linewidth=1.8, gid="head", **style)
+def _draw_label(axes: Any, x: float, y: float, label: str, align: str, color: str) -> None:
+    text = label if len(label) <= MAX_LABEL else f"{label[: MAX_LABEL - 1]}…"
+    axes.text(x, y, text, ha=align, va="center", fontsize=9, color=color, parse_math=False)

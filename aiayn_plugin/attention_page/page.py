@@ -1,4 +1,4 @@
-"""Figures 3 to 5 as a page: `attention.html`, `attention.css` and `attention.js` of this folder."""
+"""Figures 3 to 5 as an HTML page: `attention.html`, `attention.css` and `attention.js`."""
 
 import base64
 from collections.abc import Sequence
@@ -10,81 +10,82 @@ from ..errors import InputError
 from ..html_page import asset, page
 from ..model.attention_maps import KINDS
 from ..text.pipeline import TextPipeline
-from .maps import Attention, Sentence
+from .maps import AttentionMaps, Sentence
 
-#: Pieces of a side, sentences and bytes of a page. Beyond them a browser would be slow.
-MOST_PIECES = 256
-MOST_SENTENCES = 200
-MOST_BYTES = 100e6
-#: Weights are kept as multiples of 1/STEPS, in a byte each.
-STEPS = 255
+#: Limits of a page: subwords of a side, sentences, bytes. A larger page would be slow.
+MAX_SUBWORDS = 256
+MAX_SENTENCES = 200
+MAX_BYTES = 100e6
 
 
 def attention_page(
-    found: Sequence[Attention], pipeline: TextPipeline, name: str, about: str
+    maps: Sequence[AttentionMaps], pipeline: TextPipeline, name: str, about: str
 ) -> str:
-    """Return the page of some sentences of one model.
+    """Return the page of some sentences of a model.
 
-    name: the model's, for the title; about: what the page shows, in a line.
+    name: the model's name, for the title; about: one line that says what the page shows.
     """
     data = {
         "about": about,
         "kinds": KINDS,
-        "layers": found[0].layers,
-        "heads": found[0].encoder.size(1),
-        "sentences": [_sentence(of, pipeline) for of in found],
+        "layers": maps[0].layers,
+        "heads": maps[0].encoder.size(1),
+        "sentences": [_sentence_data(of_sentence, pipeline) for of_sentence in maps],
     }
     body = asset("attention_page/attention.html")
     return page(f"Attention: {name}", body, data, "attention_page/attention")
 
 
-def check_number(sentences: int) -> None:
-    """Raise InputError if a page cannot show so many sentences."""
-    if not 1 <= sentences <= MOST_SENTENCES:
+def check_count(sentences: int) -> None:
+    """Raise InputError for no sentences, and for more than a page can show."""
+    if sentences == 0:
+        raise InputError("no sentence to show: the input is empty")
+    if sentences > MAX_SENTENCES:
         raise InputError(
-            f"{sentences:,} sentences, and a page shows at most {MOST_SENTENCES}: give fewer"
-            if sentences
-            else "no sentence to show: the input is empty"
+            f"{sentences:,} sentences; a page shows at most {MAX_SENTENCES}: give fewer"
         )
 
 
 def check_size(sentences: Sequence[Sentence], layers: int, heads: int) -> None:
-    """Raise InputError if the page of so many layers and heads would be too large."""
+    """Raise InputError if a page of these sentences, layers and heads would be too large."""
     size = 0.0
     for sentence in sentences:
-        m, n = len(sentence.source_pieces), len(sentence.target_pieces)
-        size += 4 / 3 * layers * heads * (m * m + n * n + n * m)  # base64 of a byte a weight
-    if size > MOST_BYTES:
+        m, n = len(sentence.source_subwords), len(sentence.target_subwords)
+        size += 4 / 3 * layers * heads * (m * m + n * n + n * m)  # in base64, a byte per weight
+    if size > MAX_BYTES:
         raise InputError(
-            f"{len(sentences)} sentences would make a page of {size / 1e6:,.0f} MB: "
-            "give fewer, or some of the layers by --layers"
+            f"{len(sentences)} sentences would make a page of {size / 1e6:,.0f} MB: give fewer, "
+            "or select layers with --layers"
         )
 
 
-def words(pieces: Sequence[str], pipeline: TextPipeline) -> list[tuple[str, int]]:
-    """Return the words that pieces make up, and how many make up each; an end symbol is one."""
-    begins, ends = pieces[0] == "</s>", len(pieces) > 1 and pieces[-1] == "</s>"
-    inner = pieces[begins : len(pieces) - ends]
+def group_words(subwords: Sequence[str], pipeline: TextPipeline) -> list[tuple[str, int]]:
+    """Return the words that subwords form, with their number of subwords.
+
+    An end symbol at either end is a word.
+    """
+    begins = subwords[0] == "</s>"
+    ends = len(subwords) > 1 and subwords[-1] == "</s>"
+    inner = subwords[begins : len(subwords) - ends]
     return [*[("</s>", 1)] * begins, *pipeline.group_into_words(inner), *[("</s>", 1)] * ends]
 
 
-def _sentence(found: Attention, pipeline: TextPipeline) -> dict[str, Any]:
-    sides = {"source": found.source, "read": found.read, "written": found.written}
-    as_words = {name: words(pieces, pipeline) for name, pieces in sides.items()}
+def _sentence_data(maps: AttentionMaps, pipeline: TextPipeline) -> dict[str, Any]:
+    sides = {"source": maps.source, "decoderInput": maps.decoder_input, "target": maps.target}
+    words = {side: group_words(subwords, pipeline) for side, subwords in sides.items()}
     return {
-        "text": " ".join(word for word, _ in as_words["source"][:-1]),
-        "pieces": sides,
-        "words": as_words,
+        "text": " ".join(word for word, _ in words["source"][:-1]),
+        "subwords": sides,
+        "words": words,
         "unknown": {
-            "source": found.unknown_source,
-            "written": found.unknown_written,
-            "read": [False, *found.unknown_written[:-1]],
+            "source": maps.unknown_source,
+            "decoderInput": [False, *maps.unknown_target[:-1]],
+            "target": maps.unknown_target,
         },
-        "weights": {kind: _as_text(getattr(found, kind)) for kind in KINDS},
+        "weights": {kind: _encode_weights(getattr(maps, kind)) for kind in KINDS},
     }
 
 
-def _as_text(weights: Tensor) -> str:
-    """Return weights (layers, h, n, m) as bytes in base64, row by row."""
-    values = (weights * STEPS).round().byte().contiguous()
-    return base64.b64encode(values.numpy().tobytes()).decode()
+def _encode_weights(weights: Tensor) -> str:
+    """Return weights (layers, h, n, m) in base64, row by row, each as a byte: weight · 255."""
+    return base64.b64encode((weights * 255).round().byte().numpy().tobytes()).decode()

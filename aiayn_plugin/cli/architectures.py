@@ -2,8 +2,8 @@
 
 import argparse
 
+from ..errors import InputError
 from ..paper import format_architectures
-from .options import check_positive
 
 HELP = "list the paper's architectures with their sizes and parameter counts"
 DESCRIPTION = (
@@ -25,5 +25,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Print the table. Raises InputError if the vocabulary is empty."""
-    check_positive(args, "vocabulary")
+    if args.vocabulary < 1:
+        raise InputError("--vocabulary must be at least 1")
     print(format_architectures(args.vocabulary))

@@ -14,8 +14,8 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ..attention_page.maps import attended, sentences
-from ..attention_page.page import MOST_PIECES, attention_page
+from ..attention_page.maps import compute_maps, encode_lines
+from ..attention_page.page import MAX_SUBWORDS, attention_page
 from ..errors import InputError
 from ..html_page import asset, page
 from ..inference.translator import Translation, Translator
@@ -98,9 +98,9 @@ class Service:
 
     def _attention_page(self, line: str) -> str:
         translator = self.translators[0]
-        [sentence] = sentences(translator, [line], most=MOST_PIECES)
+        [sentence] = encode_lines(translator, [line], max_subwords=MAX_SUBWORDS)
         about = f"{self.source} to {self.target}"
-        maps = [attended(translator, sentence)]
+        maps = [compute_maps(translator, sentence)]
         return attention_page(maps, translator.pipeline, self.name, about)
 
 

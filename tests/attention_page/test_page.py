@@ -5,10 +5,10 @@ import re
 
 import pytest
 import torch
-from attention_pages import HOSTILE, SOURCE, TARGET, choose, lines, made_up, visible, word
+from attention_pages import HOSTILE, SOURCE, TARGET, choose, count_lines, random_maps, visible, word
 
-from aiayn_plugin.attention_page.figure import joined
-from aiayn_plugin.attention_page.page import attention_page, words
+from aiayn_plugin.attention_page.figure import join_subwords
+from aiayn_plugin.attention_page.page import attention_page, group_words
 from aiayn_plugin.model.attention_maps import KINDS
 from aiayn_plugin.text.pipeline import TextPipeline
 
@@ -20,26 +20,28 @@ def pipeline(corpus):
 
 @pytest.fixture
 def show(browser, pipeline, tmp_path):
-    def make(*found):
+    """`show(maps, …)` opens a page and returns its path; the console has to stay silent."""
+
+    def open_page(*maps):
         path = tmp_path / "page.html"
-        path.write_text(attention_page(found, pipeline, "run", "a model"), encoding="utf-8")
+        path.write_text(attention_page(maps, pipeline, "run", "a model"), encoding="utf-8")
         browser.scheme("light")
         browser.open(path)
         return path
 
-    yield make
+    yield open_page
     assert browser.complaints() == []
 
 
-def test_the_weights_of_the_page_are_the_models(browser, show, pipeline):
-    found = made_up(SOURCE, TARGET)
-    show(made_up(["a", "</s>"], ["b", "</s>"]), found)
+def test_the_page_holds_the_weights_of_the_model(browser, show, pipeline):
+    maps = random_maps(SOURCE, TARGET)
+    show(random_maps(["a", "</s>"], ["b", "</s>"]), maps)
     browser.find('#sentence option[value="1"]').click()
     for kind in KINDS:
-        sides = [[count for _, count in words(side, pipeline)] for side in found.sides(kind)]
+        sides = [[count for _, count in group_words(side, pipeline)] for side in maps.axes(kind)]
         for layer in (0, 1):
-            of_layer = getattr(found, kind)[layer]
-            as_words = joined(of_layer, *sides)
+            of_layer = getattr(maps, kind)[layer]
+            as_words = join_subwords(of_layer, *sides)
             for head in (0, 7):
                 shown = browser.js(f"weights({head}, {layer}, '{kind}', false)")
                 torch.testing.assert_close(
@@ -51,12 +53,12 @@ def test_the_weights_of_the_page_are_the_models(browser, show, pipeline):
                 )
 
 
-def test_kind_layer_heads_and_sentence_are_chosen(browser, show):
-    found = made_up(SOURCE, TARGET)
-    show(found, made_up(["b", "</s>"], ["c", "</s>"]))
+def test_kind_layer_heads_and_sentence_can_be_selected(browser, show):
+    maps = random_maps(SOURCE, TARGET)
+    show(maps, random_maps(["b", "</s>"], ["c", "</s>"]))
     assert visible(browser, "#shown") == ["encoder self-attention, layer 1, all 8 heads"]
     assert visible(browser, ".words.from button") == visible(browser, ".words.to button") == SOURCE
-    assert lines(browser) == int(
+    assert count_lines(browser) == int(
         browser.js("""panels[0].tables.flat(2)
         .filter((weight) => weight >= 0.02).length""")
     )
@@ -73,39 +75,43 @@ def test_kind_layer_heads_and_sentence_are_chosen(browser, show):
     browser.js("""document.querySelector('[data-head="4"]').dispatchEvent(
         new MouseEvent("click", { shiftKey: true, bubbles: true }))""")
     assert visible(browser, "#shown") == ["decoder self-attention, layer 2, head 5"]
-    assert lines(browser) == int((found.decoder[1, 4] >= 4.6 / 255).sum())
+    assert count_lines(browser) == int((maps.decoder[1, 4] >= 4.6 / 255).sum())
     for button in browser.find_all("#heads button")[-1:]:
         button.click()  # none
-    assert (lines(browser), visible(browser, ".panel")) == (0, [])
+    assert (count_lines(browser), visible(browser, ".panel")) == (0, [])
     browser.find('#sentence option[value="1"]').click()
     browser.find_all("#heads button")[-2].click()  # all
     assert visible(browser, ".words.from button") == ["</s>", "c"]
 
 
-def test_pointing_at_a_word_shows_it_alone(browser, show):
-    show(made_up(SOURCE, TARGET))
-    everything = lines(browser)
+def test_pointing_at_a_word_shows_only_its_lines(browser, show):
+    show(random_maps(SOURCE, TARGET))
+    everything = count_lines(browser)
     browser.point_at(word(browser, "from", 3))
     row = [[weight for weight in table[3]] for table in browser.js("panels[0].tables")]
-    assert lines(browser) == sum(weight >= 0.02 for table in row for weight in table) < everything
+    assert (
+        count_lines(browser)
+        == sum(weight >= 0.02 for table in row for weight in table)
+        < everything
+    )
     assert browser.find("#readout").text.startswith("“was” attends to “")
     browser.point_at(word(browser, "to", 0))
     assert "“The” is attended to by" in browser.find("#readout").text
     browser.point_at(browser.find("h1"))
-    assert lines(browser) == everything and browser.find("#readout").text == ""
-    word(browser, "from", 1).click()  # stays
+    assert count_lines(browser) == everything and browser.find("#readout").text == ""
+    word(browser, "from", 1).click()  # pins it
     browser.point_at(browser.find("h1"))
-    few = lines(browser)
+    few = count_lines(browser)
     assert few < everything
     choose(browser, "layers", "1")
     assert browser.js("document.querySelectorAll('.words button.pointed').length") == 1
     browser.press("\ue00c")  # Escape
-    assert lines(browser) > few
+    assert count_lines(browser) > few
 
 
-def test_each_line_joins_its_words_in_its_heads_colour_as_dark_as_its_weight(browser, show):
-    found = made_up(SOURCE, TARGET, h=2)
-    show(found)
+def test_a_line_has_the_colour_of_its_head_and_its_weight_as_opacity(browser, show):
+    maps = random_maps(SOURCE, TARGET, h=2)
+    show(maps)
     drawn = browser.js("""[...document.querySelectorAll("svg.lines path")].flatMap((path) =>
         path.getAttribute("d").split("M").slice(1).map((line) => [
             ...line.match(/[\\d.]+/g).map(Number), path.getAttribute("stroke-opacity"),
@@ -114,14 +120,14 @@ def test_each_line_joins_its_words_in_its_heads_colour_as_dark_as_its_weight(bro
         .map((path) => getComputedStyle(path).stroke)""")
     assert len(set(colours)) == 2
     expected = []
-    for head, table in enumerate((255 * found.encoder[0]).round() / 255):
-        apart = (-2.75, 2.75)[head]  # pixels: the lines of two heads lie beside each other
+    for head, table in enumerate((255 * maps.encoder[0]).round() / 255):
+        offset = (-2.75, 2.75)[head]  # pixels, so that the lines of two heads do not overlap
         expected += [
             [
                 0,
-                22 * i + 11 + apart,
+                22 * i + 11 + offset,
                 200,
-                22 * j + 11 + apart,
+                22 * j + 11 + offset,
                 math.ceil(32 * float(table[i, j]) - 1e-6) / 32,
                 colours[head],
             ]
@@ -133,16 +139,16 @@ def test_each_line_joins_its_words_in_its_heads_colour_as_dark_as_its_weight(bro
 
 
 @pytest.mark.parametrize("side, index", [("from", 3), ("to", 1)])
-def test_the_other_words_are_tinted_and_named_by_their_weights(browser, show, side, index):
-    found = made_up(SOURCE, TARGET)
-    show(found)
+def test_the_words_of_the_other_side_are_tinted_and_listed_by_weight(browser, show, side, index):
+    maps = random_maps(SOURCE, TARGET)
+    show(maps)
     browser.point_at(word(browser, side, index))
-    table = found.encoder[0].mean(dim=0)
+    table = maps.encoder[0].mean(dim=0)
     weights = (table[index] if side == "from" else table[:, index]).tolist()
     other = "to" if side == "from" else "from"
     tints = browser.js(f"""[...document.querySelectorAll(".words.{other} button")]
         .map((button) => Number(button.style.getPropertyValue("--weight")))""")
-    assert tints == pytest.approx(weights, abs=0.021)  # below 0.02 there is none
+    assert tints == pytest.approx(weights, abs=0.021)  # weights below 0.02 give no tint
     named = re.findall(r"“([^”]*)” ([\d.]+)", browser.find("#readout").text)
     best = sorted(zip(weights, SOURCE, strict=True), reverse=True)[:5]
     assert [name for name, _ in named] == [name for _, name in best]
@@ -151,40 +157,40 @@ def test_the_other_words_are_tinted_and_named_by_their_weights(browser, show, si
     )
 
 
-def test_the_square_says_the_number_under_the_pointer(browser, show):
-    found = made_up(SOURCE, TARGET, h=2)
-    show(found)
+def test_pointing_at_the_matrix_shows_the_weight(browser, show):
+    maps = random_maps(SOURCE, TARGET, h=2)
+    show(maps)
     canvas = browser.find(".matrix canvas")
     browser.point_at(canvas, 1 + 22 * 4.5, 1 + 22 * 2.5)
-    numbers = [float(weight) for weight in found.encoder[0, :, 2, 4]]
+    numbers = [float(weight) for weight in maps.encoder[0, :, 2, 4]]
     text = browser.find("#readout").text
     assert "“mal” → “ti@@”: mean " in text
     shown = [float(part.split()[-1]) for part in text.split(": ")[1].split(", ")]
     assert shown == pytest.approx([sum(numbers) / 2, *numbers], abs=0.5 / 255 + 0.005)
-    # The field is as opaque as the mean.
+    # The opacity of a cell is the mean.
     alpha = browser.js("""panels[0].canvas.getContext("2d").getImageData(
         4.5 * 22 * devicePixelRatio, 2.5 * 22 * devicePixelRatio, 1, 1).data[3]""")
     assert alpha / 255 == pytest.approx(sum(numbers) / 2, abs=0.01)
 
 
-def test_heads_stand_side_by_side(browser, show):
-    show(made_up(SOURCE, TARGET, h=3))
+def test_heads_are_shown_side_by_side(browser, show):
+    show(random_maps(SOURCE, TARGET, h=3))
     browser.find("#apart").click()
     assert visible(browser, ".panel h2") == ["head 1", "head 2", "head 3"]
     browser.point_at(browser.find_all('.words.to button[data-index="2"]')[1])
     assert browser.js("document.querySelectorAll('.words.to button.pointed').length") == 3
 
 
-def test_subwords_join_into_words(browser, show):
-    show(made_up(SOURCE, TARGET))
+def test_subwords_can_be_joined_into_words(browser, show):
+    show(random_maps(SOURCE, TARGET))
     browser.find("#joined").click()
     assert visible(browser, ".words.from button") == ["The", "animal", "was", "tired", "</s>"]
-    show(made_up(["a", "</s>"], ["b", "</s>"]))
+    show(random_maps(["a", "</s>"], ["b", "</s>"]))
     assert not browser.find("#joined").is_displayed()  # nothing to join
 
 
-def test_everything_is_reached_by_keyboard(browser, show):
-    show(made_up(SOURCE, TARGET))
+def test_every_control_is_reached_by_keyboard(browser, show):
+    show(random_maps(SOURCE, TARGET))
     reached = []
     for _ in range(30):
         browser.press("\ue004")  # Tab
@@ -222,11 +228,11 @@ def test_everything_is_reached_by_keyboard(browser, show):
 
 
 def test_hostile_words_stay_text(browser, show):
-    show(made_up(HOSTILE, HOSTILE, h=2))
+    show(random_maps(HOSTILE, HOSTILE, h=2))
     texts = browser.js("""[...document.querySelectorAll(".words.from button")]
         .map((button) => button.textContent)""")
     assert texts == [text if text != "\u200d" else "U+200D" for text in HOSTILE]
-    assert word(browser, "from", 13).rect["width"] <= 260  # cut, with the whole word as its title
+    assert word(browser, "from", 13).rect["width"] <= 260  # truncated, with the word as its title
     assert word(browser, "from", 13).get_attribute("title") == "x" * 300
     browser.point_at(word(browser, "from", 0))
     assert "“<script>alert(1)</script>”" in browser.find("#readout").text
@@ -238,31 +244,31 @@ def test_hostile_words_stay_text(browser, show):
     assert browser.js(unknown) == ["注意力"]
 
 
-def test_words_of_many_pieces_keep_their_strongest_line(browser, show):
-    """Rounded weights into the pieces of a word may sum to more than 1."""
-    pieces = [*["x@@"] * 150, "x", "</s>"]
-    found = made_up(pieces, pieces, layers=1, h=1)
-    found.encoder[:] = torch.tensor([1.6 / 255] * 151 + [1 - 151 * 1.6 / 255])
-    show(found)
+def test_words_of_many_subwords_keep_their_strongest_line(browser, show):
+    """Rounded weights to the subwords of a word may sum to more than 1."""
+    subwords = [*["x@@"] * 150, "x", "</s>"]
+    maps = random_maps(subwords, subwords, layers=1, h=1)
+    maps.encoder[:] = torch.tensor([1.6 / 255] * 151 + [1 - 151 * 1.6 / 255])
+    show(maps)
     browser.find("#joined").click()
     assert (
         browser.js("panels[0].tables[0].map((row) => row.map((w) => w.toFixed(2)))")
         == [["1.00", "0.05"]] * 2
     )
-    assert lines(browser) == 4
+    assert count_lines(browser) == 4
 
 
 def test_nothing_moves_under_the_pointer_in_a_narrow_window(browser, show):
     long = ["Donaudampfschifffahrtsgesellschaft", *SOURCE]
-    show(made_up(long, long))
+    show(random_maps(long, long))
     browser.driver.set_window_size(420, 900)
     try:
         before = word(browser, "from", 3).rect
         browser.point_at(word(browser, "from", 3))
         assert word(browser, "from", 3).rect["y"] == before["y"]
         assert browser.js("document.documentElement.scrollWidth <= innerWidth")
-        square, words = browser.find(".matrix").rect, browser.find(".words.from").rect
-        assert square["y"] > words["y"] + words["height"]
+        matrix, words = browser.find(".matrix").rect, browser.find(".words.from").rect
+        assert matrix["y"] > words["y"] + words["height"]
         browser.js("document.querySelector('canvas').focus()")
         browser.press(*["\ue015"] * 7)
         top = browser.js("panels[0].cell.getBoundingClientRect().top")
@@ -271,16 +277,18 @@ def test_nothing_moves_under_the_pointer_in_a_narrow_window(browser, show):
         assert top < browser.js("innerHeight")
         browser.js("panels[0].element.scrollLeft = 30")
         browser.find('#heads button[data-head="2"]').click()
-        assert browser.js("panels[0].element.scrollLeft") == 30, "the same part of a wide sentence"
+        assert browser.js("panels[0].element.scrollLeft") == 30, (
+            "a wide panel keeps its scroll position"
+        )
     finally:
         browser.driver.set_window_size(1400, 1000)
 
 
-def test_a_view_has_an_address(browser, show):
-    path = show(made_up(["a", "</s>"], ["b", "</s>"]), made_up(SOURCE, TARGET))
-    address = f"{path.as_uri()}#sentence=2&kind=encoder-decoder&layer=2&heads=3,4&word=war"
+def test_the_url_selects_a_view(browser, show):
+    path = show(random_maps(["a", "</s>"], ["b", "</s>"]), random_maps(SOURCE, TARGET))
+    url = f"{path.as_uri()}#sentence=2&kind=encoder-decoder&layer=2&heads=3,4&word=war"
     browser.driver.get("about:blank")
-    browser.driver.get(address)
+    browser.driver.get(url)
     assert visible(browser, "#shown") == ["encoder-decoder attention, layer 2, heads 3, 4"]
     assert visible(browser, ".words .pointed") == ["war"]
     assert browser.find("#sentence").get_attribute("value") == "1"
@@ -289,8 +297,8 @@ def test_a_view_has_an_address(browser, show):
     assert visible(browser, "#shown") == ["encoder self-attention, layer 1, all 8 heads"]
 
 
-def test_the_square_stands_beside_the_words_of_its_rows(browser, show):
-    show(made_up(SOURCE, TARGET))
+def test_the_matrix_is_aligned_with_the_words_of_its_rows(browser, show):
+    show(random_maps(SOURCE, TARGET))
     choose(browser, "kinds", "encoder_decoder")
     canvas, words = browser.find("canvas"), browser.find(".words.from").rect
     assert canvas.rect["x"] + canvas.rect["width"] <= words["x"]
@@ -303,8 +311,8 @@ def test_the_square_stands_beside_the_words_of_its_rows(browser, show):
     assert browser.find("#readout").text.startswith(f"“{TARGET[2]}” attends to")
 
 
-def test_a_printed_page_names_what_it_shows(browser, show):
-    show(made_up(SOURCE, TARGET))
+def test_a_printed_page_describes_its_view(browser, show):
+    show(random_maps(SOURCE, TARGET))
     browser.find('#heads button[data-head="1"]').click()
     browser.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
     try:
@@ -315,13 +323,13 @@ def test_a_printed_page_names_what_it_shows(browser, show):
         browser.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
 
 
-def test_a_long_sentence_makes_a_small_page_of_few_elements(browser, show):
-    pieces = [f"w{i}@@" if i % 3 else f"w{i}" for i in range(99)] + ["</s>"]
-    path = show(made_up(pieces, pieces, layers=6))
+def test_a_long_sentence_makes_a_small_page_with_few_elements(browser, show):
+    subwords = [f"w{i}@@" if i % 3 else f"w{i}" for i in range(99)] + ["</s>"]
+    path = show(random_maps(subwords, subwords, layers=6))
     assert path.stat().st_size <= 4e6
     assert 6 * 8 * 3 * 100 * 100 < path.stat().st_size
     browser.point_at(word(browser, "from", 9))
-    # What a pointer's movement has to draw anew stays bounded: heads times shades.
+    # What has to be redrawn when the pointer moves is bounded: heads times opacities.
     assert browser.js("panels[0].all.childElementCount") <= 8 * 33
     assert browser.js("panels[0].one.childElementCount") <= 8 * 33
     assert browser.js("document.documentElement.scrollWidth <= innerWidth")
