@@ -93,4 +93,4 @@ def test_help_and_readme_list_the_architectures(repo, capsys):
     for option in ("--d-model", "--tokens-per-update", "--int8", "--length-penalty gnmt|fairseq"):
         assert f"\n  {option} " in text
     assert "SUPPRESS" not in text
-    assert format_architectures() in (repo / "examples" / "README.md").read_text(encoding="utf-8")
+    assert format_architectures() in (repo / "examples" / "guide.md").read_text(encoding="utf-8")
