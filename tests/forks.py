@@ -84,9 +84,10 @@ def command(main: Callable[[], object], *argv: object) -> Callable[[], object]:
     """Return a function that runs a command as if argv was typed."""
 
     def work() -> None:
-        from aiayn_plugin.fairseq_plugin.patches.errors import end_with_one_line
+        from aiayn_plugin.fairseq_plugin.patches.errors import show_one_line
 
-        end_with_one_line()  # this process may have imported the plugin before fairseq's commands
+        # this process may have imported the plugin before fairseq's commands
+        sys.excepthook = show_one_line(sys.excepthook)
         sys.argv = [str(word) for word in argv]
         os.environ["HYDRA_FULL_ERROR"] = "1"  # hydra leaves the exception to Python
         main()

@@ -6,10 +6,10 @@ from pathlib import Path
 import torch
 
 from ..errors import InputError
-from .compatibility import dictionaries_of
+from .compatibility import Identity, differing_shape
 from .safe_load import load
 
-#: The checkpoints of --save-interval-updates and of epochs, with the number that orders them.
+#: The names of --save-interval-updates and of epoch checkpoints; the group orders them.
 PATTERNS = {
     "updates": re.compile(r"checkpoint_\d+_(\d+)\.pt"),
     "epochs": re.compile(r"checkpoint(\d+)\.pt"),
@@ -19,9 +19,9 @@ PATTERNS = {
 def last_checkpoints(
     directory: Path, kind: str, count: int, upper_bound: int | None = None
 ) -> list[Path]:
-    """Return the last `count` checkpoints of one of PATTERNS, oldest first.
+    """Return the last `count` checkpoints whose names match PATTERNS[kind], oldest first.
 
-    upper_bound: the last update or epoch that may count. Raises InputError if there are fewer, and
+    upper_bound: the last update or epoch to consider. Raises InputError if there are fewer, and
     OSError if the directory cannot be read.
     """
     if count < 1:
@@ -29,7 +29,7 @@ def last_checkpoints(
     numbered = []
     for path in directory.iterdir():
         match = PATTERNS[kind].fullmatch(path.name)
-        if match and int(match[1]) <= (upper_bound or int(match[1])):
+        if match and (upper_bound is None or int(match[1]) <= upper_bound):
             numbered.append((int(match[1]), path))
     if len(numbered) < count:
         raise InputError(f"{directory} holds {len(numbered)} checkpoints of {kind}, not {count}")
@@ -37,36 +37,36 @@ def last_checkpoints(
 
 
 def average(paths: list[Path]) -> dict:
-    """Return the last checkpoint, without its optimiser, with the mean of all their weights.
+    """Return the last checkpoint with the mean of all weights, without its optimizer's state.
 
-    Sums are in float64 and means in float32, whatever the precision of the weights. Weights that
-    are no floating-point numbers must be equal in all. Raises InputError if names, shapes or
+    Sums are in float64 and means in float32, whatever the precision of the weights; integer
+    tensors must be equal in all checkpoints. Raises InputError if names, shapes, settings or
     dictionaries differ.
     """
     sums: dict[str, torch.Tensor] = {}
-    state: dict = {}
-    dictionaries: dict[str, str] = {}
+    first = Identity()
     for path in paths:
         state = load(path)
-        weights = state["model"]
+        weights, identity = state["model"], Identity.read(state.get("task_state") or {})
         if not sums:
-            sums = {name: torch.zeros_like(w, dtype=_wide(w)) for name, w in weights.items()}
-        theirs = dictionaries_of(state.get("task_state") or {})
-        if dictionaries and theirs and theirs != dictionaries:
-            raise InputError(f"{path} was trained with other dictionaries than {paths[0]}")
-        dictionaries = dictionaries or theirs
-        if odd := sorted(sums.keys() ^ weights.keys()):
-            raise InputError(f"{path} is of another model than {paths[0]}: {odd[0]} is not in both")
+            sums = {name: torch.zeros_like(w, dtype=_sum_dtype(w)) for name, w in weights.items()}
+            first = identity
+        elif identity != first:
+            raise InputError(
+                f"{path} and {paths[0]} were trained with different settings or dictionaries: give "
+                "checkpoints of one run"
+            )
+        if difference := differing_shape(sums, weights):
+            name, shape, other = difference
+            raise InputError(
+                f"{path} and {paths[0]} hold different models: {name} is {other or 'missing'} in "
+                f"the former and {shape or 'missing'} in the latter"
+            )
         for name, weight in weights.items():
-            if weight.shape != sums[name].shape:
-                raise InputError(
-                    f"{path} is of another model than {paths[0]}: {name} is "
-                    f"{tuple(weight.shape)}, not {tuple(sums[name].shape)}"
-                )
             if weight.is_floating_point():
                 sums[name] += weight
             elif path is not paths[0] and not torch.equal(weight, sums[name]):
-                raise InputError(f"{path} and {paths[0]} differ in {name}, which has no mean")
+                raise InputError(f"{path} and {paths[0]} differ in {name}, an integer tensor")
             else:
                 sums[name] = weight
     state["model"] = {
@@ -77,5 +77,5 @@ def average(paths: list[Path]) -> dict:
     return state
 
 
-def _wide(weight: torch.Tensor) -> torch.dtype:
+def _sum_dtype(weight: torch.Tensor) -> torch.dtype:
     return torch.float64 if weight.is_floating_point() else weight.dtype

@@ -1,4 +1,4 @@
-"""Model directories: what a recipe of examples/ leaves behind, and bundles of it."""
+"""Model directories, as recipes leave them, and bundles to copy to another machine."""
 
 import shutil
 from pathlib import Path
@@ -7,77 +7,76 @@ from typing import Any
 from ..atomic import write_directory_atomically
 from ..errors import InputError
 from ..paper import ARCHITECTURES
-from ..text.dictionary import hash_words, read_dictionary
-from ..text.manifest import read_manifest, verify_files, write_manifest
+from ..text.manifest import read_verified_dictionary, write_manifest
 from ..text.pipeline import load_subwords
 from ..text.settings import SETTINGS_FILE
 from .averaging import average
-from .compatibility import SIDES, check_dictionaries, dictionaries_of
+from .compatibility import Identity
 from .safe_load import configuration, glance, save
 
 #: The checkpoint of a model directory.
 MODEL_FILE = "model.pt"
-OURS = {"aiayn_transformer", *ARCHITECTURES}
 NOTE = """This directory holds a model for `aiayn {command}` ({source} to {target}).
 
-A model carries what it learned from its training text: before you pass it on, see whether the
-licence of that text allows it. The code of aiayn-plugin is under the MIT licence; that says nothing
-about this model.
+A model carries what it learned from its training text: check the licence of that text before you
+pass the model on. The code of aiayn-plugin is under the MIT licence, which does not cover this
+model.
 """
 
 
 def locate(model_dir: Path, checkpoint: Path | None = None) -> tuple[Path, Path]:
     """Return the checkpoint of a model directory, and the directory of its text settings.
 
-    The second one has the dictionaries, the codes and text.json: a recipe keeps them in data/, a
-    bundle beside the model. Raises InputError if there is no checkpoint.
+    The latter holds the dictionaries, the codes and text.json: data/ in a recipe's directory, the
+    directory itself in a bundle. Raises InputError if there is no checkpoint.
     """
     checkpoint = checkpoint or model_dir / MODEL_FILE
     if not checkpoint.is_file():
         raise InputError(
-            f"{checkpoint} is missing: give a directory that a recipe or aiayn bundle made"
+            f"{checkpoint} is missing: give a directory that a recipe or aiayn bundle wrote"
         )
     data = model_dir / "data"
     return checkpoint, data if data.is_dir() else model_dir
 
 
 def task_settings(checkpoint: Path) -> dict[str, Any]:
-    """Return the task's settings in a checkpoint of one of the plugin's models.
+    """Return the task's settings in a checkpoint of one of the plugin's translation models.
 
-    Raises InputError for any other checkpoint, and for another task than translation.
+    Raises InputError for any other checkpoint.
     """
     try:
         cfg, architecture = configuration(glance(checkpoint))
     except InputError as error:
         raise InputError(f"{checkpoint}: {error}") from None
-    if architecture not in OURS:
+    if architecture not in {"aiayn_transformer", *ARCHITECTURES}:
         raise InputError(
-            f"{checkpoint}: a model of architecture {architecture}, none of the "
-            "plugin's; aiayn convert turns fairseq's transformer into one"
+            f"{checkpoint}: the architecture {architecture} is not one of the plugin's; aiayn "
+            "convert converts fairseq's transformer"
         )
-    name = (cfg.get("task") or {}).get("_name")
-    if name not in ("translation", "aiayn_translation"):
-        raise InputError(f"{checkpoint}: of the task {name}, not of translation")
-    return cfg["task"]
+    task = cfg.get("task") or {}
+    if task.get("_name") not in ("translation", "aiayn_translation"):
+        raise InputError(f"{checkpoint}: its task is {task.get('_name')}, not translation")
+    return task
 
 
 def bundle(model_dir: Path, checkpoint: Path | None, output: Path) -> int:
-    """Put what a translation needs into one new directory, and return its bytes.
+    """Write all that translating needs to one new directory, and return its size in bytes.
 
-    Raises InputError or OSError for input that cannot be used, and if the output is there already.
+    The checkpoint keeps weights in float32, settings and identity, without optimizer and training
+    state. Raises InputError or OSError for unusable input, and if the output exists.
     """
     checkpoint, data = locate(model_dir, checkpoint)
     task_settings(checkpoint)
     settings, _ = load_subwords(data)
-    state = average([checkpoint])  # in float32, without the optimiser's state
-    state["extra_state"] = {}
     languages = settings.source_lang, settings.target_lang
     names = [f"dict.{lang}.txt" for lang in languages]
-    verify_files(data, read_manifest(data), names, contents=True)
-    checksums = [hash_words(word for word, _ in read_dictionary(data / name)) for name in names]
-    here = dict(zip(SIDES, checksums, strict=True))
-    check_dictionaries(dictionaries_of(state.get("task_state") or {}), here, data, names)
-    state["task_state"] = {"dictionaries": here}
+    words = [[word for word, _ in read_verified_dictionary(data / name)] for name in names]
+    state = average([checkpoint])
+    trained = Identity.read(state.get("task_state") or {})
+    here = Identity.of(words)
+    trained.check_dictionaries(here, data, names)
+    state["task_state"] = Identity(here.dictionaries, trained.settings).task_state()
+    state["extra_state"] = {}
     with write_directory_atomically(output) as directory:
         save(state, directory / MODEL_FILE)
         for name in (SETTINGS_FILE, settings.codes, *names):

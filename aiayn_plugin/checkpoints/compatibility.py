@@ -1,103 +1,131 @@
-"""What tells a checkpoint of one model from a model of other settings or words, in one line."""
+"""Whether a checkpoint fits a model and its data: weight shapes, settings and dictionaries."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from ..errors import InputError
-from ..paper import POSITION_KINDS, ModelSettings
-from .safe_load import BUFFER, todays_names
+from ..paper import ModelSettings
+from ..text.dictionary import hash_words
 
-#: Settings that change what a model computes and the shape of no weight. A model keeps a number for
-#: each in a buffer, which its checkpoints hold.
-WITHOUT_SHAPE = ("h", "neighbourhood", "positions")
+#: Settings that change what a model computes but not the shape of any weight.
+SETTINGS_WITHOUT_SHAPE = ("h", "neighbourhood", "positions")
 SIDES = ("source", "target")
-ADVICE = "give the --arch and the options that it was trained with, or another --save-dir"
+ADVICE = "give the --arch and options it was trained with, or another --save-dir"
 
 
-def settings_without_shape(settings: ModelSettings) -> Tensor:
-    """Return the buffer: h 8, no neighbourhood and sinusoids are [8, 0, 0]."""
-    values = (getattr(settings, name) or 0 for name in WITHOUT_SHAPE)
-    return torch.tensor(
-        [POSITION_KINDS.index(value) if value in POSITION_KINDS else value for value in values],
-        device="cpu",
-    )
+@dataclass(frozen=True)
+class Identity:
+    """What `task_state` records about a checkpoint; empty if fairseq's own task wrote it."""
 
+    #: SHA-256 of the source and target words in the order of their token IDs.
+    dictionaries: Mapping[str, str] = field(default_factory=dict)
+    #: SETTINGS_WITHOUT_SHAPE of the model.
+    settings: Mapping[str, int | str | None] = field(default_factory=dict)
 
-def matching(checkpoint: dict[str, Tensor], model: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Return a checkpoint's weights as the model with the state `model` loads them.
+    @classmethod
+    def of(
+        cls, words: Iterable[Iterable[str]], settings: ModelSettings | None = None
+    ) -> "Identity":
+        """Return the identity of a model with source and target words, in token ID order.
 
-    An older checkpoint may lack the buffer. Raises InputError if the weights are another model's.
-    """
-    weights = {BUFFER: model[BUFFER], **todays_names(checkpoint)}
-    for name in sorted(weights.keys() | model.keys()):
-        _compare_shapes(name, weights.get(name), model.get(name))
-    for name, theirs, ours in zip(WITHOUT_SHAPE, weights[BUFFER], model[BUFFER], strict=True):
-        if theirs != ours:
-            raise _another(name, _setting(name, theirs), _setting(name, ours))
-    return weights
+        settings: None for a model of fairseq's own.
+        """
+        dictionaries = dict(zip(SIDES, map(hash_words, words), strict=True))
+        return cls(dictionaries, settings_without_shape(settings) if settings else {})
 
-
-def _setting(name: str, number: Tensor) -> object:
-    """Return the setting that a number of the buffer stands for."""
-    return POSITION_KINDS[int(number)] if name == "positions" else int(number) or None
-
-
-def _compare_shapes(name: str, theirs: Tensor | None, ours: Tensor | None) -> None:
-    """Raise InputError unless a weight of the checkpoint and of the model have the same shape."""
-    if theirs is None or ours is None:
-        shapes = (tuple(w.shape) if w is not None else "missing" for w in (theirs, ours))
-        raise _another(name, *shapes)
-    if theirs.shape == ours.shape:
-        return
-    is_vocabulary = name.endswith(("embedding.weight", "vocabulary.weight"))
-    if is_vocabulary and theirs.shape[1:] == ours.shape[1:]:
-        raise InputError(
-            f"the checkpoint has a dictionary of {len(theirs)} entries, the data one of "
-            f"{len(ours)}: give the data that it was trained with, or prepare the data with that "
-            "dictionary"
-        )
-    raise _another(name, tuple(theirs.shape), tuple(ours.shape))
-
-
-def _another(name: str, theirs: object, ours: object) -> InputError:
-    return InputError(
-        f"the checkpoint holds another architecture: {name} is {theirs} in it and "
-        f"{ours} here; {ADVICE}"
-    )
-
-
-def dictionaries_of(task_state: Any) -> dict[str, str]:
-    """Return the checksums of source and target words in a checkpoint's task_state.
-
-    Older checkpoints have none. Raises InputError if they are broken.
-    """
-    checksums = task_state.get("dictionaries", {}) if isinstance(task_state, Mapping) else None
-    if checksums and not (
-        isinstance(checksums, Mapping)
-        and checksums.keys() == {*SIDES}
-        and all(isinstance(sha256, str) for sha256 in checksums.values())
-    ):
-        checksums = None
-    if checksums is None:
-        raise InputError("the checkpoint is broken: its task_state is not what the plugin stores")
-    return dict(checksums)
-
-
-def check_dictionaries(
-    theirs: Mapping[str, str], ours: Mapping[str, str], data: object, names: Sequence[str]
-) -> None:
-    """Raise InputError if a checkpoint was trained with other dictionaries than those in data.
-
-    theirs, ours: as dictionaries_of returns them. names: of the two files in data.
-    """
-    for side, name in zip(SIDES, names, strict=True):
-        if theirs and theirs[side] != ours[side]:
+    @classmethod
+    def read(cls, task_state: Any) -> "Identity":
+        """Return the identity in a task_state. Raises InputError if that is malformed."""
+        identity = cls()
+        if isinstance(task_state, Mapping):
+            identity = cls(task_state.get("dictionaries", {}), task_state.get("settings", {}))
+        if not (
+            isinstance(task_state, Mapping)
+            and _holds(identity.dictionaries, SIDES, str)
+            and _holds(identity.settings, SETTINGS_WITHOUT_SHAPE, (int, str, type(None)))
+        ):
             raise InputError(
-                f"the checkpoint was trained with another {side} dictionary (words of SHA-256 "
-                f"{theirs[side][:12]}…) than {data}/{name} ({ours[side][:12]}…), so the same "
-                "numbers are other words: give the data that it was trained with, or prepare the "
-                "data with that dictionary"
+                "the checkpoint is broken: its task_state is not what the plugin writes"
             )
+        return identity
+
+    def task_state(self) -> dict[str, Any]:
+        """Return the non-empty parts, as a checkpoint's task_state stores them."""
+        return {name: part for name, part in asdict(self).items() if part}
+
+    def check(self, model: "Identity", data: object, names: Sequence[str]) -> None:
+        """Raise InputError unless this checkpoint's model and dictionaries are those of `model`.
+
+        What either side does not record is not compared. names: of the source and target
+        dictionary files in `data`.
+        """
+        self.check_settings(model)
+        self.check_dictionaries(model, data, names)
+
+    def check_settings(self, model: "Identity") -> None:
+        """Raise InputError if the checkpoint's model had different settings."""
+        for name in self.settings.keys() & model.settings.keys():
+            if self.settings[name] != model.settings[name]:
+                raise _architecture_error(name, self.settings[name], model.settings[name])
+
+    def check_dictionaries(self, model: "Identity", data: object, names: Sequence[str]) -> None:
+        """Raise InputError if token IDs stood for different words when the model was trained."""
+        for side, name in zip(SIDES, names, strict=True):
+            theirs, ours = self.dictionaries.get(side), model.dictionaries[side]
+            if theirs not in (None, ours):
+                raise InputError(
+                    f"{data}/{name} (SHA-256 of its words {ours[:12]}…) does not match the "
+                    f"{side} dictionary of the checkpoint ({theirs[:12]}…): token IDs differ. Use "
+                    "the data the model was trained with, or prepare yours with its dictionary"
+                )
+
+
+def _holds(part: Any, names: Sequence[str], kinds: Any) -> bool:
+    """Return whether a part of task_state is empty or has exactly these names."""
+    return isinstance(part, Mapping) and (
+        not part
+        or (part.keys() == {*names} and all(isinstance(value, kinds) for value in part.values()))
+    )
+
+
+def settings_without_shape(settings: ModelSettings) -> dict[str, int | str | None]:
+    """Return the settings that no weight's shape reveals."""
+    return {name: getattr(settings, name) for name in SETTINGS_WITHOUT_SHAPE}
+
+
+def differing_shape(
+    first: Mapping[str, Tensor], second: Mapping[str, Tensor]
+) -> tuple[str, tuple[int, ...] | None, tuple[int, ...] | None] | None:
+    """Return the first weight whose shapes in two state dicts differ, and the shapes.
+
+    A shape is None where the weight is missing. Return None if all shapes are equal.
+    """
+    for name in sorted(first.keys() | second.keys()):
+        shapes = [tuple(state[name].shape) if name in state else None for state in (first, second)]
+        if shapes[0] != shapes[1]:
+            return name, shapes[0], shapes[1]
+    return None
+
+
+def check_shapes(checkpoint: Mapping[str, Tensor], model: Mapping[str, Tensor]) -> None:
+    """Raise InputError unless a checkpoint's weights have the names and shapes of the model's."""
+    if (difference := differing_shape(checkpoint, model)) is None:
+        return
+    name, theirs, ours = difference
+    is_vocabulary = name.endswith(("embedding.weight", "vocabulary.weight"))
+    if is_vocabulary and theirs and ours and theirs[1:] == ours[1:]:
+        raise InputError(
+            f"the checkpoint has a dictionary of {theirs[0]} entries, the data one of {ours[0]}. "
+            "Use the data the model was trained with, or prepare yours with its dictionary"
+        )
+    raise _architecture_error(name, theirs or "missing", ours or "missing")
+
+
+def _architecture_error(name: str, theirs: object, ours: object) -> InputError:
+    return InputError(
+        f"the checkpoint has a different architecture: {name} is {theirs} in it and {ours} here; "
+        f"{ADVICE}"
+    )

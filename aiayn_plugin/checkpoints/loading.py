@@ -1,6 +1,6 @@
-"""A model out of a checkpoint, without fairseq: to translate, or to look into."""
+"""Models built from settings, and loaded from a checkpoint without fairseq."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
@@ -10,75 +10,92 @@ from torch.overrides import TorchFunctionMode
 from ..errors import InputError
 from ..model.transformer import Decoder, Encoder, EncoderDecoder, embeddings
 from ..paper import ModelSettings, count_parameters
-from ..text.dictionary import Vocabulary, hash_words
+from ..text.dictionary import Vocabulary
 from ..text.manifest import read_verified_dictionary
 from .bundle import task_settings
-from .compatibility import (
-    SIDES,
-    check_dictionaries,
-    dictionaries_of,
-    matching,
-    settings_without_shape,
-)
-from .safe_load import BUFFER, configuration, load
+from .compatibility import SIDES, Identity, check_shapes
+from .safe_load import configuration, load
 
-#: fairseq's --max-source-positions and --max-target-positions.
-POSITIONS = 1024
+#: fairseq's default for --max-source-positions and --max-target-positions.
+MAX_POSITIONS = 1024
 
 
 @dataclass(frozen=True)
-class Loaded:
-    """A model, and the words of both of its sides."""
+class LoadedModel:
+    """A model and its two vocabularies."""
 
     model: EncoderDecoder
     source: Vocabulary
     target: Vocabulary
-    longest: int  #: source tokens of a sentence, with the end symbol
+    max_source_tokens: int  #: including the end symbol
 
 
 def model_settings(cfg: Any) -> ModelSettings:
-    """Return the settings of the model that fairseq's configuration holds.
-
-    What an older checkpoint lacks has its default.
-    """
+    """Return our model's settings in fairseq's configuration; absent ones have their defaults."""
     known: dict[str, Any] = {f.name: getattr(cfg, f.name, f.default) for f in fields(ModelSettings)}
     for name in ("positions", "tie_embeddings"):
         known[name] = str(known[name])  # fairseq's choices are enums
     return ModelSettings(**known)
 
 
-def load_model(checkpoint: Path, data: Path, source_lang: str, target_lang: str) -> Loaded:
+def build_stacks(
+    settings: ModelSettings,
+    dictionaries: Sequence[Any],
+    max_positions: Sequence[int],
+    new_encoder: Callable[..., Encoder] = Encoder,
+    new_decoder: Callable[..., Decoder] = Decoder,
+) -> tuple[Encoder, Decoder]:
+    """Return encoder and decoder with new weights, their embeddings tied as the settings say.
+
+    dictionaries: of source and target, with `symbols`; max_positions: of each side. Raises
+    InputError if one matrix should embed two different dictionaries.
+    """
+    source, target = dictionaries
+    if settings.tie_embeddings == "all" and source.symbols != target.symbols:
+        raise InputError(
+            "the source and target dictionaries differ, but one matrix embeds both (§3.4): prepare "
+            "the data with a joined dictionary, or train with --tie-embeddings target"
+        )
+    of_source, of_target = embeddings(settings, len(source), len(target), Vocabulary.pad)
+    encoder = new_encoder(settings, of_source, max_positions[0])
+    return encoder, new_decoder(settings, of_target, max_positions[1])
+
+
+def load_model(checkpoint: Path, data: Path, source_lang: str, target_lang: str) -> LoadedModel:
     """Return the model of a checkpoint, in float32, with the dictionaries in `data`.
 
-    Raises InputError if another version of the plugin made the checkpoint, if it is of another
-    model than it says or of other dictionaries, or if those are missing, changed or broken.
+    Raises InputError if the checkpoint's weights, settings and dictionaries do not fit each other,
+    or if a file is missing, changed or broken.
     """
     task = task_settings(checkpoint)
     names = [f"dict.{lang}.txt" for lang in (source_lang, target_lang)]
     words = [[word for word, _ in read_verified_dictionary(data / name)] for name in names]
     source, target = map(Vocabulary, words)
     state = load(checkpoint)
-    here = dict(zip(SIDES, map(hash_words, words), strict=True))
     try:
-        check_dictionaries(dictionaries_of(state.get("task_state") or {}), here, data, names)
         cfg, _ = configuration(state)
-        elements = sum(weight.numel() for weight in state["model"].values())
-        with _Uninitialised():
-            model = _built(cfg["model"], task, source, target, elements)
-        model.load_state_dict(matching(state["model"], model.state_dict()))
-        longest = min(_positions("source", task), model.encoder.longest)
-        if longest < 2:
-            raise ValueError(f"max_source_positions {longest} leaves no room for a word")
+        settings = _checked_settings(cfg["model"])
+        trained = Identity.read(state.get("task_state") or {})
+        trained.check(Identity.of(words, settings), data, names)
+        limits = [_max_positions(side, vars(cfg["model"]), task) for side in SIDES]
+        _check_size(settings, state["model"], max(limits))
+        with _UninitializedWeights():
+            model = EncoderDecoder(*build_stacks(settings, (source, target), limits))
+        check_shapes(state["model"], model.state_dict())
+        model.load_state_dict(state["model"])
+        max_source_tokens = min(_max_positions("source", task), model.encoder.longest)
+        if max_source_tokens < 2:
+            raise ValueError(f"max_source_positions {max_source_tokens} leaves no room for a word")
     except InputError as error:
         raise InputError(f"{checkpoint}: {error}") from None
     except (TypeError, ValueError, LookupError, ArithmeticError, RuntimeError) as error:
         why = str(error).partition("\n")[0]
-        raise InputError(f"{checkpoint}: made by another version of the plugin: {why}") from None
-    return Loaded(model.eval(), source, target, longest)
+        raise InputError(f"{checkpoint}: its settings are invalid: {why}") from None
+    return LoadedModel(model.eval(), source, target, max_source_tokens)
 
 
-class _Uninitialised(TorchFunctionMode):
-    """Leaves new weights as memory is, which takes no time: a checkpoint replaces them all."""
+class _UninitializedWeights(TorchFunctionMode):
+    """Skips the initialization of new weights, because a checkpoint replaces them all."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
@@ -87,42 +104,32 @@ class _Uninitialised(TorchFunctionMode):
         return func(*args, **kwargs)
 
 
-def _built(
-    cfg: Any, task: Mapping, source: Vocabulary, target: Vocabulary, elements: int
-) -> EncoderDecoder:
-    """Return a model with these settings and any weights.
-
-    Raises InputError if it would be larger than so many elements can make it, words aside: broken
-    settings must not fill the memory.
-    """
-    # Nothing is dropped outside of a training.
+def _checked_settings(cfg: Any) -> ModelSettings:
+    """Return the model's settings without dropout. Raises TypeError for values of a wrong type."""
     settings = replace(model_settings(cfg), dropout=0.0, attention_dropout=0.0)
     for field in fields(settings):
         value, kind = getattr(settings, field.name), type(field.default)
         kinds = {float: (float, int), type(None): (int, kind)}.get(kind, (kind,))
         if not isinstance(value, kinds):
             raise TypeError(f"{field.name} is {value!r:.40}")
-    if settings.tie_embeddings == "all" and source.symbols != target.symbols:
-        raise InputError(
-            "its dictionaries differ, and one matrix embeds both (§3.4): give the "
-            "data that it was trained with"
-        )
-    limits = {side: _positions(side, vars(cfg), task) for side in SIDES}
-    needed = count_parameters(settings, 0, 0, max(limits.values()))
+    return settings
+
+
+def _check_size(settings: ModelSettings, state: Mapping[str, Any], max_positions: int) -> None:
+    """Raise InputError for settings that need more weights than there are, embeddings aside.
+
+    Otherwise broken settings could exhaust the memory.
+    """
+    elements = sum(weight.numel() for weight in state.values())
+    needed = count_parameters(settings, 0, 0, max_positions)
     if needed > elements:
         raise InputError(
-            f"the checkpoint holds another architecture: its settings need {needed:,} "
-            f"weights besides the words, and it has {elements:,}"
+            f"the checkpoint has a different architecture: its settings need {needed:,} weights "
+            f"besides the embeddings, and it has {elements:,}"
         )
-    of_source, of_target = embeddings(settings, len(source), len(target), source.pad)
-    encoder = Encoder(settings, of_source, limits["source"])
-    decoder = Decoder(settings, of_target, limits["target"])
-    model = EncoderDecoder(encoder, decoder)
-    model.register_buffer(BUFFER, settings_without_shape(settings))
-    return model
 
 
-def _positions(side: str, *settings: Mapping[str, Any]) -> int:
-    """Return how many positions the first settings that say it give a side."""
+def _max_positions(side: str, *settings: Mapping[str, Any]) -> int:
+    """Return the maximum number of positions of a side, from the first settings that give it."""
     name = f"max_{side}_positions"
-    return int(next(filter(None, (some.get(name) for some in settings)), POSITIONS))
+    return int(next(filter(None, (group.get(name) for group in settings)), MAX_POSITIONS))

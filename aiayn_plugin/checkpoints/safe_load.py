@@ -20,8 +20,6 @@ from ..errors import InputError
 from . import numpy_unpickling as numbers
 from .numpy_unpickling import with_arrays
 
-#: The buffer that a model keeps of its settings (compare.py), and its name in older checkpoints.
-BUFFER, OLD_BUFFER = "settings_without_shape", "shapeless"
 #: What torch reports of code that the file wants to run.
 UNSAFE = re.compile(r"GLOBAL (\S+)")
 #: Settings that say how many layers to build, and how wide.
@@ -42,9 +40,7 @@ def load(path: Path) -> dict:
     if it cannot be read.
     """
     check_intact(path)
-    state = _unpickled(path)
-    state["model"] = todays_names(state["model"])
-    return state
+    return _unpickled(path)
 
 
 def glance(path: Path) -> dict:
@@ -207,11 +203,6 @@ def _settings(value: Any) -> Iterator[tuple[Any, Any]]:
             break
         else:
             open_ones.pop()
-
-
-def todays_names(weights: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """Return the weights of a checkpoint under the names of this version."""
-    return {BUFFER if name == OLD_BUFFER else name: weight for name, weight in weights.items()}
 
 
 def configuration(state: dict) -> tuple[dict[str, Any], str | None]:

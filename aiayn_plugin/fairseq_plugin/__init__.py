@@ -1,7 +1,7 @@
-"""All that fairseq sees: what is registered with it, its names and defaults, and every mend.
+"""The fairseq side: what is registered with it, its options and defaults, and patches.
 
 Importing this package registers the model with its architectures, the task, the criterion, the
-optimiser, the schedule and the scorer, and patches fairseq (patches/).
+optimizer, the schedule and the scorer, and patches fairseq (patches/).
 """
 
 from . import patches  # first: it silences a message of fairseq's

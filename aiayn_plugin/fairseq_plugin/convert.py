@@ -13,7 +13,7 @@ from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY
 from fairseq.models.transformer import TransformerModel
 from torch import Tensor
 
-from ..checkpoints.compatibility import dictionaries_of
+from ..checkpoints.compatibility import Identity, settings_without_shape
 from ..checkpoints.loading import model_settings
 from ..checkpoints.safe_load import configuration
 from ..errors import InputError
@@ -161,12 +161,15 @@ def convert(state: dict) -> tuple[dict, str]:
     can hold. Raises InputError if it cannot be done.
     """
     cfg, name = configuration(state)
-    words = dictionaries_of(state.get("task_state") or {})
+    dictionaries = Identity.read(state.get("task_state") or {}).dictionaries
     settings, weights = cfg["model"], state["model"]
+    identity = Identity(dictionaries)
     kind = ARCH_MODEL_REGISTRY.get(name)
     try:
         if kind is TransformerModel:
             cfg["model"], model = _ours(settings, weights)
+            ours = settings_without_shape(model_settings(argparse.Namespace(**cfg["model"])))
+            identity = Identity(dictionaries, ours)
             result = "aiayn_transformer"
         elif kind is Transformer or name == "aiayn_transformer":
             cfg["model"], model = _theirs(settings, weights)
@@ -192,7 +195,7 @@ def convert(state: dict) -> tuple[dict, str]:
         "optimizer_history": [history],
         "last_optimizer_state": None,
         "extra_state": {"train_iterator": {"epoch": 1, "iterations_in_epoch": 0}},
-        "task_state": {"dictionaries": words} if words else {},
+        "task_state": identity.task_state(),
     }, result
 
 

@@ -22,7 +22,7 @@ from .fairseq_transformer import is_fairseqs_transformer, search_with_beam
 from .generator import Generator
 from .model import Transformer
 from .option_names import flag
-from .patches.precision import generate_in_bfloat16
+from .precision import generate_in_bfloat16
 
 logger = logging.getLogger(__name__)
 

@@ -16,11 +16,9 @@ from fairseq.models import (
 from omegaconf import II, open_dict
 from torch import Tensor
 
-from ..checkpoints.compatibility import matching, settings_without_shape
-from ..checkpoints.loading import model_settings
-from ..checkpoints.safe_load import BUFFER
-from ..errors import InputError
-from ..model.transformer import Decoder, Encoder, embeddings
+from ..checkpoints.compatibility import check_shapes
+from ..checkpoints.loading import build_stacks, model_settings
+from ..model.transformer import Decoder, Encoder
 from ..paper import (
     ARCHITECTURES,
     POSITION_KINDS,
@@ -154,22 +152,18 @@ class Transformer(FairseqEncoderDecoderModel):
 
     @classmethod
     def build_model(cls, cfg: Any, task) -> "Transformer":
-        """Return the model. Raises InputError for settings or dictionaries that it cannot have."""
+        """Return the model. Raises InputError for invalid settings or unsuitable dictionaries."""
         source, target = task.source_dictionary, task.target_dictionary
-        settings = model_settings(cfg)
-        if settings.tie_embeddings == "all" and source != target:
-            raise InputError(
-                "source and target dictionaries differ, and one matrix embeds both (§3.4): "
-                "prepare the data with a joined dictionary, or give --tie-embeddings target"
-            )
-        of_source, of_target = embeddings(settings, len(source), len(target), target.pad())
-        model = cls(
-            AiaynEncoder(settings, of_source, cfg.max_source_positions, source),
-            AiaynDecoder(settings, of_target, cfg.max_target_positions, target),
+        encoder, decoder = build_stacks(
+            model_settings(cfg),
+            (source, target),
+            (cfg.max_source_positions, cfg.max_target_positions),
+            lambda *args: AiaynEncoder(*args, source),
+            lambda *args: AiaynDecoder(*args, target),
         )
+        model = cls(encoder, decoder)
         model.decoder.left_padded = getattr(task.cfg, "left_pad_target", False)
         model.decoder.aligned = getattr(task.cfg, "load_alignments", False)
-        model.register_buffer(BUFFER, settings_without_shape(settings))
         return model
 
     @property
@@ -178,9 +172,9 @@ class Transformer(FairseqEncoderDecoderModel):
         return self.decoder.projection
 
     def load_state_dict(self, state_dict, strict=True, model_cfg=None, args=None):
-        """As fairseq's. Raises InputError if the weights are those of another model."""
+        """As fairseq's. Raises InputError if names or shapes of the weights differ."""
         if strict:
-            state_dict = matching(state_dict, self.state_dict())
+            check_shapes(state_dict, self.state_dict())
         return super().load_state_dict(state_dict, strict, model_cfg, args)
 
     def forward(

@@ -15,6 +15,12 @@ from ..errors import InputError
 from ..paper import TrainingSettings, copy_field
 from ..training.optimizer import build_adam, learning_rate
 
+DIVERGENCE_ADVICE = (
+    "lower the learning rate (a smaller --lr or more --warmup-updates), train in float32 if this "
+    "run uses half precision, or look for corrupt lines in the data; the same command resumes from "
+    "the last checkpoint"
+)
+
 
 @dataclass
 class InverseSqrtConfig(FairseqDataclass):
@@ -24,9 +30,9 @@ class InverseSqrtConfig(FairseqDataclass):
 
 @register_lr_scheduler("aiayn_inverse_sqrt", dataclass=InverseSqrtConfig)
 class AiaynInverseSqrt(FairseqLRScheduler):
-    """Equation (3): update k, counted from 1, uses learning_rate(k).
+    """The paper's schedule: update k, counted from 1, uses learning_rate(k).
 
-    fairseq's inverse_sqrt is one update late: update k + 1 uses the rate of k.
+    fairseq's inverse_sqrt sets learning_rate(k) after update k, for update k + 1.
     """
 
     def __init__(self, cfg: InverseSqrtConfig, optimizer: FairseqOptimizer) -> None:
@@ -34,7 +40,7 @@ class AiaynInverseSqrt(FairseqLRScheduler):
         self.step_update(0)
 
     def step_update(self, num_updates: int) -> float:
-        """Set and return the rate of the update that follows num_updates finished ones."""
+        """Set and return the learning rate of update num_updates + 1."""
         rate = learning_rate(num_updates + 1, self.cfg.d_model, self.cfg.warmup_updates)
         self.optimizer.set_lr(rate)
         return rate
@@ -48,12 +54,14 @@ class AdamConfig(FairseqDataclass):
     )
     adam_eps: float = copy_field(TrainingSettings, "adam_eps")
     lr: Any = II("optimization.lr")
+    fp16: bool = II("common.fp16")
+    amp: bool = II("common.amp")
 
 
-def betas_of(betas: Any) -> Any:
-    """Return β₁ and β₂, which fairseq's command line gives as text: "(0.9, 0.98)".
+def parse_betas(betas: Any) -> Any:
+    """Return β₁ and β₂; fairseq's command line gives them as a string: "(0.9, 0.98)".
 
-    Raises InputError for a text that is no such pair.
+    Raises InputError for any other string.
     """
     try:
         return ast.literal_eval(betas) if isinstance(betas, str) else betas
@@ -65,8 +73,8 @@ def betas_of(betas: Any) -> Any:
 class AiaynAdam(FairseqOptimizer):
     """torch's Adam, without weight decay."""
 
-    supports_flat_params = True  # each weight is updated by itself: --fp16 may put them in one row
-    supports_memory_efficient_fp16 = True  # and weights in half precision have float32 moments
+    supports_flat_params = True  # updates are elementwise, so --fp16 may flatten the weights
+    supports_memory_efficient_fp16 = True  # moments of half-precision weights are float32
 
     def __init__(self, cfg: AdamConfig, params: Any) -> None:
         super().__init__(cfg)
@@ -74,7 +82,7 @@ class AiaynAdam(FairseqOptimizer):
 
     @property
     def optimizer_config(self) -> dict:
-        beta_1, beta_2 = betas_of(self.cfg.adam_betas)
+        beta_1, beta_2 = parse_betas(self.cfg.adam_betas)
         lr = self.cfg.lr
         return {
             "lr": lr if isinstance(lr, float) else lr[0],
@@ -85,15 +93,27 @@ class AiaynAdam(FairseqOptimizer):
     def clip_grad_norm(
         self, max_norm: float, aggregate_norm_fn: Callable | None = None
     ) -> torch.Tensor:
-        """Return the norm of all gradients, and scale them to max_norm if that is not 0.
+        """Return the norm of all gradients, and scale them to max_norm unless that is 0.
 
-        fairseq computes it weight by weight, which is 182 small kernels of a GPU for base; torch
-        takes them together. Sharded weights, whose norms are added up, and gradients in half
-        precision, whose norms are in float32, go fairseq's way.
+        Raises InputError if the norm is NaN or infinite, except with --fp16 and --amp, whose
+        dynamic loss scale handles an overflow. For such a norm fairseq would repeat the batch to
+        print all gradients, write crash.pt and end with a stack trace; it still does so with its
+        own optimizers.
+        """
+        norm = self._clip(max_norm, aggregate_norm_fn)
+        if not (self.cfg.fp16 or self.cfg.amp or torch.isfinite(norm).all()):
+            raise InputError(f"gradients are NaN or infinite: {DIVERGENCE_ADVICE}")
+        return norm
+
+    def _clip(self, max_norm: float, aggregate_norm_fn: Callable | None) -> torch.Tensor:
+        """Clip as fairseq does, but compute the norm of all weights at once where possible.
+
+        fairseq's norm takes one small GPU kernel per weight. Sharded weights, whose norms are
+        aggregated, and half-precision gradients, whose norms are float32, are left to fairseq.
         """
         gradients = [weight.grad for weight in self.params if weight.grad is not None]
-        whole = aggregate_norm_fn is None and len(gradients) > 0
-        if not whole or any(gradient.dtype != torch.float32 for gradient in gradients):
+        is_float32 = all(gradient.dtype == torch.float32 for gradient in gradients)
+        if aggregate_norm_fn is not None or not gradients or not is_float32:
             return super().clip_grad_norm(max_norm, aggregate_norm_fn)
         norm = torch.nn.utils.get_total_norm(gradients)
         if max_norm > 0:
@@ -101,18 +121,20 @@ class AiaynAdam(FairseqOptimizer):
         return norm
 
     def load_state_dict(self, state_dict: dict, optimizer_overrides: dict | None = None) -> None:
-        """Take the moments from the checkpoint, and the settings from this run's command line.
+        """Take the moments from the checkpoint, and the settings from this run.
 
-        Raises InputError if the checkpoint's weights are in one row and this run's are not, or the
-        other way round.
+        Raises InputError if only one of the two has flattened its weights.
         """
-        theirs = sum(len(group["params"]) for group in state_dict["param_groups"])
-        if theirs != len(list(self.params)):
+        saved, own = (
+            sum(len(group["params"]) for group in groups)
+            for groups in (state_dict["param_groups"], self.param_groups)
+        )
+        if saved != own:
             raise InputError(
-                f"the checkpoint's optimizer has {theirs} tensors, and this run's "
-                f"{len(list(self.params))}: --fp16 puts all weights in one on a GPU. Go on in the "
-                "precision of the checkpoint, or begin Adam's moments anew with --reset-optimizer"
+                f"the optimizer has {saved} tensors in the checkpoint and {own} here: on a GPU, "
+                "--fp16 flattens all weights to one. Resume in its precision, or reset "
+                "Adam's moments with --reset-optimizer"
             )
-        ours = {key: self.param_groups[0][key] for key in ("betas", "eps", "fused")}
-        groups = [{**group, **ours} for group in state_dict["param_groups"]]
+        settings = {key: self.param_groups[0][key] for key in ("betas", "eps", "fused")}
+        groups = [{**group, **settings} for group in state_dict["param_groups"]]
         super().load_state_dict({**state_dict, "param_groups": groups}, optimizer_overrides)

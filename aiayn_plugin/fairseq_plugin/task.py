@@ -1,29 +1,30 @@
 """§5.1, §6.1: fairseq's task of translation, with the paper's batches and the paper's search."""
 
 import logging
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from fairseq.dataclass import ChoiceEnum
 from fairseq.tasks import register_task
-from fairseq.tasks.translation import TranslationConfig, TranslationTask
+from fairseq.tasks.translation import TranslationConfig
 
-from ..checkpoints.compatibility import check_dictionaries, dictionaries_of
 from ..errors import InputError
 from ..paper import ARCHITECTURES
 from ..search.oom import WarningOfMemory, in_halves
-from ..text.dictionary import hash_words
-from . import data_checks
-from . import training_log as log
-from .batch_plan import BatchPlanner
-from .disk_space import check_disk_space
+from ..training.batching import BatchPlan
+from . import (
+    data_checks as dataset,
+)
+from . import (
+    training_log as log,
+)
+from .batch_plan import keep_first_epoch_batches, plan_epoch
+from .disk_space import check_disk
 from .generation_options import build_search_generator
-from .patches.data import keep_batches_of_first_epoch, keep_every_sentence
-from .patches.precision import check_float16, train_in_bfloat16
-from .patches.saving import interval_name
+from .precision import check_float16, train_in_bfloat16
 from .recorder import record_training
+from .trainer_hooks import TrainerHooks
 
 logger = logging.getLogger(__name__)
 
@@ -33,104 +34,74 @@ class AiaynTranslationConfig(TranslationConfig):
     tokens_per_update: int = field(
         default=0,
         metadata={
-            "help": "target tokens per update, without padding, over all devices (§5.1: 25,000), "
-            "in batches of at most --max-tokens; 0: batches of fairseq's --max-tokens and "
-            "--update-freq"
+            "help": "target tokens per update, without padding, over all devices (§5.1: 25,000): "
+            "an update takes as many batches of at most --max-tokens as make up this number; 0: "
+            "fairseq's own --max-tokens and --update-freq"
         },
     )
     length_penalty: ChoiceEnum(("gnmt", "fairseq")) = field(  # type: ignore[valid-type]
         default="gnmt",
         metadata={
-            "help": "search: the paper's penalty (§6.1), ((5 + |Y|) / 6)^α with --lenpen as α, or "
-            "fairseq's penalty and defaults, with --lenpen as the exponent of |Y|"
+            "help": "search: the paper's (§6.1), where --lenpen is α of ((5 + |Y|) / 6)^α, or "
+            "fairseq's, with its defaults, where it is the exponent of |Y|"
         },
     )
     trees_only: bool = field(
         default=False,
         metadata={
-            "help": "search, for data made by preprocess/trees.py: allow only trees over the words "
-            "of the sentence (not in the paper)"
+            "help": "search, of data that preprocess/trees.py made: find nothing but trees over "
+            "the words of the sentence (the paper has no such rule)"
         },
     )
     int8: bool = field(
         default=False,
         metadata={
-            "help": "search on a CPU with int8 matrix multiplications: faster, with nearly the "
-            "same results"
+            "help": "search on a CPU with matrix products of 8-bit numbers: faster, and "
+            "nearly the same"
         },
     )
 
 
 @register_task("aiayn_translation", dataclass=AiaynTranslationConfig)
-class AiaynTranslation(TranslationTask):
+class AiaynTranslation(TrainerHooks):
     """fairseq's translation task with five differences.
 
-    Training batches follow --tokens-per-update, evaluation drops no sentences, every checkpoint to
-    average is written, the search is the paper's, and data is refused if it is broken or if its
-    dictionaries do not match the checkpoint's.
+    Training has batches of --tokens-per-update, every other split has all of its sentences, the
+    checkpoints to average are complete, the search is the paper's, and data that is broken or of
+    another dictionary than the checkpoint's is refused.
     """
 
     cfg: AiaynTranslationConfig
 
     def __init__(self, cfg, src_dict, tgt_dict) -> None:
         super().__init__(cfg, src_dict, tgt_dict)
-        self.training_cfg: Any = None  # the whole configuration, in a training
-        self.batch_planner = BatchPlanner(cfg.tokens_per_update)
-        self.epoch = 1
+        self.planned: tuple[Any, BatchPlan] | None = None  # the training set and its plan
         self.warn_of_memory = WarningOfMemory()
-        self.has_criterion = False
-        self.building = False  # whether the model still lacks its trained weights
+        self.needs_target = False
+        self.building = False  # a model, which has no trained weights yet
 
     @classmethod
     def setup_task(cls, cfg, **kwargs):
         """As fairseq's. Raises InputError if the data is missing."""
-        data_checks.check_directories(cfg)
+        dataset.check_directories(cfg)
         return super().setup_task(cfg, **kwargs)
 
     @classmethod
     def load_dictionary(cls, filename):
         """As fairseq's. Raises InputError if the dictionary is missing, changed or broken."""
-        data_checks.check_dictionary(Path(filename))
+        dataset.check_dictionary(Path(filename))
         return super().load_dictionary(filename)
 
     def load_dataset(self, split, epoch=1, combine=False, **kwargs):
         """As fairseq's. Raises InputError if a file of the split is missing, changed or broken."""
-        generation = self.cfg._get_root().get("generation") or {}
-        uses_target = generation.get("score_reference") or generation.get("prefix_size")
-        data_checks.check_split(
-            self.cfg,
-            split,
-            epoch,
-            combine,
-            dictionaries=(self.source_dictionary, self.target_dictionary),
-            needs_target=self.has_criterion or bool(uses_target),
-        )
-        with data_checks.loading_errors_in_one_line(split):
+        dataset.check_split(self, split, epoch, combine)
+        with dataset.in_one_line(split):
             super().load_dataset(split, epoch, combine, **kwargs)
 
     def build_criterion(self, *args, **kwargs):
-        """As fairseq's; every split loaded later needs its target side."""
-        self.has_criterion = True
+        """As fairseq's; from now on every split needs its target side."""
+        self.needs_target = True
         return super().build_criterion(*args, **kwargs)
-
-    def state_dict(self) -> dict[str, Any]:
-        """As fairseq's, with what the numbers of a checkpoint mean: checksums of its words."""
-        return {**super().state_dict(), "dictionaries": self._dictionaries()}
-
-    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """As fairseq's. Raises InputError if a checkpoint has other words for the same numbers."""
-        self.check_state(state_dict)
-        rest = {name: value for name, value in state_dict.items() if name != "dictionaries"}
-        super().load_state_dict(rest)
-
-    def check_state(self, state_dict: Any) -> None:
-        """Raise InputError if a checkpoint has other words for the same numbers."""
-        names = [f"dict.{lang}.txt" for lang in (self.cfg.source_lang, self.cfg.target_lang)]
-        check_dictionaries(dictionaries_of(state_dict), self._dictionaries(), self.cfg.data, names)
-
-    def _dictionaries(self) -> dict[str, str]:
-        both = {"source": self.source_dictionary, "target": self.target_dictionary}
-        return {side: hash_words(d.symbols[d.nspecial :]) for side, d in both.items()}
 
     def build_model(self, cfg, from_checkpoint=False):
         """As fairseq's; when a training starts, log the paper's settings beside its own."""
@@ -142,7 +113,6 @@ class AiaynTranslation(TranslationTask):
         finally:
             self.building = False
         if not from_checkpoint:
-            self.training_cfg = self.cfg._get_root()
             check_float16(self.training_cfg.common)
             if cfg._name in ARCHITECTURES:
                 table = log.table(self.training_cfg)
@@ -150,43 +120,49 @@ class AiaynTranslation(TranslationTask):
                 train_in_bfloat16(self.training_cfg, model)
             for name, value in log.circumstances(self.training_cfg).items():
                 logger.info("%s: %s", name, value)
-            check_disk_space(self.training_cfg, sum(p.numel() for p in model.parameters()))
+            check_disk(self.training_cfg, sum(p.numel() for p in model.parameters()))
             record_training(self, self.training_cfg, model)
         return model
 
     def get_batch_iterator(self, dataset, max_tokens=None, *args, **kwargs):
         """As fairseq's; the batches of the training split follow --tokens-per-update."""
-        is_training_set = dataset is self.datasets.get(self.cfg.train_subset)
-        if self.training_cfg is None or not is_training_set:
-            keep_every_sentence(kwargs)
+        train = dataset is self.datasets.get(self.cfg.train_subset)
+        if self.training_cfg is None or not train:
+            # fairseq drops the last sentences of a split whose number is not a multiple of this
+            kwargs["required_batch_size_multiple"] = 1
             return super().get_batch_iterator(dataset, max_tokens, *args, **kwargs)
-        keep_batches_of_first_epoch(kwargs)
+        keep_first_epoch_batches(kwargs)
         if self.cfg.tokens_per_update > 0:
-            plan = self.batch_planner.plan_epoch(dataset, max_tokens, kwargs)
-            # fairseq-train reads it from here in each epoch, and from nowhere else.
-            self.training_cfg.optimization.update_freq = [plan.update_freq]
-            max_tokens = plan.max_tokens
+            planned = self._plan(dataset, max_tokens, kwargs)
+            self.training_cfg.optimization.update_freq = [planned.update_freq]
+            max_tokens = planned.max_tokens
         return super().get_batch_iterator(dataset, max_tokens, *args, **kwargs)
+
+    def _plan(self, dataset, max_tokens: int, options: dict) -> BatchPlan:
+        if self.planned is None or self.planned[0] is not dataset:
+            planned = plan_epoch(dataset, self.cfg.tokens_per_update, max_tokens, options)
+            logger.info("%s", planned)
+            self.planned = dataset, planned
+        return self.planned[1]
 
     def filter_indices_by_size(
         self, indices, dataset, max_positions=None, ignore_invalid_inputs=False
     ):
         """As fairseq's. Raises InputError if a sentence is too long for the model."""
         if not ignore_invalid_inputs and max_positions is not None:
-            data_checks.check_lengths(indices, dataset, max_positions)
+            _, longer = dataset.filter_indices_by_size(indices, max_positions)
+            if longer:
+                tokens = tuple(map(int, dataset.size(min(longer))))
+                raise InputError(
+                    f"{len(longer)} sentences are longer than the (source, target) limits "
+                    f"{max_positions} of the model and the task; sentence {min(longer) + 1} has "
+                    f"{tokens} tokens: raise --max-source-positions and "
+                    "--max-target-positions (learned positions stay as many as were trained), or "
+                    "skip this example with --skip-invalid-size-inputs-valid-test"
+                )
         return super().filter_indices_by_size(
             indices, dataset, max_positions, ignore_invalid_inputs
         )
-
-    def begin_epoch(self, epoch, model) -> None:
-        """As fairseq's."""
-        super().begin_epoch(epoch, model)
-        self.epoch = epoch
-
-    def first_name(self, path: str, num_updates: int, suffix: str) -> str:
-        """Return the name under which a checkpoint is written first (mends/saving.py)."""
-        checkpoint = self.training_cfg.checkpoint
-        return interval_name(checkpoint, path, self.epoch, num_updates, suffix)
 
     def build_generator(
         self,

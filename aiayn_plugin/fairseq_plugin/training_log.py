@@ -18,7 +18,7 @@ from ..kernels.device import device_name
 from ..paper import SCALED_DOWN, ModelSettings, get_settings
 from ..training.optimizer import learning_rate
 from .defaults import COMPONENTS
-from .optimizer import betas_of
+from .optimizer import parse_betas
 
 #: The rows of the table.
 ROWS = (
@@ -64,7 +64,7 @@ def compare(cfg: DictConfig) -> Iterator[tuple[str, Any, Any]]:
         # an older component's settings are all that was typed
         training.update(vars(chosen) if isinstance(chosen, Namespace) else chosen)
     if "adam_betas" in training:
-        training["adam_betas"] = betas_of(training["adam_betas"])
+        training["adam_betas"] = parse_betas(training["adam_betas"])
     training["tokens_per_update"] = training.get("tokens_per_update") or "-"
     components = {name: getattr(cfg[name], "_name", None) for name in COMPONENTS}
     sides = (

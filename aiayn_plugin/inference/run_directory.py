@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from ..checkpoints.bundle import locate
-from ..checkpoints.loading import Loaded, load_model
+from ..checkpoints.loading import LoadedModel, load_model
 from ..errors import InputError
 from ..kernels.device import check_device
 from ..model.int8 import in_int8
@@ -37,7 +37,7 @@ class Found:
 
     checkpoint: Path
     data: Path
-    loaded: Loaded
+    loaded: LoadedModel
     pipeline: Any
     device: str
     precision: str
@@ -89,7 +89,7 @@ class Searcher:
     @property
     def longest(self) -> int:
         """The source tokens, without the end symbol, of the longest sentence."""
-        return self.found.loaded.longest - 1
+        return self.found.loaded.max_source_tokens - 1
 
     @cached_property
     def task(self) -> Any:

@@ -50,15 +50,23 @@ def test_bad_input_gives_one_line(tmp_path, capsys):
     checkpoint(tmp_path / "shape.pt", [1.0])
     checkpoint(tmp_path / "names.pt", [1.0, 2.0], name="v")
     checkpoint(tmp_path / "numbers.pt", [1.0, 2.0], n=torch.tensor(4))
+    for name, state in {
+        "dictionary": {"dictionaries": {"source": "a", "target": "b"}},
+        "settings": {"settings": {"h": 4, "neighbourhood": None, "positions": "sinusoids"}},
+    }.items():
+        weights = torch.load(good, weights_only=True)
+        torch.save({**weights, "task_state": state}, tmp_path / f"{name}.pt")
     (tmp_path / "text.pt").write_text("no checkpoint")
     (tmp_path / "short.pt").write_bytes(good.read_bytes()[:300])
     torch.save({"model": Hostile()}, tmp_path / "hostile.pt")
     torch.save([1], tmp_path / "list.pt")
     out = tmp_path / "out.pt"
     cases = {
-        "shape.pt": "w is (1,), not (2,)",
-        "names.pt": "is not in both",
-        "numbers.pt": "differ in n",
+        "shape.pt": "different models: w is (1,) in the former and (2,) in the latter",
+        "names.pt": "different models: v is (2,) in the former and missing in the latter",
+        "numbers.pt": "differ in n, an integer tensor",
+        "dictionary.pt": "were trained with different settings or dictionaries",
+        "settings.pt": "were trained with different settings or dictionaries",
         "text.pt": "text.pt is no checkpoint that can be loaded safely",
         "short.pt": "short.pt is a broken checkpoint: it is cut off",
         "hostile.pt": "hostile.pt is no checkpoint that can be loaded safely",

@@ -20,13 +20,6 @@ def test_what_is_saved_is_loaded(tmp_path):
     assert [path.name for path in path.parent.iterdir()] == ["model.pt"]
 
 
-def test_what_version_0_1_0_saved_is_loaded_under_todays_names(tmp_path):
-    torch.save(
-        {"model": {"shapeless": torch.tensor([8, 0, 0]), "w": torch.ones(1)}}, tmp_path / "old.pt"
-    )
-    assert set(load(tmp_path / "old.pt")["model"]) == {"settings_without_shape", "w"}
-
-
 def test_a_file_that_wants_to_run_code_is_refused(tmp_path, capsys):
     torch.save({"model": Hostile()}, tmp_path / "hostile.pt")
     with pytest.raises(InputError, match="loaded safely: it wants to run print$") as error:

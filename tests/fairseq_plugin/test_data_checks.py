@@ -35,7 +35,7 @@ def load(data, split="test", *flags, combine=False, target=False):
     cfg = copy.deepcopy(command_line(*flags))
     cfg.task.data = str(data)
     task = tasks.setup_task(cfg.task)
-    task.has_criterion = target
+    task.needs_target = target
     task.load_dataset(split, combine=combine)
     return task
 
@@ -78,7 +78,7 @@ def test_an_unknown_split_names_those_that_are_there(data):
     with pytest.raises(InputError) as error:
         load(data, "tset")
     assert one_line(error) == (
-        f"no split 'tset' of en and de in {data}: its splits are test, train, valid"
+        f"no split 'tset' of en and de in {data}: there are test, train, valid"
     )
 
 
@@ -89,8 +89,8 @@ def test_a_split_without_its_target_is_translated_and_said(corpus, tmp_path, cap
     remove("test.en-de.de.bin", "test.en-de.de.idx")(data)
     task = load(data)
     assert len(task.dataset("test")) == 5 and task.dataset("test").tgt is None
-    assert "there are no references" in caplog.text
-    with pytest.raises(InputError, match="de.bin and .idx, the target side, are missing"):
+    assert "no references" in caplog.text
+    with pytest.raises(InputError, match="de.bin and .idx are missing, the target side"):
         load(data, target=True)
 
 

@@ -12,7 +12,7 @@ from aiayn_plugin.fairseq_plugin.optimizer import (
     AiaynAdam,
     AiaynInverseSqrt,
     InverseSqrtConfig,
-    betas_of,
+    parse_betas,
 )
 from aiayn_plugin.training.optimizer import build_adam, learning_rate
 
@@ -80,8 +80,8 @@ def test_a_restart_keeps_the_moments_and_takes_the_new_settings():
 
 
 def test_betas_come_from_a_command_line_or_from_a_list():
-    assert betas_of("(0.9, 0.98)") == (0.9, 0.98)
-    assert betas_of([0.9, 0.98]) == [0.9, 0.98]
+    assert parse_betas("(0.9, 0.98)") == (0.9, 0.98)
+    assert parse_betas([0.9, 0.98]) == [0.9, 0.98]
 
 
 @pytest.mark.parametrize("max_norm", [0.0, 0.5, 100.0])
@@ -97,6 +97,15 @@ def test_gradients_are_clipped_as_by_fairseq(max_norm, dtype):
     torch.testing.assert_close(found[0], found[1])
 
 
+def test_gradients_that_are_not_finite_are_refused_except_under_a_loss_scale():
+    weight = parameter([1.0, torch.inf])
+    for half in ({"fp16": True, "amp": False}, {"fp16": False, "amp": True}):
+        assert AiaynAdam(AdamConfig(lr=[0.1], **half), [weight]).clip_grad_norm(0.0) == torch.inf
+    optimizer = AiaynAdam(AdamConfig(lr=[0.1], fp16=False, amp=False), [weight])
+    with pytest.raises(InputError, match="gradients are NaN or infinite: lower the learning rate"):
+        optimizer.clip_grad_norm(1.0)
+
+
 def test_weights_in_one_row_and_each_by_itself_are_two_optimizers():
     """As of a run with --fp16 on a GPU, and of one in float32 that goes on with it."""
     flat, apart = (
@@ -105,5 +114,5 @@ def test_weights_in_one_row_and_each_by_itself_are_two_optimizers():
     )
     for saved, continued, numbers in ((flat, apart, "1 .* 2"), (apart, flat, "2 .* 1")):
         saved.step()
-        with pytest.raises(InputError, match=f"optimizer has {numbers}: --fp16 .*reset-optimizer"):
+        with pytest.raises(InputError, match=f"{numbers} here: on a GPU, --fp16 .*reset-optimizer"):
             continued.load_state_dict(saved.state_dict())

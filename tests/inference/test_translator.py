@@ -124,15 +124,33 @@ def test_strange_numbers_of_positions_are_refused_in_one_line(
             assert "\n" not in str(error) and "model.pt" in str(error)
 
 
-@pytest.mark.parametrize("buffer", [[8, 0, 99], [8, 0], [8, -5, 0], [10**9, 0, 0]])
-def test_strange_numbers_of_its_settings_are_refused_in_one_line(model_dir, tmp_path, buffer):
-    shutil.copytree(model_dir, tmp_path / "strange")
+@pytest.mark.parametrize(
+    "settings, message",
+    [
+        ({"h": 2}, "h is 2 in it and 4 here"),
+        ({"h": 10**9}, "h is 1000000000 in it"),
+        ({"neighbourhood": 3}, "neighbourhood is 3 in it and None here"),
+        ({"positions": "fairseq"}, "positions is fairseq in it and learned here"),
+        ({"positions": [1]}, "the checkpoint is broken"),
+    ],
+)
+def test_settings_that_differ_from_those_of_the_training_are_refused(
+    model_dir, tmp_path, settings, message
+):
+    shutil.copytree(model_dir, tmp_path / "changed")
+    within(tmp_path / "changed", lambda state: state["task_state"]["settings"].update(settings))
+    with pytest.raises(InputError, match=f"model.pt: [^\n]*{message}[^\n]*$"):
+        Translator.load(tmp_path / "changed", device="cpu")
+
+
+@pytest.mark.parametrize("side", ["source", "target"])
+def test_dictionaries_that_differ_from_those_of_the_training_are_refused(model_dir, tmp_path, side):
+    shutil.copytree(model_dir, tmp_path / "changed")
     within(
-        tmp_path / "strange",
-        lambda state: state["model"].update(settings_without_shape=torch.tensor(buffer)),
+        tmp_path / "changed", lambda state: state["task_state"]["dictionaries"].update({side: "0"})
     )
-    with pytest.raises(InputError, match="model.pt: [^\n]*$"):
-        Translator.load(tmp_path / "strange", device="cpu")
+    with pytest.raises(InputError, match=f"does not match the {side} dictionary of the checkpoint"):
+        Translator.load(tmp_path / "changed", device="cpu")
 
 
 @pytest.mark.parametrize(

@@ -1,71 +1,141 @@
-"""Every mend of fairseq and torch, each with its reason and with when it can go.
+"""What the plugin replaces in fairseq, each with its reason and the condition for removing it.
 
-A mend stands in the file of its subject. Those that need no call are applied here, once.
+fairseq has no hook for these. Where it has one, the task, the optimizer and the model use it.
 """
 
 import atexit
 import logging
 import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from pkgutil import resolve_name
+from typing import Any
 
-# If a command imports the plugin first, fairseq reports here that tensorboardX is missing. Only
-# --tensorboard-logdir needs it, and reports it again. Can go when fairseq reports it only there.
+# If a command imports the plugin first, fairseq warns here that tensorboardX is missing. Only
+# --tensorboard-logdir needs it, and warns again.
 logging.getLogger("fairseq.tasks.text_to_speech").setLevel(logging.WARNING)
 
-from fairseq import checkpoint_utils, options  # noqa: E402
-from fairseq.data import Dictionary  # noqa: E402
-from fairseq.distributed import utils as distributed_utils  # noqa: E402
-from fairseq.file_io import PathManager  # noqa: E402
-from fairseq.logging import progress_bar  # noqa: E402
-from fairseq.models.ema.ema import EMA  # noqa: E402
-from fairseq.optim.amp_optimizer import AMPOptimizer  # noqa: E402
-from fairseq.trainer import Trainer  # noqa: E402
+import torch  # noqa: E402
+from fairseq.distributed.utils import _TensorPlaceholder  # noqa: E402
+from fairseq.modules.transformer_layer import TransformerEncoderLayerBase  # noqa: E402
 
 from ..recorder import with_record  # noqa: E402
-from . import (  # noqa: E402
-    command_line,
-    data,
-    ema,
-    errors,
-    layers,
-    loading,
-    precision,
-    processes,
-    saving,
-    training,
-    trust,
+from . import checkpoint_io, command_line, errors, training, trust  # noqa: E402
+
+
+@dataclass(frozen=True)
+class Patch:
+    """A name of fairseq (or Python) that the plugin replaces."""
+
+    name: str
+    wrap: Callable[[Any], Any]  #: takes the original and returns its replacement
+    reason: str
+    removal: str  #: the patch can be removed when this is true
+
+
+PATCHES: tuple[Patch, ...] = (
+    Patch(
+        "sys.excepthook",
+        errors.show_one_line,
+        "fairseq's commands end with a stack trace for bad input",
+        "fairseq distinguishes bad input from its own faults",
+    ),
+    Patch(
+        "fairseq.options.parse_args_and_arch",
+        command_line.with_paper_defaults,
+        "plugins cannot set defaults, --bf16 selects a TPU, and torchrun starts separate runs "
+        "unless each process has a GPU of its own",
+        "fairseq asks plugins for defaults and joins the processes of WORLD_SIZE on any device",
+    ),
+    Patch(
+        "fairseq.checkpoint_utils.load_checkpoint_to_cpu",
+        trust.check_before_loading,
+        "fairseq trusts what a checkpoint contains",
+        "fairseq checks it",
+    ),
+    Patch(
+        "fairseq.checkpoint_utils.load_ema_from_checkpoint",
+        trust.check_before_loading,
+        "as for load_checkpoint_to_cpu, for --ema-seed-model",
+        "fairseq checks it",
+    ),
+    Patch(
+        "fairseq.checkpoint_utils.load_model_ensemble_and_task",
+        trust.report_unusable_model,
+        "a model that cannot be built ends with an error of the library that failed first",
+        "fairseq says which checkpoint is wrong, and why",
+    ),
+    Patch(
+        "fairseq.checkpoint_utils.load_checkpoint",
+        checkpoint_io.resume,
+        "fairseq neither checks task_state when a training resumes, nor handles broken or finished "
+        "runs, and rank 0 sends a checkpoint in a form that weights_only refuses",
+        "fairseq does all of this",
+    ),
+    Patch(
+        "fairseq.checkpoint_utils.torch_persistent_save",
+        checkpoint_io.save_atomically,
+        "fairseq writes weights that are NaN, writes into hard links of other checkpoints, leaves "
+        "half-written files when the disk is full, and skips an interval checkpoint at an epoch's "
+        "end",
+        "fairseq checks the weights and writes new files that it renames",
+    ),
+    Patch(
+        "fairseq.file_io.PathManager.copy",
+        checkpoint_io.link_or_copy,
+        "fairseq copies onto the old checkpoint_last.pt, so a killed run cannot be resumed",
+        "fairseq renames its copies",
+    ),
+    Patch(
+        "fairseq.file_utils.load_archive_file",
+        trust.unpack_safely,
+        "an archive may write outside its directory",
+        "fairseq checks the paths, and Python 3.14, which refuses links that lead out, is the "
+        "oldest supported",
+    ),
+    Patch(
+        "fairseq.trainer.Trainer.train_step",
+        training.count_whole_updates,
+        "an empty batch makes fairseq miscount the tokens of an update in several processes",
+        "fairseq leaves out only the empty batch",
+    ),
+    Patch(
+        "fairseq.logging.progress_bar.progress_bar",
+        with_record,
+        "all that a training logs passes through its progress bars only",
+        "fairseq has a hook for what it logs",
+    ),
+    Patch(
+        "fairseq.*.eval",  # each module finds it before Python's own
+        trust.use_literals,
+        "fairseq evaluates strings as Python, some of them from checkpoints: fconv's layers, --lr, "
+        "--model-overrides",
+        "fairseq uses ast.literal_eval",
+    ),
 )
+if "_load_from_state_dict" in vars(TransformerEncoderLayerBase):  # of fairseq 0.12.2
+    PATCHES += (
+        Patch(
+            "fairseq.modules.transformer_layer.TransformerEncoderLayerBase.load_to_BT",
+            training.never_use_fast_path,
+            "after loading, fairseq 0.12.2 calls a kernel with arguments that torch refuses",
+            "fairseq 0.12.2 is no longer supported",
+        ),
+    )
 
 
 def apply() -> None:
-    """Apply the mends that need no call, once, when the plugin is imported."""
-    trust.trust_no_file()
-    errors.end_with_one_line()
-    layers.without_fast_path()
-    layers.without_cudnn_attention()
-    options.parse_args_and_arch = command_line.with_paper_defaults(options.parse_args_and_arch)
-    distributed_utils._broadcast_object_slow = processes.with_plain_data(
-        distributed_utils._broadcast_object_slow
-    )
-    PathManager.copy = staticmethod(saving.copied(PathManager.copy))
-    checkpoint_utils.torch_persistent_save = saving.whole(checkpoint_utils.torch_persistent_save)
-    checkpoint_utils.verify_checkpoint_directory = saving.writable(
-        checkpoint_utils.verify_checkpoint_directory
-    )
-    Trainer.save_checkpoint = saving.finite(Trainer.save_checkpoint)
-    checkpoint_utils.load_checkpoint = training.continued(checkpoint_utils.load_checkpoint)
-    Trainer.clip_grad_norm = training.finite_gradients(Trainer.clip_grad_norm)
-    AMPOptimizer.step = precision.step_once_unscaled
-    Trainer.train_step = training.finite_loss(
-        training.memory_of_all(training.whole_updates(Trainer.train_step))
-    )
-    distributed_utils.infer_init_method = processes.with_torchrun(
-        distributed_utils.infer_init_method
-    )
-    Trainer.load_checkpoint = loading.with_task_state(Trainer.load_checkpoint)
-    EMA.__init__ = ema.with_whole_numbers(EMA.__init__)
-    progress_bar.progress_bar = with_record(progress_bar.progress_bar)
-    Dictionary.string = data.of_numbers(Dictionary.string)
-    atexit.register(data.finish_data_threads)
-    # fairseq asks for pinned memory on machines without a GPU too, and torch warns of it. Can go
-    # when fairseq asks only where it helps.
+    """Apply all patches, once, when the plugin is imported."""
+    trust.ignore_unsafe_loading()
+    for patch in PATCHES:
+        owner, _, name = patch.name.rpartition(".")
+        for target in trust.fairseq_modules() if owner == "fairseq.*" else [resolve_name(owner)]:
+            setattr(target, name, patch.wrap(getattr(target, name, None)))
+    # fairscale's sharded models send this placeholder for tensors.
+    torch.serialization.add_safe_globals([_TensorPlaceholder])
+    # On GPUs from the H100 on, torch prefers cuDNN's attention, which takes tens of milliseconds
+    # to plan for each new shape, so for nearly every batch. Its other kernels take any shape.
+    torch.backends.cuda.enable_cudnn_sdp(False)
+    atexit.register(training.finish_data_threads)
+    # fairseq asks for pinned memory without a GPU too, and torch warns about it.
     warnings.filterwarnings("ignore", message="'pin_memory' argument is set as true")

@@ -11,6 +11,7 @@ from fairseq.tasks.translation import TranslationConfig
 from ...paper import ModelSettings, format_architectures
 from .. import defaults
 from .. import option_names as names
+from .training import join_torchrun
 from .trust import evaluate_only_literals
 
 
@@ -45,6 +46,7 @@ def with_paper_defaults(parse: Callable) -> Callable:
 
         result = parse(parser, input_args, *args, modify_parser=modify, **kwargs)
         parsed = result[0] if isinstance(result, tuple) else result
+        join_torchrun(parsed)
         if trains:
             defaults.complete_model(parsed)
             defaults.check_batches(parsed, given)

@@ -1,26 +1,28 @@
-"""Mends of how fairseq's commands end."""
+"""How fairseq's commands end on bad input: with one line."""
 
 import os
 import re
 import sys
+from collections.abc import Callable
 
 import torch
 from hydra.core.hydra_config import HydraConfig
 
 from ...errors import InputError
-from .precision import OVERFLOW, overflow_on_cpu
+from ..optimizer import DIVERGENCE_ADVICE
+
+OVERFLOW = (
+    "gradient overflow in float16, and fairseq lowers its scale only on a GPU: give a smaller "
+    "--fp16-init-scale, or --bf16 instead of --fp16"
+)
 
 
-def end_with_one_line() -> None:
-    """End a command of fairseq with one line for an InputError.
-
-    fairseq ends with a stack trace, and hydra adds its own. Some of fairseq's functions put another
-    exception around ours, and torch puts that of a GPU's process into text. Can go when fairseq
-    tells bad input from its own faults.
-    """
+def show_one_line(show: Callable) -> Callable:
+    """Wrap sys.excepthook: fairseq would end with a stack trace, and hydra add its own."""
     if "fairseq_cli" not in sys.modules:
-        return  # a program of someone else's, which sees the exception
-    show = sys.excepthook
+        return show  # a different program, which handles exceptions itself
+    if HydraConfig.initialized():
+        os.environ.setdefault("HYDRA_FULL_ERROR", "1")  # leave the exception to the hook
 
     def show_input_error(kind, error, trace) -> None:
         message = input_error(error)
@@ -29,21 +31,40 @@ def end_with_one_line() -> None:
         else:
             print(f"{os.path.basename(sys.argv[0])}: error: {message}", file=sys.stderr)
 
-    sys.excepthook = show_input_error
-    if HydraConfig.initialized():
-        os.environ.setdefault("HYDRA_FULL_ERROR", "1")  # leave the exception to the hook
+    return show_input_error
 
 
 def input_error(error: BaseException | None) -> str | None:
-    """Return the message of the InputError behind an exception, None if there is none."""
+    """Return the message of the bad input behind an exception, None if it is a fault.
+
+    Some of fairseq's functions raise another exception from an InputError, and torch converts that
+    of a spawned process to text.
+    """
+    if isinstance(error, OSError) and error.filename is not None:
+        return f"cannot access {error.filename}: {error.strerror}"
     while error is not None:
         if isinstance(error, InputError):
             return str(error)
-        if overflow_on_cpu(error):
+        if isinstance(error, FloatingPointError) and "loss scale" in str(error):
+            return f"the gradients overflow at the minimum loss scale: {DIVERGENCE_ADVICE}"
+        if _is_overflow_on_cpu(error):
             return OVERFLOW
         if isinstance(error, torch.multiprocessing.ProcessRaisedException):
-            name = re.escape(f"{InputError.__module__}.{InputError.__name__}")
-            if line := re.search(rf"^{name}: (.*)$", str(error), re.MULTILINE):
+            kinds: list[type] = [InputError, *InputError.__subclasses__()]
+            names = "|".join(re.escape(f"{kind.__module__}.{kind.__name__}") for kind in kinds)
+            if line := re.search(rf"^(?:{names}): (.*)$", str(error), re.MULTILINE):
                 return line[1]
         error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
     return None
+
+
+def _is_overflow_on_cpu(error: BaseException) -> bool:
+    """Return whether fairseq failed to handle a float16 gradient overflow on a CPU.
+
+    It then creates a zero on the GPU, and torch reports that there is none.
+    """
+    return (
+        re.search("CUDA|NVIDIA", str(error)) is not None
+        and not torch.cuda.is_available()
+        and isinstance(error.__context__, OverflowError)
+    )

@@ -1,6 +1,6 @@
-"""Mends of what fairseq does with files of strangers: it may run no code that they hold.
+"""Patches that keep untrusted files from running code.
 
-Every checkpoint that fairseq opens by its path passes `checked` before anything is built from it.
+Every checkpoint that fairseq opens passes `check_before_loading` before anything is built from it.
 """
 
 import ast
@@ -16,12 +16,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from fairseq import checkpoint_utils, file_utils
 from fairseq.file_io import PathManager
 from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_REGISTRY
 from fairseq.tasks import TASK_REGISTRY
 
-from ...checkpoints import safe_load as files
+from ...checkpoints import safe_load
 from ...checkpoints.numpy_unpickling import with_arrays
 from ...errors import InputError
 
@@ -30,22 +29,10 @@ logger = logging.getLogger(__name__)
 UNSAFE_LOADING = "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD"
 
 
-def trust_no_file() -> None:
-    """Apply the mends of this file."""
-    evaluate_only_literals()
-    load_only_weights()
-    for name in ("load_checkpoint_to_cpu", "load_ema_from_checkpoint"):
-        setattr(checkpoint_utils, name, checked(getattr(checkpoint_utils, name)))
-    checkpoint_utils.load_model_ensemble_and_task = with_one_line(
-        checkpoint_utils.load_model_ensemble_and_task
-    )
-    file_utils.load_archive_file = inside_of_its_directory(file_utils.load_archive_file)
-
-
 # ---- Strings that fairseq evaluates
 
-#: A string that is longer, or a list that gets longer, is no setting of a model.
-LONGEST = 1_000
+#: No setting of a model is a longer string, or a longer list.
+MAX_LENGTH = 1_000
 ARITHMETIC: dict[type, Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
@@ -54,12 +41,8 @@ ARITHMETIC: dict[type, Callable[[Any, Any], Any]] = {
 }
 
 
-def evaluate_only_literals() -> None:
-    """Give each module of fairseq an `eval` that knows literals only.
-
-    fairseq evaluates strings as Python, also those that a checkpoint holds: the layers of fconv,
-    the rates of --lr, --model-overrides. Can go when fairseq uses ast.literal_eval.
-    """
+def fairseq_modules() -> list[Any]:
+    """Return the modules of fairseq that have been imported."""
     modules = [
         module
         for name, module in sys.modules.items()
@@ -68,26 +51,35 @@ def evaluate_only_literals() -> None:
     main = sys.modules["__main__"]  # python -m fairseq_cli.validate
     if str(getattr(main.__spec__, "name", "")).startswith("fairseq_cli."):
         modules.append(main)
-    for module in modules:
+    return modules
+
+
+def use_literals(evaluate: Any) -> Callable[[Any], Any]:
+    """Replace `eval` in a module of fairseq by one that accepts literals only."""
+    return literal
+
+
+def evaluate_only_literals() -> None:
+    """Replace `eval` in the modules of fairseq that were imported after the plugin, too."""
+    for module in fairseq_modules():
         vars(module).setdefault("eval", literal)
 
 
 def literal(text: Any) -> Any:
-    """Return the value of a literal, or of a sum or product of literals: [(512, 3)] * 2.
+    """Return the value of a literal, or of arithmetic with literals: [(512, 3)] * 2.
 
-    Raises InputError for everything else that Python could evaluate, and TypeError, as eval does,
-    for what is no string.
+    Raises InputError for any other string, and TypeError, as eval does, for other types.
     """
     if not isinstance(text, str):
         raise TypeError("eval() arg 1 must be a string, bytes or code object")
     try:
-        if len(text) > LONGEST:
+        if len(text) > MAX_LENGTH:
             raise ValueError
         return _value(ast.parse(text.strip(), mode="eval").body)
     except (ValueError, TypeError, SyntaxError, ArithmeticError, RecursionError, MemoryError):
         raise InputError(
-            f"{text[:200]!r} cannot be a setting: give numbers, texts, or lists of "
-            "them, such as [(512, 3)] * 20"
+            f"{text[:200]!r} is not a valid setting: give numbers, strings, or lists of them, such "
+            "as [(512, 3)] * 20"
         ) from None
 
 
@@ -98,13 +90,13 @@ def _value(node: ast.expr) -> Any:
     numbers = [x for x in (left, right) if isinstance(x, (int, float))]
     lists = [x for x in (left, right) if isinstance(x, (list, tuple))]
     size = sum(map(len, lists)) * (numbers[0] if lists and numbers else 1)
-    if len(numbers) + len(lists) < 2 or type(node.op) not in ARITHMETIC or size > LONGEST:
+    if len(numbers) + len(lists) < 2 or type(node.op) not in ARITHMETIC or size > MAX_LENGTH:
         raise ValueError
     return ARITHMETIC[type(node.op)](left, right)
 
 
 def _collection(node: ast.expr) -> Any:
-    """Return what has no operator, or only ones in its items."""
+    """Return the value of a literal that is not an arithmetic expression."""
     if isinstance(node, ast.List):
         return [_value(item) for item in node.elts]
     if isinstance(node, ast.Tuple):
@@ -120,42 +112,38 @@ def _collection(node: ast.expr) -> Any:
 # ---- Checkpoints
 
 
-def load_only_weights() -> None:
-    """Keep torch's weights_only on, whatever the environment says.
-
-    torch would load everything, and so run what a pickle wants. Can go when torch has no such
-    variable.
-    """
+def ignore_unsafe_loading() -> None:
+    """Keep torch's weights_only on, whatever the environment variable says."""
     if os.environ.pop(UNSAFE_LOADING, None):
         logger.warning(
-            "%s is ignored: aiayn_plugin loads no checkpoint that may run code", UNSAFE_LOADING
+            "%s is ignored: aiayn_plugin never loads a checkpoint that may run code", UNSAFE_LOADING
         )
 
 
-def checked(load: Callable) -> Callable:
-    """Return a function of fairseq's that loads a checkpoint, and accepts only plain data.
+def check_before_loading(load: Callable) -> Callable:
+    """Wrap one of fairseq's functions that load a checkpoint: accept plain data only.
 
-    fairseq takes what a file holds as it is. Raises InputError for a file that is broken, that is
-    no checkpoint, or whose settings are no plain values. Can go when fairseq checks them.
+    The result raises InputError for a file that is broken, is not a checkpoint, or has settings
+    that are not plain values.
     """
 
     @functools.wraps(load)
     def load_checked(path, *args, **kwargs):
-        evaluate_only_literals()  # in what was imported since
+        evaluate_only_literals()  # in modules imported since
         local = Path(PathManager.get_local_path(str(path)))
-        files.check_intact(local)
-        state = files.glance(local)
-        if state.get("args") is not None:  # fairseq looks its names up at once
+        safe_load.check_intact(local)
+        state = safe_load.glance(local)
+        if state.get("args") is not None:  # fairseq looks up its names at once
             _check_names(state, path)
         del state
         try:
-            with files.plain_data():
+            with safe_load.plain_data():
                 return with_arrays(load(path, *args, **kwargs))
         except (InputError, OSError):
             raise
-        except Exception as error:  # a strange file may lead to any of them
+        except Exception as error:  # a malformed file may cause any of them
             raise InputError(
-                f"{path} is no checkpoint that fairseq can read: "
+                f"{path} is not a checkpoint that fairseq can read: "
                 f"{type(error).__name__}: {_first_line(error)}"
             ) from error
 
@@ -163,9 +151,9 @@ def checked(load: Callable) -> Callable:
 
 
 def _check_names(state: dict, path: str) -> None:
-    """Raise InputError if a checkpoint names a model or a task that nobody registered."""
+    """Raise InputError if a checkpoint names a model or a task that is not registered."""
     try:
-        cfg, architecture = files.configuration(state)
+        cfg, architecture = safe_load.configuration(state)
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
     task = (cfg.get("task") or {}).get("_name")
@@ -175,16 +163,13 @@ def _check_names(state: dict, path: str) -> None:
     ):
         if name not in known:
             raise InputError(
-                f"{path}: fairseq has no {kind} {str(name)[:80]!r}: give the --user-dir that has it"
+                f"{path}: fairseq has no {kind} {str(name)[:80]!r}: give the --user-dir that "
+                "registers it"
             )
 
 
-def with_one_line(load: Callable) -> Callable:
-    """Return load_model_ensemble_and_task with an InputError for a model that cannot be built.
-
-    fairseq ends with an error of the library that met the fault first. Can go when it says what is
-    wrong.
-    """
+def report_unusable_model(load: Callable) -> Callable:
+    """Wrap load_model_ensemble_and_task: raise InputError for a model that cannot be built."""
 
     @functools.wraps(load)
     def load_model_ensemble_and_task(filenames, *args, **kwargs):
@@ -199,16 +184,16 @@ def with_one_line(load: Callable) -> Callable:
                 f"{error}: give a checkpoint, such as checkpoint_best.pt in a run's --save-dir"
             ) from error
         except Exception as error:
-            logger.debug("this is where the model could not be built", exc_info=True)
+            logger.debug("the model could not be built", exc_info=True)
             for path in filter(os.path.isfile, filenames):
-                _check_names(files.glance(Path(path)), path)
+                _check_names(safe_load.glance(Path(path)), path)
             raise _of(filenames, f"its model cannot be built: {_fault(error)}") from error
 
     return load_model_ensemble_and_task
 
 
 def _fault(error: Exception) -> str:
-    """Return what an error of fairseq or torch says about a checkpoint."""
+    """Return what an error of fairseq or torch says about a checkpoint, in one line."""
     message = str(error)
     if "Error(s) in loading state_dict" in message:
         first = message.splitlines()[1:2] or [""]
@@ -221,7 +206,7 @@ def _first_line(error: Exception) -> str:
 
 
 def _of(filenames: list[str], message: str) -> InputError:
-    """Return the error with the names of the files, unless it names them."""
+    """Return the error, prefixed with the files unless it names one."""
     named = any(name in message for name in filenames)
     return InputError(message if named else f"{', '.join(filenames)}: {message}")
 
@@ -229,12 +214,11 @@ def _of(filenames: list[str], message: str) -> InputError:
 # ---- Archives
 
 
-def inside_of_its_directory(load: Callable) -> Callable:
-    """Return fairseq's load_archive_file for archives that unpack inside of their own directory.
+def unpack_safely(load: Callable) -> Callable:
+    """Wrap fairseq's load_archive_file: refuse archives that write outside their own directory.
 
-    from_pretrained unpacks what it is given, and moves what stands under the first part of all
-    names. A path in an archive may lead anywhere, to a user's start-up files too. Can go when
-    fairseq looks at the names, and Python 3.14, which refuses links that lead out, is the oldest.
+    from_pretrained unpacks its argument and moves the common prefix of all names. A path in an
+    archive may lead anywhere, for example to a user's start-up files.
     """
 
     @functools.wraps(load)
@@ -254,7 +238,7 @@ def inside_of_its_directory(load: Callable) -> Callable:
             path = load(archive_file)
         except (tarfile.TarError, OSError, EOFError) as error:
             raise InputError(
-                f"{archive_file} is no archive that can be unpacked: {_first_line(error)}"
+                f"{archive_file} cannot be unpacked as an archive: {_first_line(error)}"
             ) from error
         finally:
             tarfile.TarFile.extraction_filter = before
@@ -266,16 +250,16 @@ def inside_of_its_directory(load: Callable) -> Callable:
 
 
 def _check_members(archive: str) -> None:
-    """Raise InputError for an archive with a name that leads out of it, or without room for it."""
+    """Raise InputError for an archive whose paths lead outside it, or that exceeds the disk."""
     with tarfile.open(archive) as members:
         size = 0
         for member in members:
             parts = member.name.split("/")
             if member.name.startswith("/") or any(part.startswith("..") for part in parts):
                 raise InputError(
-                    f"{archive} is no archive that can be unpacked: it holds the path "
+                    f"{archive} cannot be unpacked as an archive: it holds the path "
                     f"{member.name[:80]!r}"
                 )
             size += member.size
     if size > shutil.disk_usage(tempfile.gettempdir()).free:
-        raise InputError(f"{archive} is too large to be unpacked: {size:,} bytes")
+        raise InputError(f"{archive} is too large to unpack: {size:,} bytes")

@@ -4,13 +4,14 @@ import sys
 
 import pytest
 import torch
+from fairseq import checkpoint_utils
 
 from aiayn_plugin.errors import InputError
 from aiayn_plugin.fairseq_plugin.patches.errors import input_error
 from aiayn_plugin.training.optimizer import learning_rate
 
 
-def behind(error, *others):
+def chain(error, *others):
     """Return the last of the others; each was raised while the one before it was handled."""
     for other in others:
         other.__context__ = error
@@ -21,49 +22,49 @@ def behind(error, *others):
 def test_an_input_error_is_found_behind_other_errors():
     error = InputError("a line")
     assert input_error(error) == "a line"
-    assert input_error(behind(error, KeyError("x"), SystemExit(1))) == "a line"
+    assert input_error(chain(error, KeyError("x"), SystemExit(1))) == "a line"
     caused = RuntimeError("y")
     caused.__cause__ = error
     assert input_error(caused) == "a line"
 
 
-def test_a_fault_that_hides_its_context_is_none_of_ours():
-    error = behind(InputError("a line"), TypeError("x"))
-    error.__suppress_context__ = True  # raise … from None
-    assert input_error(error) is None
+def test_faults_are_not_input_errors():
+    hidden = chain(InputError("a line"), TypeError("x"))
+    hidden.__suppress_context__ = True  # raise … from None
+    handled = chain(FileNotFoundError(2, "No such file", "x"), TypeError("y"))
+    for fault in (None, hidden, handled, chain(ValueError("InputError: x"), KeyError("y"))):
+        assert input_error(fault) is None
 
 
-def test_other_errors_are_none_of_ours():
-    assert input_error(None) is None
-    assert input_error(behind(ValueError("InputError: x"), KeyError("y"))) is None
+def test_a_directory_that_cannot_be_written_is_one_line(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(OSError) as error:
+        checkpoint_utils.verify_checkpoint_directory(str(tmp_path / "file" / "run"))
+    assert input_error(error.value) == f"cannot access {tmp_path}/file/run: Not a directory"
 
 
-def test_the_input_error_of_a_gpus_process_is_found_in_its_text():
+def test_the_input_error_of_a_spawned_process_is_found_in_its_text():
     """torch.multiprocessing calls learning_rate(0, 512, 0) in a process of its own."""
     with pytest.raises(torch.multiprocessing.ProcessRaisedException) as failure:
         torch.multiprocessing.spawn(learning_rate, args=(512, 0), nprocs=1)
     assert input_error(failure.value) == "--warmup-updates must be at least 1, not 0"
 
 
-def test_another_error_of_a_gpus_process_is_none_of_ours():
+def test_the_fault_of_a_spawned_process_is_not_an_input_error():
     with pytest.raises(torch.multiprocessing.ProcessRaisedException) as failure:
         torch.multiprocessing.spawn(learning_rate, args=("x", 1), nprocs=1)
     assert "TypeError" in str(failure.value) and input_error(failure.value) is None
 
 
 @pytest.mark.parametrize(
-    "imported, mended",
-    [
-        ("fairseq.models", "False"),
-        ("fairseq_cli.train", "True"),
-    ],
+    "imported, replaced", [("fairseq.models", "False"), ("fairseq_cli.train", "True")]
 )
-def test_only_fairseqs_commands_end_with_one_line(run, imported, mended):
-    """A program of someone else's keeps its sys.excepthook."""
+def test_only_fairseqs_commands_end_with_one_line(run, imported, replaced):
+    """Any other program keeps its sys.excepthook."""
     program = (
         f"import sys, {imported}; hook = sys.excepthook; import aiayn_plugin; "
         "print(sys.excepthook is not hook)"
     )
     log = run(sys.executable, "-c", program)
     assert log.returncode == 0, log.stderr
-    assert log.stdout.splitlines()[-1] == mended
+    assert log.stdout.splitlines()[-1] == replaced

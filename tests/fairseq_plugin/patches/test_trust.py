@@ -83,7 +83,7 @@ def test_literals_have_the_value_that_python_gives_them(text):
     ],
 )
 def test_nothing_else_has_a_value(text):
-    with pytest.raises(InputError, match="cannot be a setting") as error:
+    with pytest.raises(InputError, match="is not a valid setting") as error:
         literal(text)
     assert "\n" not in str(error.value).replace("\\n", "") and len(str(error.value)) < 400
 
@@ -161,7 +161,7 @@ def test_model_overrides_run_nothing(run, command, model_dir, corpus, tmp_path):
         expression(mark),
     )
     assert log.returncode == 1 and not mark.exists()
-    assert "cannot be a setting" in log.stderr.splitlines()[-1]
+    assert "is not a valid setting" in log.stderr.splitlines()[-1]
 
 
 def test_numbers_of_numpy_are_loaded(model_dir, tmp_path):
@@ -236,7 +236,7 @@ def test_an_archive_unpacks_only_into_its_directory(tmp_path):
             member = tarfile.TarInfo(name)
             member.size = 1
             archive.addfile(member, io.BytesIO(b"x"))
-        with pytest.raises(InputError, match="no archive that can be unpacked.*outside"):
+        with pytest.raises(InputError, match="cannot be unpacked as an archive.*outside"):
             file_utils.load_archive_file(str(tmp_path / "a.tar.gz"))
         assert not outside.exists()
     assert vars(tarfile.TarFile)["extraction_filter"] is None

@@ -1,0 +1,19 @@
+"""§5.1 fairseq's dictionary without a GPU synchronization per token."""
+
+from typing import Any
+
+import torch
+from fairseq.data import Dictionary
+
+
+class TokenDictionary(Dictionary):
+    """fairseq's dictionary, which reads the tokens of a sentence in one transfer.
+
+    fairseq looks at each token of a tensor four times, and each look waits for the GPU.
+    """
+
+    def string(self, tensor: Any, *args: Any, **kwargs: Any) -> str:
+        """Return the text of (n,) or (batch, n) tokens, as fairseq's does."""
+        if torch.is_tensor(tensor) and tensor.dim() == 1:
+            tensor = tensor.tolist()
+        return super().string(tensor, *args, **kwargs)

@@ -1,0 +1,38 @@
+"""--bf16 and --fp16 under the plugin's task."""
+
+import logging
+from typing import Any
+
+import torch
+
+from ..errors import InputError
+
+logger = logging.getLogger(__name__)
+
+
+def train_in_bfloat16(cfg: Any, model: Any) -> None:
+    """Make --bf16 train in torch's autocast: only matrix multiplications are in bfloat16.
+
+    fairseq would convert the whole model, its residual sums and checkpoints to bfloat16.
+    """
+    if cfg.common.bf16 and not cfg.common.memory_efficient_bf16:
+        cfg.common.bf16, model.product_dtype = False, torch.bfloat16
+        logger.info("matrix multiplications in bfloat16, weights and optimizer in float32")
+
+
+def generate_in_bfloat16(common: Any, models: list) -> None:
+    """Apply --bf16 to the models of a generating command, where fairseq ignores the flag."""
+    if common.bf16:
+        for model in models:
+            model.bfloat16()
+
+
+def check_float16(common: Any) -> None:
+    """Raise InputError for --fp16 without a GPU: fairseq's flat parameters need CUDA."""
+    on_cpu = common.cpu or not torch.cuda.is_available()
+    needs_gpu = not (common.fp16_no_flatten_grads or common.memory_efficient_fp16)
+    if on_cpu and common.fp16 and needs_gpu:
+        raise InputError(
+            "--fp16 needs a GPU, and this run uses none: give --bf16 instead, or "
+            "--fp16-no-flatten-grads with it"
+        )

@@ -1,0 +1,121 @@
+"""The hooks of fairseq's task that its trainer and checkpoint loading call."""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from fairseq.optim.amp_optimizer import AMPOptimizer
+from fairseq.tasks.translation import TranslationTask
+
+from ..checkpoints.compatibility import Identity
+from ..checkpoints.loading import model_settings
+from ..errors import InputError
+from ..search.oom import OUT_OF_MEMORY
+from .dictionary import TokenDictionary
+from .model import Transformer
+from .optimizer import DIVERGENCE_ADVICE
+
+
+class TrainingMemoryError(InputError, RuntimeError):
+    """The memory of one of several processes is too small.
+
+    A RuntimeError, because for other errors fairseq saves the model as crash.pt.
+    """
+
+
+class TrainerHooks(TranslationTask):
+    """A translation task that checks what it trains and which checkpoints it continues."""
+
+    def __init__(self, cfg, src_dict, tgt_dict) -> None:
+        super().__init__(cfg, src_dict, tgt_dict)
+        self.training_cfg: Any = None  # fairseq's whole configuration, in a training
+        self.update = 0  # the update that is being computed, from 1
+        self.settings: Any = None  # ModelSettings of our model
+        self.trained = Identity()  # of the checkpoint being loaded
+
+    @classmethod
+    def load_dictionary(cls, filename):
+        """Return fairseq's dictionary, with a faster way to read tokens from a GPU."""
+        return TokenDictionary.load(filename)
+
+    def build_model(self, cfg, from_checkpoint=False):
+        """As fairseq's. Raises InputError if a checkpoint was trained with other settings."""
+        model = super().build_model(cfg, from_checkpoint)
+        self.settings = model_settings(cfg) if isinstance(model, Transformer) else None
+        if from_checkpoint:
+            self.trained.check_settings(self.identity())
+        else:
+            self.training_cfg = self.cfg._get_root()
+        return model
+
+    def identity(self) -> Identity:
+        """Return the identity of this task's dictionaries and of the last model built."""
+        words = (d.symbols[d.nspecial :] for d in (self.source_dictionary, self.target_dictionary))
+        return Identity.of(words, self.settings)
+
+    def state_dict(self) -> dict[str, Any]:
+        """As fairseq's, with the checkpoint's identity."""
+        return {**super().state_dict(), **self.identity().task_state()}
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """As fairseq's. Raises InputError if the checkpoint's dictionaries differ.
+
+        Its settings are compared with those of the model that is built next.
+        """
+        self.trained = Identity.read(state_dict)
+        self.check_dictionaries(self.trained)
+        own = self.trained.task_state().keys()
+        super().load_state_dict({name: x for name, x in state_dict.items() if name not in own})
+
+    def check_dictionaries(self, trained: Identity) -> None:
+        """Raise InputError if a checkpoint was trained with different dictionaries."""
+        names = [f"dict.{lang}.txt" for lang in (self.cfg.source_lang, self.cfg.target_lang)]
+        trained.check_dictionaries(self.identity(), self.cfg.data, names)
+
+    def train_step(
+        self, sample, model, criterion, optimizer, update_num, ignore_grad=False, **kwargs
+    ):
+        """As fairseq's. Raises InputError if one of several processes runs out of memory.
+
+        fairseq would drop its batch and skip a collective operation that the other processes wait
+        for.
+        """
+        self.update = update_num + 1
+        try:
+            return super().train_step(
+                sample, model, criterion, optimizer, update_num, ignore_grad, **kwargs
+            )
+        except RuntimeError as error:
+            processes = self.training_cfg.distributed_training.distributed_world_size
+            if processes == 1 or not OUT_OF_MEMORY.search(str(error)):
+                raise
+            # fairseq searches the message for "out of memory"
+            raise TrainingMemoryError(
+                f"update {self.update}: not enough memory for a batch: start the same command with "
+                "a smaller --max-tokens (--tokens-per-update keeps updates as large)"
+            ) from error
+
+    def optimizer_step(self, optimizer, model, update_num) -> None:
+        """As fairseq's, but with --amp gradients are divided by the loss scale once.
+
+        fairseq unscales the gradients of torch's optimizer and then steps its own wrapper, so the
+        scaler unscales them again.
+        """
+        if isinstance(optimizer, AMPOptimizer):
+            optimizer.scaler.step(optimizer.optimizer)
+            optimizer.scaler.update()
+        else:
+            super().optimizer_step(optimizer, model, update_num)
+
+    def reduce_metrics(self, logging_outputs, criterion) -> None:
+        """As fairseq's. Raises InputError if the training loss is NaN or infinite.
+
+        fairseq checks the gradients only. With --fp16 and --amp the loss may overflow harmlessly.
+        """
+        super().reduce_metrics(logging_outputs, criterion)
+        cfg = self.training_cfg
+        if cfg is None or not criterion.training or cfg.common.fp16 or cfg.common.amp:
+            return
+        loss = float(sum(log.get("loss", 0.0) for log in logging_outputs))
+        if not math.isfinite(loss):
+            raise InputError(f"update {self.update}: the loss is {loss}: {DIVERGENCE_ADVICE}")

@@ -1,0 +1,255 @@
+"""How fairseq's checkpoints are written and resumed."""
+
+import os
+import shutil
+
+import pytest
+import torch
+from breakages import change
+from fairseq import checkpoint_utils, tasks
+from fairseq.file_io import PathManager
+from models import configuration, rates_taken, trainer
+
+from aiayn_plugin.errors import InputError
+from aiayn_plugin.fairseq_plugin.patches.checkpoint_io import newest_first
+from aiayn_plugin.text.manifest import MANIFEST
+
+pytestmark = pytest.mark.usefixtures("quiet")
+
+
+def save(training, epochs, loss=1.0):
+    """Save the checkpoints that are due."""
+    checkpoint_utils.save_checkpoint(training.cfg.checkpoint, training, epochs, loss)
+
+
+def train(corpus, folder, *flags, updates=1):
+    """Train for some updates, save, and return fairseq's iterator of epochs."""
+    training, epochs = trainer(corpus, folder, *flags)
+    rates_taken(training, epochs, updates)
+    save(training, epochs)
+    return epochs
+
+
+# ---- Writing
+
+
+def test_fairseq_links_instead_of_copying(tmp_path):
+    (tmp_path / "a.pt").write_text("weights")
+    assert PathManager.copy(str(tmp_path / "a.pt"), str(tmp_path / "b.pt"), overwrite=True)
+    assert os.path.samefile(tmp_path / "a.pt", tmp_path / "b.pt")
+
+
+@pytest.mark.parametrize(
+    "flags, names",
+    [
+        (["--save-interval-updates", "4"], {"checkpoint_1_8.pt", "checkpoint_last.pt"}),
+        (
+            ["--save-interval-updates", "4", "--checkpoint-suffix", "_x"],
+            {"checkpoint_1_8_x.pt", "checkpoint_last_x.pt"},
+        ),
+        (["--save-interval-updates", "3"], {"checkpoint_last.pt"}),
+        ([], {"checkpoint_last.pt"}),
+    ],
+)
+def test_a_checkpoint_to_average_is_also_written_at_the_end_of_an_epoch(
+    corpus, tmp_path, flags, names
+):
+    training, epochs = trainer(corpus, tmp_path, *flags)
+    batches = epochs.next_epoch_itr(shuffle=True)
+    batches.skip(len(batches))
+    training.set_num_updates(8)
+    save(training, epochs, None)
+    assert {path.name for path in tmp_path.iterdir()} == names
+    assert len({path.stat().st_ino for path in tmp_path.iterdir()}) == 1, "hard links"
+
+
+def test_weights_that_are_nan_are_not_written(corpus, tmp_path):
+    training, epochs = trainer(corpus, tmp_path)
+    epochs.next_epoch_itr()
+    save(training, epochs)
+    intact = (tmp_path / "checkpoint_last.pt").read_bytes()
+    with torch.no_grad():
+        next(training.model.parameters())[0, 0] = torch.nan
+    training.set_num_updates(7)
+    message = "^update 7 made weights NaN or infinite, and .*/checkpoint_[a-z]+.pt is not written"
+    with pytest.raises(InputError, match=message):
+        save(training, epochs, 0.5)
+    assert (tmp_path / "checkpoint_last.pt").read_bytes() == intact
+
+
+# ---- Resuming
+
+
+def test_the_newest_checkpoint_comes_first(tmp_path):
+    names = [
+        "checkpoint2.pt",
+        "checkpoint_2_30.pt",
+        "checkpoint_2_20.pt",
+        "checkpoint1.pt",
+        "checkpoint_best.pt",
+    ]
+    for name in [
+        *sorted(names),
+        "checkpoint_last.pt",
+        "checkpoint_3_40.pt.tmp",
+        "model.pt",
+        "checkpoint_9_9-shard0.pt",
+    ]:
+        (tmp_path / name).touch()
+    assert [path.name for path in newest_first(tmp_path)] == names
+    assert [path.name for path in newest_first(tmp_path, "-shard0")] == ["checkpoint_9_9-shard0.pt"]
+
+
+@pytest.mark.parametrize("broken", [b"", b"x" * 1000, None], ids=["empty", "random", "cut"])
+def test_a_broken_last_checkpoint_names_the_newest_intact_one(corpus, tmp_path, broken):
+    train(corpus, tmp_path)
+    last = tmp_path / "checkpoint_last.pt"
+    intact = last.read_bytes()
+    for path in tmp_path.iterdir():
+        path.unlink()  # they may be hard links of one file
+    last.write_bytes(intact[: len(intact) // 2] if broken is None else broken)
+    with pytest.raises(InputError, match="no other checkpoint in .* is intact: move it away"):
+        trainer(corpus, tmp_path)
+    (tmp_path / "checkpoint_1_3.pt").write_bytes(b"y")
+    (once := tmp_path / "checkpoint_1_1.pt").write_bytes(intact)
+    message = f"the newest intact one is {once}: resume from it once with --restore-file {once}$"
+    with pytest.raises(InputError, match=message):
+        trainer(corpus, tmp_path)
+
+
+def test_restore_file_resumes_the_whole_training(corpus, tmp_path):
+    train(corpus, tmp_path, updates=3)
+    other = shutil.copy(tmp_path / "checkpoint_last.pt", tmp_path / "checkpoint_1_3.pt")
+    (plain, epochs), (named, same) = (
+        trainer(corpus, tmp_path, *flags) for flags in ((), ("--restore-file", str(other)))
+    )
+    assert named.get_num_updates() == plain.get_num_updates() == 3
+    assert named.get_lr() == plain.get_lr()
+    assert same.iterations_in_epoch == epochs.iterations_in_epoch == 3
+    moments = [t.optimizer.state_dict()["state"] for t in (named, plain)]
+    assert moments[0]
+    torch.testing.assert_close(*moments, rtol=0, atol=0)
+
+
+def test_batches_are_those_of_the_first_epoch_in_each(corpus, tmp_path):
+    """fairseq-fixed would make different batches in the epoch in which a run resumes."""
+    training, epochs = trainer(corpus, tmp_path)
+    rates_taken(training, epochs, 1)
+    epochs.epoch = 3
+    save(training, epochs)
+    _, resumed = trainer(corpus, tmp_path)
+    assert resumed.epoch == 3 and resumed.iterations_in_epoch == 1
+    batches = [[batch.tolist() for batch in itr.frozen_batches] for itr in (epochs, resumed)]
+    assert batches[0] == batches[1]
+
+
+@pytest.mark.parametrize(
+    "limit, finished",
+    [
+        (("--max-update", "2"), True),
+        (("--max-update", "3"), False),
+        (("--max-epoch", "1"), False),
+    ],
+)
+def test_a_finished_run_takes_no_further_update(corpus, tmp_path, limit, finished):
+    train(corpus, tmp_path, updates=2)
+    training, epochs = trainer(corpus, tmp_path, *limit)
+    max_epoch = training.cfg.optimization.max_epoch
+    assert finished == (max_epoch < 0)
+    assert not finished or epochs.next_epoch_idx > max_epoch, "fairseq's loop ends"
+
+
+def test_leftovers_of_a_killed_run_are_removed(corpus, tmp_path):
+    (tmp_path / "checkpoint_1_2.pt.tmp").write_text("half")
+    (tmp_path / "other.tmp").write_text("the user's")
+    trainer(corpus, tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["other.tmp"]
+
+
+# ---- A checkpoint's identity
+
+
+def swap_lines(content):
+    """Return a dictionary with its first two lines exchanged."""
+    first, second, rest = content.split(b"\n", 2)
+    return b"\n".join((second, first, rest))
+
+
+@pytest.fixture(params=[("en", "source"), ("de", "target")], ids=["source", "target"])
+def different(request, corpus, tmp_path):
+    """The same data with two token IDs exchanged on one side, and the error it must cause."""
+    language, side = request.param
+    data = shutil.copytree(corpus, tmp_path / "different")
+    (data / MANIFEST).unlink()
+    change(swap_lines, f"dict.{language}.txt")(data)
+    message = rf"/dict.{language}.txt .* does not match the {side} dictionary of the checkpoint"
+    return data, message
+
+
+UNTIED = ["--tie-embeddings", "target"]
+
+
+def test_training_resumes_with_its_own_dictionaries_only(corpus, different, tmp_path):
+    data, message = different
+    train(corpus, tmp_path / "run", *UNTIED)
+    trainer(corpus, tmp_path / "run", *UNTIED)
+    with pytest.raises(InputError, match=message):
+        trainer(data, tmp_path / "run", *UNTIED)
+    last = tmp_path / "run" / "checkpoint_last.pt"
+    trainer(data, tmp_path / "new", *UNTIED, "--finetune-from-model", str(last))
+
+
+def test_a_model_is_loaded_with_its_own_dictionaries_only(corpus, different, tmp_path):
+    data, message = different
+    train(corpus, tmp_path / "run", *UNTIED)
+    path = str(tmp_path / "run" / "checkpoint_last.pt")
+
+    def load(data, *flags):
+        cfg = configuration("--arch", "aiayn_tiny", *flags, data=data)
+        return checkpoint_utils.load_model_ensemble([path], task=tasks.setup_task(cfg.task))
+
+    load(corpus)
+    load(data, "--task", "translation")  # fairseq's own task does not compare them
+    with pytest.raises(InputError, match=message):
+        load(data)
+
+
+SETTINGS = [
+    ("--h", "2", "h is 4 in it and 2 here"),
+    ("--neighbourhood", "3", "neighbourhood is None in it and 3 here"),
+    ("--positions", "fairseq", "positions is sinusoids in it and fairseq here"),
+]
+
+
+@pytest.mark.parametrize("flag, value, message", SETTINGS)
+def test_training_resumes_with_its_own_settings_only(corpus, tmp_path, flag, value, message):
+    train(corpus, tmp_path / "run")
+    with pytest.raises(InputError, match=message) as error:
+        trainer(corpus, tmp_path / "run", flag, value)
+    assert "\n" not in str(error.value)
+    last = tmp_path / "run" / "checkpoint_last.pt"
+    for options in (["--finetune-from-model"], ["--restore-file"]):
+        with pytest.raises(InputError, match=message):
+            trainer(corpus, tmp_path / "new", flag, value, *options, str(last))
+
+
+@pytest.mark.parametrize("flag, value, message", SETTINGS)
+def test_a_model_is_loaded_with_its_own_settings_only(corpus, tmp_path, flag, value, message):
+    train(corpus, tmp_path)
+    name, value = flag.removeprefix("--"), int(value) if value.isdigit() else value
+    cfg = configuration("--arch", "aiayn_tiny", data=corpus)
+    path = str(tmp_path / "checkpoint_last.pt")
+    with pytest.raises(InputError, match=message):
+        checkpoint_utils.load_model_ensemble([path], {name: value}, task=tasks.setup_task(cfg.task))
+
+
+def test_weights_of_a_different_architecture_are_refused(corpus, tmp_path):
+    train(corpus, tmp_path)
+    with pytest.raises(Exception, match="ensure that the architectures match") as error:
+        trainer(corpus, tmp_path, "--d-ff", "32")
+    assert isinstance(error.value.__context__, InputError)
+
+
+def test_a_missing_model_is_one_line(tmp_path):
+    with pytest.raises(InputError, match="none.pt: give a checkpoint"):
+        checkpoint_utils.load_model_ensemble([str(tmp_path / "none.pt")])

@@ -1,0 +1,244 @@
+"""What the task checks while fairseq's trainer runs, in each precision."""
+
+import copy
+import math
+
+import pytest
+import torch
+from fairseq import checkpoint_utils, tasks
+from fairseq.models.ema import build_ema
+from fairseq.trainer import Trainer
+from models import build, configuration, rates_taken, trainer
+
+from aiayn_plugin.checkpoints.averaging import average
+from aiayn_plugin.errors import InputError
+from aiayn_plugin.fairseq_plugin.patches.errors import input_error
+
+pytestmark = pytest.mark.usefixtures("quiet")
+#: A deterministic training with the same batches in every precision.
+FIXED = ("--warmup-updates 20 --tokens-per-update 0 --max-tokens 1000 --dropout 0 --seed 3").split()
+
+
+# ---- NaN and memory
+
+
+def test_gradients_that_are_nan_end_the_training(corpus, tmp_path):
+    training, epochs = trainer(corpus, tmp_path)
+    rates_taken(training, epochs, 2)
+    with torch.no_grad():
+        next(training.model.parameters())[:] = torch.inf
+    with pytest.raises(InputError, match="^gradients are NaN or infinite: lower the learning"):
+        rates_taken(training, epochs, 1)
+    assert list(tmp_path.iterdir()) == [], "no crash.pt"
+
+
+class LossOf(torch.nn.Module):
+    """A criterion that replaces the loss in the log."""
+
+    def __init__(self, criterion, loss):
+        super().__init__()
+        self.criterion, self.loss = criterion, loss
+
+    def forward(self, model, sample):
+        loss, size, log = self.criterion(model, sample)
+        return loss, size, {**log, "loss": torch.tensor(self.loss)}
+
+    @staticmethod
+    def reduce_metrics(logging_outputs):
+        pass
+
+    @staticmethod
+    def logging_outputs_can_be_summed():
+        return True
+
+
+@pytest.mark.parametrize("loss", [math.nan, math.inf])
+def test_a_loss_that_is_not_finite_ends_the_training(corpus, tmp_path, loss):
+    first, epochs = trainer(corpus, tmp_path)
+    criterion = LossOf(first.criterion, loss)
+    training = Trainer(first.cfg, first.task, first.get_model(), criterion)
+    batch = next(epochs.next_epoch_itr())
+    training.valid_step(batch)  # only the training needs a finite loss
+    training.set_num_updates(2)
+    with pytest.raises(InputError, match=f"^update 3: the loss is {loss}: lower the learning"):
+        training.train_step([batch])
+
+
+def no_memory(model, sample):
+    """A criterion that a GPU has no memory for."""
+    raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB")
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_a_distributed_training_ends_where_memory_does(corpus, processes):
+    """fairseq continues without the batch; in several processes that blocks the others."""
+    flags = ("--arch", "aiayn_tiny", "--cpu", "--distributed-world-size", str(processes))
+    cfg = configuration(*flags, data=corpus)
+    task = tasks.setup_task(cfg.task)
+    model = task.build_model(cfg.model)
+    with pytest.raises(RuntimeError) as error:
+        task.train_step({}, model, no_memory, None, update_num=2)
+    if processes == 1:
+        assert type(error.value) is torch.OutOfMemoryError
+    else:
+        assert str(input_error(error.value)).startswith(
+            "update 3: not enough memory for a batch: start the same command with a smaller "
+        )
+        assert "out of memory" not in str(error.value), "fairseq would continue"
+
+
+# ---- Half precision
+
+
+def losses(data, folder, updates, *flags):
+    """Return the loss of each update, and the trainer."""
+    training, epoch = trainer(data, folder, *FIXED, *flags)
+    batches = list(epoch.next_epoch_itr(shuffle=False))
+    curve = [training.train_step([batches[i % len(batches)]])["loss"] for i in range(updates)]
+    return [float(loss) for loss in curve], training
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [["--memory-efficient-bf16"], ["--memory-efficient-fp16", "--fp16-init-scale", "1"]],
+    ids=["bf16", "fp16"],
+)
+def test_memory_efficient_training_learns_like_float32(corpus, tmp_path, flags):
+    expected, _ = losses(corpus, tmp_path / "float32", 40)
+    actual, training = losses(corpus, tmp_path / "half", 40, *flags)
+    assert expected[-1] < 0.85 * expected[0]
+    assert max(abs(a - b) / a for a, b in zip(expected, actual, strict=True)) < 0.03
+    weights = list(training.model.parameters())
+    assert {w.dtype for w in weights} <= {torch.float16, torch.bfloat16}
+    moments = training.optimizer.optimizer.state[weights[0]]
+    assert moments["exp_avg"].dtype == moments["exp_avg_sq"].dtype == torch.float32
+
+
+def test_memory_efficient_training_resumes_with_its_moments(corpus, tmp_path):
+    _, first = losses(corpus, tmp_path, 3, "--memory-efficient-bf16")
+    state = copy.deepcopy(first.optimizer.state_dict())
+    _, second = losses(corpus, tmp_path, 0, "--memory-efficient-bf16")
+    second.optimizer.load_state_dict(state)
+    for weight, other in zip(first.model.parameters(), second.model.parameters(), strict=True):
+        expected, actual = (
+            t.optimizer.optimizer.state[w]["exp_avg"] for t, w in ((first, weight), (second, other))
+        )
+        assert actual.dtype == torch.float32 and torch.equal(actual, expected)
+
+
+def test_float16_without_a_gpu_is_refused(corpus, tmp_path):
+    with pytest.raises(InputError, match="--fp16 needs a GPU, and this run uses none: give --bf16"):
+        trainer(corpus, tmp_path, "--fp16")
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="fairseq handles it on a GPU")
+def test_an_overflow_without_a_gpu_is_one_line(corpus, tmp_path):
+    training, epoch = trainer(corpus, tmp_path, *FIXED, "--memory-efficient-fp16")
+    batch = next(epoch.next_epoch_itr(shuffle=False))
+    training.optimizer.scaler.loss_scale = math.inf
+    with pytest.raises(Exception) as error:
+        training.train_step([batch])
+    assert "give a smaller --fp16-init-scale" in str(input_error(error.value))
+
+
+def test_the_minimum_loss_scale_is_one_line(corpus, tmp_path):
+    """An overflow is fairseq's until the scale cannot be lowered; then its own check fails."""
+    flags = ("--memory-efficient-fp16", "--fp16-init-scale", "1", "--min-loss-scale", "1")
+    training, epoch = trainer(corpus, tmp_path, *FIXED, *flags)
+    batch = next(epoch.next_epoch_itr(shuffle=False))
+    with torch.no_grad():
+        next(training.model.parameters())[:] = torch.inf
+    with pytest.raises(Exception) as error:
+        training.train_step([batch])
+    assert "the gradients overflow at the minimum loss scale" in str(input_error(error.value))
+
+
+def test_amp_divides_gradients_by_the_loss_scale_once(corpus, tmp_path):
+    """With a CPU's scaler instead of a GPU's. A large ε of Adam shows the size of gradients."""
+    weights = []
+    for flags in ([], ["--amp", "--fp16-init-scale", "1024"]):
+        training, epoch = trainer(corpus, tmp_path, *FIXED, *flags, "--adam-eps", "0.1")
+        if flags:
+            training.optimizer._grad_scaler = torch.amp.GradScaler("cpu", init_scale=1024.0)
+        for batch in list(epoch.next_epoch_itr(shuffle=False))[:3]:
+            training.train_step([batch])
+        weights.append(training.get_model().projection.detach().clone())
+    torch.testing.assert_close(weights[0], weights[1], rtol=1e-4, atol=1e-6)
+
+
+# ---- --store-ema
+
+
+def test_every_weight_is_averaged():
+    model = build(tie_embeddings="none")  # fairseq squares the decay for a weight of two names
+    first = copy.deepcopy(model.state_dict())
+    cfg = configuration("--arch", "aiayn_tiny", "--store-ema", "--ema-decay", "0.75").ema
+    ema = build_ema(model, cfg, None)
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight.add_(4.0)
+    ema.step(model, 1)
+    for name, mean in ema.get_model().state_dict().items():
+        torch.testing.assert_close(mean, first[name] + 1.0)
+
+
+def test_a_run_with_a_moving_average_resumes_and_can_be_averaged(corpus, tmp_path):
+    flags = ["--store-ema", "--ema-decay", "0.5", "--ema-fp32"]
+    training, epoch = trainer(corpus, tmp_path, *flags)
+    training.train_step([next(epoch.next_epoch_itr())])
+    checkpoint_utils.save_checkpoint(training.cfg.checkpoint, training, epoch, 1.0)
+    expected = training.ema.get_model().state_dict()
+    resumed, _ = trainer(corpus, tmp_path, *flags)
+    for name, mean in resumed.ema.get_model().state_dict().items():
+        assert torch.equal(mean, expected[name]), name
+    path = tmp_path / "checkpoint_last.pt"
+    averaged, weights = average([path])["model"], training.model.state_dict()
+    assert averaged.keys() == weights.keys()
+    mean_alone = checkpoint_utils.load_ema_from_checkpoint(str(path))["model"]
+    resumed.model.load_state_dict(mean_alone)
+    torch.testing.assert_close(resumed.model.projection, expected["encoder.embedding.weight"])
+
+
+# ---- Identity
+
+
+def test_a_broken_task_state_is_refused(corpus):
+    task = tasks.setup_task(configuration("--arch", "aiayn_tiny", data=corpus).task)
+    for state in ({}, {"something": 1}):
+        task.load_state_dict(state)
+    assert task.state_dict().keys() == {"something", "dictionaries"}
+    for broken in (
+        [],
+        {"dictionaries": 3},
+        {"dictionaries": {"source": "a"}},
+        {"dictionaries": {"source": "a", "target": 3}},
+        {"settings": {"h": 4}},
+        {"settings": {"h": torch.ones(3), "neighbourhood": None, "positions": "sinusoids"}},
+    ):
+        with pytest.raises(InputError, match="the checkpoint is broken"):
+            task.load_state_dict(broken)
+
+
+class Synchronizations(torch.utils._python_dispatch.TorchDispatchMode):
+    """Counts reads of single numbers of tensors, each of which would wait for a GPU."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.count = 0
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        self.count += function is torch.ops.aten._local_scalar_dense.default
+        return function(*args, **(kwargs or {}))
+
+
+def test_text_of_tokens_is_read_without_synchronizations(corpus):
+    task = tasks.setup_task(configuration("--arch", "aiayn_tiny", data=corpus).task)
+    words, tokens = task.target_dictionary, torch.tensor([5, 3, 9, 2])
+    five, nine = words.symbols[5], words.symbols[9]
+    with Synchronizations() as reads:
+        assert words.string(tokens) == f"{five} <unk> {nine}"
+        expected = f"{five} <<unk>> {nine} </s>"
+        assert words.string(tokens, escape_unk=True, include_eos=True) == expected
+        batch = torch.stack((tokens, tokens))
+        assert words.string(batch) == f"{five} <unk> {nine}\n{five} <unk> {nine}"
+    assert reads.count == 0
