@@ -14,7 +14,10 @@ pytestmark = pytest.mark.usefixtures("quiet")
 def test_a_training_with_bad_settings_ends_with_one_line():
     task = AiaynTranslation(AiaynTranslationConfig(), dictionary(10), dictionary(11))
     with pytest.raises(InputError, match="source and target dictionaries differ"):
-        task.build_model(OmegaConf.create({"model": {"_name": "aiayn_transformer"}}).model)
+        limits = {"max_source_positions": 64, "max_target_positions": 64}
+        task.build_model(
+            OmegaConf.create({"model": {"_name": "aiayn_transformer", **limits}}).model
+        )
 
 
 def test_validation_loses_no_sentence(corpus, tmp_path):
