@@ -2,7 +2,7 @@
 
 import argparse
 
-from ..fairseq_plugin.hydra import DIRECTORY
+from ..fairseq_plugin.hydra import CONFIG_DIRECTORY
 
 HELP = "print the directory of the configurations for fairseq-hydra-train"
 DESCRIPTION = (
@@ -17,4 +17,4 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Print the directory."""
-    print(DIRECTORY)
+    print(CONFIG_DIRECTORY)

@@ -24,6 +24,8 @@ COMPONENTS = {
     "optimizer": "aiayn_adam",
     "lr_scheduler": "aiayn_inverse_sqrt",
 }
+#: Default of --max-tokens: what one device holds in a batch, with padding.
+MAX_TOKENS = 4096
 #: Options of these components. A different component may have an option of the same name, which
 #: keeps its own default.
 COMPONENT_OF = {"label_smoothing": "criterion", "warmup_updates": "lr_scheduler"}
@@ -55,7 +57,7 @@ def training_defaults(given: Mapping[str, Any]) -> dict[str, Any]:
     return {
         **training,
         **COMPONENTS,
-        "max_tokens": None if "batch_size" in given else 4096,
+        "max_tokens": None if "batch_size" in given else MAX_TOKENS,
         "required_batch_size_multiple": 1,  # fairseq's 8 drops sentences
         "no_epoch_checkpoints": not asks_for_epochs and given.get("save_interval_updates") != 0,
     }

@@ -1,37 +1,33 @@
-"""The configurations for fairseq-hydra-train, written from the paper's values.
+"""Configurations for fairseq-hydra-train, generated from paper.py.
 
-`python -m aiayn_plugin.fairseq_plugin.hydra` writes them anew.
+`python -m aiayn_plugin.fairseq_plugin.hydra` writes the files in aiayn_plugin/config.
 """
 
-from dataclasses import asdict, fields
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from ..paper import ModelSettings, get_settings
-from .defaults import COMPONENTS
+from .defaults import COMPONENTS, MAX_TOKENS
 
-DIRECTORY = Path(__file__).resolve().parent.parent / "config"
+CONFIG_DIRECTORY = Path(__file__).resolve().parent.parent / "config"
 SHIPPED = ("aiayn_base", "aiayn_big", "aiayn_parser")
-HEAD = """\
+HEADER = """\
 # @package _group_
 
-# The paper's training of {arch}, as `fairseq-train --arch {arch}` has it:
+# The training of `fairseq-train --arch {arch}`, for Hydra:
 #   fairseq-hydra-train --config-dir "$(aiayn configs)" --config-name {arch} task.data=$PWD/DATA
-# `python -m aiayn_plugin.fairseq_plugin.hydra` writes this file from aiayn_plugin/paper.py.
+# Generated from aiayn_plugin/paper.py by `python -m aiayn_plugin.fairseq_plugin.hydra`.
 
 """
 
 
-def configuration(arch: str) -> str:
-    """Return the configuration of an architecture and its training, as YAML."""
+def format_configuration(arch: str) -> str:
+    """Return the configuration of an architecture and its training, as YAML with comments."""
     paper = get_settings(arch)
-    model = {
-        name: value
-        for name, value in asdict(paper).items()
-        if name in ModelSettings.__dataclass_fields__
-    }
+    model = {name: getattr(paper, name) for name in vars(ModelSettings())}
     groups: dict[str, Any] = {
         "common": {"user_dir": "aiayn_plugin"},
         "task": {
@@ -57,25 +53,25 @@ def configuration(arch: str) -> str:
             "d_model": "${model.d_model}",
         },
         "optimization": {"max_update": paper.max_update, "clip_norm": paper.clip_norm},
-        "dataset": {"max_tokens": 4096, "required_batch_size_multiple": 1},
+        "dataset": {"max_tokens": MAX_TOKENS, "required_batch_size_multiple": 1},
         "checkpoint": {
             "save_interval_updates": paper.save_interval_updates,
             "keep_interval_updates": paper.keep_interval_updates,
             "no_epoch_checkpoints": True,
         },
     }
-    lines = yaml.safe_dump(groups, sort_keys=False).splitlines()
-    meanings = {f"  {f.name}": f.metadata.get("help") for f in fields(paper)}
-    for number, line in enumerate(lines):
-        if meaning := meanings.get(line.partition(":")[0]):
-            lines[number] = f"{line}  # {meaning}"
-    return HEAD.format(arch=arch) + "\n".join(lines) + "\n"
+    comments = {f"  {f.name}": f.metadata["help"] for f in fields(paper) if "help" in f.metadata}
+    lines = []
+    for line in yaml.safe_dump(groups, sort_keys=False).splitlines():
+        comment = comments.get(line.partition(":")[0])
+        lines.append(f"{line}  # {comment}" if comment else line)
+    return HEADER.format(arch=arch) + "\n".join(lines) + "\n"
 
 
 def main() -> None:
-    """Write the shipped configurations."""
+    """Write the configurations that the package ships."""
     for arch in SHIPPED:
-        (DIRECTORY / f"{arch}.yaml").write_text(configuration(arch), "utf-8")
+        (CONFIG_DIRECTORY / f"{arch}.yaml").write_text(format_configuration(arch), "utf-8")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Prepared data as the task finds it: broken data is one line, and whole data loads."""
+"""Checks of prepared data: broken data ends with one line, and intact data loads."""
 
 import copy
 import functools
@@ -18,7 +18,7 @@ from aiayn_plugin.text.manifest import MANIFEST
 
 @pytest.fixture(params=["manifest", "no manifest"])
 def data(request, corpus, tmp_path):
-    """A copy of a data directory as prepare.py makes it, or as fairseq-preprocess does."""
+    """A copy of a data directory as made by prepare.py, or by fairseq-preprocess."""
     copy = shutil.copytree(corpus, tmp_path / "data")
     if request.param == "no manifest":
         (copy / MANIFEST).unlink()
@@ -31,7 +31,7 @@ def command_line(*flags):
 
 
 def load(data, split="test", *flags, combine=False, target=False):
-    """Return the task after it has loaded a split as fairseq's commands do."""
+    """Return the task after loading a split as fairseq's commands do."""
     cfg = copy.deepcopy(command_line(*flags))
     cfg.task.data = str(data)
     task = tasks.setup_task(cfg.task)
@@ -41,13 +41,13 @@ def load(data, split="test", *flags, combine=False, target=False):
 
 
 def one_line(error):
-    """Return the message, which has to be one readable line."""
+    """Return the message, which must be one readable line."""
     assert "\n" not in str(error.value) and len(str(error.value)) < 600
     return str(error.value)
 
 
 @pytest.mark.parametrize("way", [*DICTIONARIES, *SPLIT])
-def test_broken_data_is_one_line(data, way, caplog):
+def test_broken_data_ends_with_one_line(data, way, caplog):
     manifest = (data / MANIFEST).exists()
     {**DICTIONARIES, **SPLIT}[way](data)
     if way.endswith("other order") and not manifest:  # only a checkpoint or the counts may tell
@@ -60,13 +60,13 @@ def test_broken_data_is_one_line(data, way, caplog):
 
 
 @pytest.mark.parametrize("flags", [(), ("-s", "en", "-t", "de"), ("-s", "de", "-t", "en")])
-def test_whole_data_loads(data, flags, caplog):
+def test_intact_data_loads(data, flags, caplog):
     for split, sentences in (("test", 5), ("valid", 1014)):
         assert len(load(data, split, *flags).dataset(split)) == sentences
     assert not [record for record in caplog.records if record.levelno > logging.INFO]
 
 
-def test_a_dictionary_with_the_ends_of_lines_of_windows_has_the_same_words(corpus, tmp_path):
+def test_a_dictionary_with_windows_line_endings_has_the_same_words(corpus, tmp_path):
     data = shutil.copytree(corpus, tmp_path / "data")
     (data / MANIFEST).unlink()
     words = Dictionary.load(str(data / "dict.de.txt")).symbols
@@ -74,7 +74,7 @@ def test_a_dictionary_with_the_ends_of_lines_of_windows_has_the_same_words(corpu
     assert load(data).target_dictionary.symbols == words
 
 
-def test_an_unknown_split_names_those_that_are_there(data):
+def test_the_error_for_an_unknown_split_lists_the_splits(data):
     with pytest.raises(InputError) as error:
         load(data, "tset")
     assert one_line(error) == (
@@ -82,8 +82,8 @@ def test_an_unknown_split_names_those_that_are_there(data):
     )
 
 
-def test_a_split_without_its_target_is_translated_and_said(corpus, tmp_path, caplog):
-    """As fairseq-preprocess --only-source leaves it."""
+def test_a_split_without_its_target_is_loaded_with_a_warning(corpus, tmp_path, caplog):
+    """The files are those of fairseq-preprocess --only-source."""
     data = shutil.copytree(corpus, tmp_path / "data")
     (data / MANIFEST).unlink()
     remove("test.en-de.de.bin", "test.en-de.de.idx")(data)
@@ -94,7 +94,7 @@ def test_a_split_without_its_target_is_translated_and_said(corpus, tmp_path, cap
         load(data, target=True)
 
 
-def test_parts_of_a_split_are_checked_too(data):
+def test_each_file_of_a_combined_split_is_checked(data):
     for lang in ("en", "de"):
         for end in ("bin", "idx"):
             shutil.copy(data / f"test.en-de.{lang}.{end}", data / f"valid1.en-de.{lang}.{end}")
@@ -105,7 +105,7 @@ def test_parts_of_a_split_are_checked_too(data):
         load(data, "valid", "--upsample-primary", "1", combine=True)
 
 
-def test_raw_text_of_unequal_sides_is_one_line(corpus, tmp_path):
+def test_raw_text_with_unequal_sides_ends_with_one_line(corpus, tmp_path):
     data = shutil.copytree(corpus, tmp_path / "data")
     for lang, lines in (("en", "a\nb\n"), ("de", "a\n")):
         (data / f"raw.en-de.{lang}").write_text(lines)
@@ -113,12 +113,12 @@ def test_raw_text_of_unequal_sides_is_one_line(corpus, tmp_path):
         load(data, "raw", "--dataset-impl", "raw")
 
 
-def test_a_second_directory_has_to_be_there(data):
+def test_a_missing_second_directory_ends_with_one_line(data):
     with pytest.raises(InputError, match="the data directory /none is missing"):
         load(f"{data}:/none")
 
 
-def test_a_broken_manifest_is_one_line(data):
+def test_a_broken_manifest_ends_with_one_line(data):
     (data / MANIFEST).write_text("{")
     with pytest.raises(InputError, match=f"{MANIFEST}: not a list of checksums"):
         load(data)

@@ -1,4 +1,4 @@
-"""§5, §6.1: the paper's settings are the defaults of fairseq's commands, and typed flags win."""
+"""§5, §6.1: the paper's settings are defaults of fairseq's commands, and given options win."""
 
 import pytest
 from fairseq import options
@@ -6,11 +6,12 @@ from models import configuration, parse, rates_taken, trainer
 
 from aiayn_plugin.errors import InputError
 from aiayn_plugin.fairseq_plugin import training_log as log
+from aiayn_plugin.text.settings import PENN, SETTINGS_FILE, TextSettings
 
 pytestmark = pytest.mark.usefixtures("quiet")
 
 
-def test_a_command_without_flags_is_the_papers_run():
+def test_without_options_a_training_is_the_papers():
     cfg = configuration("--arch", "aiayn_big")
     assert cfg.task._name == "aiayn_translation"
     assert cfg.criterion._name == "aiayn_label_smoothed_cross_entropy"
@@ -43,7 +44,7 @@ def test_each_architecture_has_its_settings(arch, dropout, steps):
     assert "changed" not in log.table(cfg)
 
 
-def test_rows_of_table_3_bring_their_training():
+def test_rows_of_table_3_set_their_training_too():
     assert configuration("--arch", "aiayn_d_smoothing02").criterion.label_smoothing == 0.2
     assert configuration("--arch", "aiayn_e_learned").model.positions == "learned"
     cfg = configuration("--arch", "aiayn_parser")
@@ -57,14 +58,14 @@ def test_rows_of_table_3_bring_their_training():
         assert "changed" not in log.table(configuration("--arch", arch)), arch
 
 
-def test_a_typed_schedule_and_smoothing_win(corpus, tmp_path):
+def test_a_given_schedule_and_smoothing_win(corpus, tmp_path):
     flags = ["--lr-scheduler", "fixed", "--lr", "0.001", "--label-smoothing", "0.2"]
     training, epoch = trainer(corpus, tmp_path, *flags)
     assert training.get_criterion().eps == 0.2
     assert rates_taken(training, epoch, 2) == [0.001, 0.001]
 
 
-def test_other_components_keep_their_own_defaults():
+def test_fairseqs_components_keep_their_own_defaults():
     cfg = configuration(
         "--arch",
         "aiayn_base",
@@ -82,14 +83,15 @@ def test_other_components_keep_their_own_defaults():
     assert "adam_betas" in log.table(cfg)
 
 
-def test_other_models_keep_fairseqs_defaults():
+def test_fairseqs_models_keep_their_own_defaults():
     args = parse("--arch", "transformer")
     assert (args.optimizer, args.criterion) == (None, "cross_entropy")
     assert (args.max_tokens, args.keep_interval_updates, args.max_update) == (None, -1, 0)
 
 
-def test_the_users_batches_are_the_users():
-    assert configuration("--arch", "aiayn_base", "--update-freq", "3").task.tokens_per_update == 0
+def test_options_that_set_the_batches_turn_tokens_per_update_off():
+    for flags in (["--update-freq", "1"], ["--tokens-per-update", "0", "--update-freq", "2"]):
+        assert parse("--arch", "aiayn_base", *flags).tokens_per_update == 0
     cfg = configuration("--arch", "aiayn_base", "--batch-size", "8")
     assert (cfg.task.tokens_per_update, cfg.dataset.max_tokens) == (0, None)
     cfg = configuration("--arch", "aiayn_base", "--max-tokens", "1000")
@@ -104,7 +106,6 @@ def test_the_users_batches_are_the_users():
     ],
 )
 def test_contradictions_end_with_one_line(argv, message):
-    parse("--arch", "aiayn_base", "--tokens-per-update", "0", "--update-freq", "2")
     with pytest.raises(InputError) as error:
         parse("--arch", "aiayn_base", *argv)
     assert message in str(error.value) and "\n" not in str(error.value)
@@ -118,12 +119,41 @@ def test_contradictions_end_with_one_line(argv, message):
         options.get_validation_parser,
     ],
 )
-def test_our_task_is_the_default_and_a_typed_one_wins(parser):
+def test_our_task_is_the_default_and_a_given_task_wins(parser):
     assert parse("--path", "m.pt", parser=parser).task == "aiayn_translation"
     assert parse("--path", "m.pt", "--task", "translation", parser=parser).task == "translation"
 
 
-def test_checkpoints_of_epochs_come_back_when_asked_for():
+@pytest.mark.parametrize(
+    "parser", [options.get_generation_parser, options.get_interactive_generation_parser]
+)
+@pytest.mark.parametrize(
+    "flags, expected",
+    [
+        ([], (4, 0.6, 1.0, 50)),
+        (["--beam", "5", "--max-len-b", "9"], (5, 0.6, 1.0, 9)),
+        (["--length-penalty", "fairseq"], (5, 1, 0, 200)),
+        (["--sampling", "--lenpen", "0.6"], (5, 0.6, 0, 200)),
+        (["--task", "translation"], (5, 1, 0, 200)),
+    ],
+)
+def test_the_search_is_the_papers_unless_fairseqs_is_asked_for(parser, flags, expected):
+    args = parse("--path", "m.pt", *flags, parser=parser)
+    assert (args.beam, args.lenpen, args.max_len_a, args.max_len_b) == expected
+
+
+@pytest.mark.parametrize(
+    "flags, expected", [([], (21, 0.3, 1.0, 300)), (["--beam", "4"], (4, 0.3, 1.0, 300))]
+)
+def test_the_search_of_trees_is_the_papers(tmp_path, flags, expected):
+    """--beam 4 wins, though it is the default of translations."""
+    TextSettings("en", "tree", merges=0, tokenizer=PENN).save(tmp_path / SETTINGS_FILE)
+    parser = options.get_generation_parser
+    args = parse("--path", "m.pt", *flags, parser=parser, data=tmp_path)
+    assert (args.beam, args.lenpen, args.max_len_a, args.max_len_b) == expected
+
+
+def test_options_of_epoch_checkpoints_turn_them_on():
     assert not parse("--arch", "aiayn_base", "--save-interval", "1").no_epoch_checkpoints
     assert not parse("--arch", "aiayn_base", "--keep-last-epochs", "3").no_epoch_checkpoints
     assert not parse("--arch", "aiayn_base", "--save-interval-updates", "0").no_epoch_checkpoints

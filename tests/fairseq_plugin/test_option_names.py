@@ -1,4 +1,4 @@
-"""fairseq's names for the settings of the model."""
+"""fairseq's names for the settings of the paper's model."""
 
 import pytest
 from models import configuration
@@ -50,6 +50,6 @@ def test_fairseqs_names_are_accepted(flags, name, value):
         ),
     ],
 )
-def test_contradicting_names_are_refused(flags, message):
+def test_contradicting_names_end_with_one_line(flags, message):
     with pytest.raises(InputError, match=message):
         configuration("--arch", "aiayn_base", *flags)

@@ -23,7 +23,7 @@ from hostile import PAYLOADS
 import aiayn_plugin.fairseq_plugin  # noqa: F401  it registers the plugin
 from aiayn_plugin.checkpoints.safe_load import load
 from aiayn_plugin.cli import main as aiayn_main
-from aiayn_plugin.fairseq_plugin.hydra import DIRECTORY
+from aiayn_plugin.fairseq_plugin.hydra import CONFIG_DIRECTORY
 
 #: Options that fairseq's commands for a model need; {model} is the checkpoint, {data} its data.
 GENERATE = "{data} --cpu --path {model} --gen-subset test --max-len-b 3 --num-workers 0"
@@ -39,7 +39,11 @@ HYDRA = (
 def fairseq(name: str, options: str, model: Path, data: Path) -> Callable[[], object]:
     """Return what runs one of fairseq's commands."""
     words = options.format(
-        model=model, data=data, folder=model.parent, configs=DIRECTORY, plugin=DIRECTORY.parent
+        model=model,
+        data=data,
+        folder=model.parent,
+        configs=CONFIG_DIRECTORY,
+        plugin=CONFIG_DIRECTORY.parent,
     ).split()
     module = name.removeprefix("fairseq-").replace("-", "_")
     return command(getattr(fairseq_cli, module).cli_main, name, *words)
