@@ -108,27 +108,37 @@ class TrainingSettings:
 
 @dataclass(frozen=True)
 class SearchSettings:
-    """The search (§6.1): at most limit_a · (source tokens) + limit_b target tokens."""
+    """Beam search (§6.1), under the names of fairseq-generate's options. Defaults: the paper's."""
 
     beam: int = 4
-    alpha: float = 0.6
-    limit_a: float = 1.0
-    limit_b: int = 50
+    #: α of the GNMT length penalty; with length_penalty "fairseq", the exponent of the length.
+    lenpen: float = 0.6
+    #: A translation has at most max_len_a · (source tokens) + max_len_b tokens.
+    max_len_a: float = 1.0
+    max_len_b: int = 50
+    #: Hypotheses to return for each sentence.
+    nbest: int = 1
+    min_len: int = 1
+    temperature: float = 1.0
+    #: Subtracted from log P of the unknown word.
+    unkpen: float = 0.0
+    #: Rank hypotheses by log P, without a length penalty.
+    unnormalized: bool = False
+    #: "gnmt" for the paper's rules, "fairseq" for fairseq's (search/rules.py).
+    length_penalty: str = "gnmt"
+    #: Stop a sentence once no open hypothesis can change its result.
+    stop_early: bool = True
 
     def options(self) -> dict[str, Any]:
-        """Return the settings under the names of fairseq-generate's options."""
-        return {
-            "beam": self.beam,
-            "lenpen": self.alpha,
-            "max_len_a": self.limit_a,
-            "max_len_b": self.limit_b,
-        }
+        """Return the settings that the paper fixes, by the names of fairseq-generate's options."""
+        names = ("beam", "lenpen", "max_len_a", "max_len_b")
+        return {name: getattr(self, name) for name in names}
 
 
 #: Approximate number of brackets and tags in the Penn Treebank.
 TREE_SYMBOLS = 100
 #: The search for parse trees (§6.3).
-PARSING_SEARCH = SearchSettings(beam=21, alpha=0.3, limit_b=300)
+PARSING_SEARCH = SearchSettings(beam=21, lenpen=0.3, max_len_b=300)
 
 
 @dataclass

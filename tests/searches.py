@@ -1,12 +1,15 @@
-"""Models whose sentences end now and then, and the plugin's generator of small batches."""
+"""Models whose sentences end after different lengths, and searches of small batches."""
 
 import torch
 from models import EOS, PAD, build, dictionary
 
-from aiayn_plugin.fairseq_plugin.generator import Generator
+from aiayn_plugin.fairseq_plugin.generator import Generator, search_model
+from aiayn_plugin.paper import SearchSettings
+from aiayn_plugin.search.beam import BeamSearch
 
 WORDS = 12
-VARIANTS = [
+#: Settings of models that the search must support.
+MODEL_VARIANTS = [
     {},
     {"positions": "learned"},
     {"neighbourhood": 3},
@@ -16,8 +19,8 @@ VARIANTS = [
 ]
 
 
-def unsettled(model, seed):
-    """Return the model with noise in its matrices, so that the lengths of its sentences differ."""
+def add_noise(model, seed):
+    """Return the model with noise in its matrices, so that its sentences differ in length."""
     torch.manual_seed(seed)
     for weight in model.parameters():
         if weight.dim() > 1:
@@ -25,13 +28,13 @@ def unsettled(model, seed):
     return model
 
 
-def ending_model(seed=2, **settings):
-    """Return a model of the plugin whose sentences end after lengths that differ."""
-    return unsettled(build(words=WORDS, **settings).eval(), seed)
+def noisy_model(seed=2, **settings):
+    """Return one of the plugin's models whose sentences end after different lengths."""
+    return add_noise(build(words=WORDS, **settings).eval(), seed)
 
 
-def batch(lengths=(4, 1, 9, 6, 0), left=True):
-    """Return source sentences of these lengths, without the end symbol, as fairseq pads them."""
+def source_batch(lengths=(4, 1, 9, 6, 0), left=True):
+    """Return sentences (batch, m) of these lengths, plus the end symbol, padded on one side."""
     torch.manual_seed(3)
     width = max(lengths) + 1
     rows = []
@@ -39,7 +42,7 @@ def batch(lengths=(4, 1, 9, 6, 0), left=True):
         words, pad = torch.randint(4, WORDS, (n,)), torch.full((width - n - 1,), PAD)
         parts = (pad, words, torch.tensor([EOS])) if left else (words, torch.tensor([EOS]), pad)
         rows.append(torch.cat(parts))
-    return sample(torch.stack(rows))
+    return torch.stack(rows)
 
 
 def sample(source):
@@ -50,16 +53,36 @@ def sample(source):
     }
 
 
-def search(models, rules, **options):
-    """Return the plugin's generator under these rules, with a beam of 4."""
-    options = {"beam_size": 4, **options}
-    return Generator(models, dictionary(WORDS), rules=rules, **options)
+def beam_search(models, settings=None, **options):
+    """Return a search with some models; settings: fields of SearchSettings, default: the paper's.
+
+    options: further arguments of BeamSearch.
+    """
+    return BeamSearch(SearchSettings(**settings or {}), list(map(search_model, models)), **options)
 
 
-def assert_same(found, expected):
-    """Check that two searches found the same: tokens, and scores as float32 has them."""
-    assert len(found) == len(expected)
-    for ours, theirs in zip(found, expected, strict=True):
+def generator(models, alignment=None, tokens_to_suppress=(), **settings):
+    """Return fairseq's interface to a search with some models; settings: as for beam_search."""
+    return Generator(
+        models,
+        dictionary(WORDS),
+        SearchSettings(**settings),
+        alignment=alignment,
+        tokens_to_suppress=tokens_to_suppress,
+    )
+
+
+def assert_same(actual, expected):
+    """Check that two searches found the same tokens, and the same scores to float32 precision.
+
+    Each gives Hypothesis objects, or fairseq's dictionaries of the same names.
+    """
+    assert len(actual) == len(expected)
+    for ours, theirs in zip(actual, expected, strict=True):
+        ours, theirs = (
+            [h if isinstance(h, dict) else vars(h) for h in hypotheses]
+            for hypotheses in (ours, theirs)
+        )
         assert [h["tokens"].tolist() for h in ours] == [h["tokens"].tolist() for h in theirs]
         for name in ("score", "positional_scores"):
             for one, other in zip(ours, theirs, strict=True):

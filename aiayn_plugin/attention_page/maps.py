@@ -186,11 +186,8 @@ def _encode(translator: Translator, line: str, number: int, side: str) -> tuple[
 
 def _translate(translator: Translator, sources: list[Tensor]) -> list[tuple[Tensor, list[str]]]:
     """Return the token IDs and the subwords of the best translation of each source."""
-    found: dict[int, Tensor] = {}
-    for numbers, hypotheses in translator.search(sources):
-        for number, of_sentence in zip(numbers, hypotheses, strict=True):
-            found[number] = of_sentence[0]["tokens"].cpu()
-    return [(found[i], _subwords(translator.target, found[i])) for i in range(len(sources))]
+    best = [hypotheses[0].tokens for hypotheses in translator.search(sources)]
+    return [(tokens, _subwords(translator.target, tokens)) for tokens in best]
 
 
 def _subwords(vocabulary: Vocabulary, tokens: Tensor) -> list[str]:

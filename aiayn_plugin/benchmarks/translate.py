@@ -46,7 +46,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--gen-subset", default="valid")
     parser.add_argument("--beam", type=int, default=SearchSettings.beam)
-    parser.add_argument("--lenpen", type=float, default=SearchSettings.alpha)
+    parser.add_argument("--lenpen", type=float, default=SearchSettings.lenpen)
     parser.add_argument("--batch-sizes", type=int, nargs="+", default=[32, 64, 128], metavar="N")
     parser.add_argument("--runs", type=int, default=3, help="medians of so many (default: 3)")
     parser.add_argument(

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from ..atomic import write_directory_atomically
 from ..checkpoints.export import QUANTIZATIONS, imported_ctranslate2, specification
-from ..inference.run_directory import load
+from ..inference.run_directory import RunDirectory
 from ..text.pipeline import TextPipeline
 from .options import add_model
 
@@ -37,7 +37,7 @@ def run(args: argparse.Namespace) -> None:
     Raises InputError or OSError if the model cannot be exported or the directory exists.
     """
     imported_ctranslate2()
-    loaded = load(args.model, TextPipeline.load, "cpu", "float32").loaded
+    loaded = RunDirectory.open(args.model, TextPipeline.load).load_model("cpu")
     transformer = specification(loaded.model, loaded.source.symbols, loaded.target.symbols)
     transformer.validate()
     transformer.optimize(quantization=args.quantization)

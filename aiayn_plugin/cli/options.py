@@ -26,7 +26,7 @@ def add_search(parser: argparse.ArgumentParser, defaults: SearchSettings) -> Non
     parser.add_argument(
         "--lenpen",
         type=float,
-        default=defaults.alpha,
+        default=defaults.lenpen,
         help="exponent α of GNMT's length penalty (default: %(default)s)",
     )
     parser.add_argument("--device", help="torch device (default: the first GPU, or the CPU)")

@@ -56,7 +56,7 @@ def run(args: argparse.Namespace) -> None:
 
     def parse(lines: list[str], first: int, progress: Callable[[int], object]) -> list[str]:
         parsed = parser.parse_nbest(lines, args.tokenised, first, progress)
-        repairs.extend(nbest[0].mends for nbest in parsed if nbest)
+        repairs.extend(nbest[0].repairs for nbest in parsed if nbest)
         if args.pretty:
             return [f"{nbest[0].tree.pformat()}\n" if nbest else "" for nbest in parsed]
         if args.nbest == 1:

@@ -72,8 +72,14 @@ def run(args: argparse.Namespace) -> None:
         translator = Translator.load(args.model, args.device, args.precision, args.max_tokens)
 
         def with_nbest(nbest: int) -> Translator:
-            search = {"beam": args.beam, "lenpen": args.lenpen, "nbest": nbest}
-            return Translator(translator.found, args.max_tokens, search)
+            return Translator(
+                translator.directory,
+                translator.loaded,
+                args.max_tokens,
+                beam=args.beam,
+                lenpen=args.lenpen,
+                nbest=nbest,
+            )
 
         service = app.Service(args.model.resolve().name, with_nbest, limits, args.batch_size)
         logging.basicConfig(  # in the format of fairseq's log

@@ -1,7 +1,7 @@
-"""§6.1: what translating from Python needs of fairseq: its other searches, and splits of data."""
+"""§6.1 What inference from Python needs of fairseq: its other searches, and splits of data."""
 
 from argparse import Namespace
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import fields
 from typing import Any
 
@@ -13,61 +13,92 @@ from omegaconf.errors import OmegaConfBaseException
 from torch import Tensor
 
 from ..checkpoints.bundle import task_settings
+from ..checkpoints.loading import LoadedModel
 from ..errors import InputError
-from .generation_options import search_in_int8
+from ..search.batching import search_by_length
+from ..search.hypotheses import Hypothesis
+from ..text.dictionary import Vocabulary
+from .generation_options import complete, stock_search
 
-#: The settings of fairseq-generate's search.
-SEARCH_SETTINGS = {option.name for option in fields(GenerationConfig)}
+OPTIONS = {option.name for option in fields(GenerationConfig)}
 
 
-def task_of(found: Any, trees_only: bool = False) -> Any:
-    """Return the task of a model directory (searcher.Found), with the paper's search.
+def check_options(options: dict[str, Any]) -> None:
+    """Raise InputError for options that fairseq-generate does not have or cannot combine."""
+    if unknown := sorted(options.keys() - OPTIONS):
+        raise InputError(f"{unknown[0]} is not an option of the search")
+    stock_search(complete(Namespace(**options), {}))
 
-    trees_only: it finds nothing but trees. Raises InputError if another version of the plugin made
-    the checkpoint.
+
+def load_task(directory: Any, trees_only: bool = False) -> Any:
+    """Return the task of a run directory, with the paper's search.
+
+    trees_only: it finds only trees. Raises InputError if the checkpoint does not fit this version.
     """
-    settings = found.pipeline.settings
-    ours = {
+    text = directory.pipeline.settings
+    settings = {
+        **task_settings(directory.checkpoint),
         "_name": "aiayn_translation",
-        "data": str(found.data),
+        "data": str(directory.data),
         "length_penalty": "gnmt",
-        "source_lang": settings.source_lang,
-        "target_lang": settings.target_lang,
+        "source_lang": text.source_lang,
+        "target_lang": text.target_lang,
         "trees_only": trees_only,
     }
     try:
-        return tasks.setup_task(OmegaConf.create({**task_settings(found.checkpoint), **ours}))
+        return tasks.setup_task(OmegaConf.create(settings))
     except OmegaConfBaseException as error:
         raise InputError(
-            f"{found.checkpoint}: made by another version of the plugin: {error}"
+            f"{directory.checkpoint}: made by another version of the plugin: {error}"
         ) from None
 
 
-def fairseqs_search(
-    found: Any, search: dict[str, Any], trees_only: bool
-) -> Callable[[Tensor], list[list[dict]]]:
-    """Return what finds the hypotheses of source tokens (sentences, m), by fairseq's settings.
-
-    search: settings of fairseq-generate. Raises InputError for a search that cannot be.
-    """
-    if odd := sorted(search.keys() - SEARCH_SETTINGS):
-        raise InputError(f"{odd[0]} is no setting of the search")
-    task = task_of(found, trees_only)
+def load_fairseq_model(directory: Any) -> LoadedModel:
+    """Return the model of a run directory as fairseq loads it, which its searches need."""
+    task = load_task(directory)
     (model,), _ = checkpoint_utils.load_model_ensemble(
-        [str(found.checkpoint)], arg_overrides={"data": str(found.data)}, task=task
+        [str(directory.checkpoint)], arg_overrides={"data": str(directory.data)}, task=task
     )
-    weights = next(found.loaded.model.parameters())
-    model.to(device=weights.device, dtype=weights.dtype).eval()
-    if found.precision == "int8":
-        search_in_int8(model)
-    generator = task.build_generator([model], Namespace(**search))
+    source, target = (
+        Vocabulary(dictionary.symbols[dictionary.nspecial :])
+        for dictionary in (task.source_dictionary, task.target_dictionary)
+    )
+    longest = min(task.cfg.max_source_positions, model.encoder.longest)
+    return LoadedModel(model.eval(), source, target, longest)
 
-    def find(source: Tensor) -> list[list[dict]]:
-        lengths = source.ne(task.source_dictionary.pad()).sum(dim=1)
+
+class FairseqSearch:
+    """A search by options of fairseq-generate, with the interface of BeamSearch."""
+
+    def __init__(
+        self, directory: Any, model: Any, options: dict[str, Any], trees_only: bool
+    ) -> None:
+        """Build fairseq's generator for a model of load_fairseq_model.
+
+        Raises InputError for invalid options.
+        """
+        self.task, self.model = load_task(directory, trees_only), model
+        self.generator = self.task.build_generator([model], Namespace(**options))
+
+    def search(
+        self, sentences: Sequence[Tensor], max_tokens: int, progress: Callable[[int], object]
+    ) -> list[list[Hypothesis]]:
+        """Return the hypotheses of each sentence; see BeamSearch.search."""
+        pad = self.task.source_dictionary.pad()
+        return search_by_length(self._search_batch, sentences, pad, max_tokens, progress)
+
+    def _search_batch(self, source: Tensor) -> list[list[Hypothesis]]:
+        source = source.to(next(self.model.parameters()).device)
+        lengths = source.ne(self.task.source_dictionary.pad()).sum(dim=1)
         sample = {
             "id": torch.arange(len(source)),
             "net_input": {"src_tokens": source, "src_lengths": lengths},
         }
-        return task.inference_step(generator, [model], sample)
-
-    return find
+        found = self.task.inference_step(self.generator, [self.model], sample)
+        return [
+            [
+                Hypothesis(one["tokens"].cpu(), one["score"], one["positional_scores"])
+                for one in hypotheses
+            ]
+            for hypotheses in found
+        ]

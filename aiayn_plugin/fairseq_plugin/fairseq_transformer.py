@@ -1,4 +1,4 @@
-"""§6.1 fairseq's own Transformer as the search sees it, one step at a time."""
+"""§6.1 fairseq's own Transformer as a model of the search."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -7,21 +7,21 @@ import torch
 from fairseq.models.transformer import TransformerDecoderBase, TransformerEncoderBase
 from torch import Tensor
 
-#: Stacks that keep nothing of a sentence but what they reorder. Those of ConvS2S and of LSTMs keep
-#: the memory of as many hypotheses as they saw first, and here this number changes.
+#: Stacks whose state the search can reorder. ConvS2S and LSTMs fix the number of hypotheses of a
+#: sentence at the first step, and here it grows from 1 to b.
 STACKS = (TransformerEncoderBase, TransformerDecoderBase)
 
 
-def is_fairseqs_transformer(model: Any) -> bool:
-    """Whether FairseqModel can be this model."""
+def is_fairseq_transformer(model: Any) -> bool:
+    """Whether a model has the stacks of fairseq's Transformer."""
     stacks = getattr(model, "encoder", None), getattr(model, "decoder", None)
     return all(map(isinstance, stacks, STACKS))
 
 
-def search_with_beam(models: Iterable[Any], beam: int) -> None:
-    """Tell models the beam of fairseq's search: fairseq-generate has told them the paper's.
+def set_beam_size(models: Iterable[Any], beam: int) -> None:
+    """Set the beam of fairseq's search; fairseq-generate has set the paper's.
 
-    ConvS2S computes its attention for so many hypotheses of a sentence at once.
+    ConvS2S computes its attention for this number of hypotheses of a sentence at once.
     """
     for model in models:
         for module in model.modules():
@@ -29,19 +29,43 @@ def search_with_beam(models: Iterable[Any], beam: int) -> None:
                 module.set_beam_size(beam)
 
 
-class FairseqModel:
-    """A model with the stacks of fairseq's Transformer, through fairseq's interface."""
+class FairseqTransformerModel:
+    """fairseq's Transformer, for search/beam.py."""
 
-    def __init__(self, model, net_input: dict) -> None:
+    is_thread_safe = False  # fairseq does not promise it
+
+    def __init__(self, model: Any) -> None:
+        self.model = model
+        self.vocabulary_size = len(model.decoder.dictionary)
+        self.max_positions = model.max_decoder_positions()
+
+    @property
+    def weight(self) -> Tensor:
+        """A weight, whose dtype and device are the model's."""
+        return next(self.model.parameters())
+
+    def start(self, source: Tensor) -> "FairseqDecoding":
+        """Encode source tokens (batch, m) and begin to decode them."""
+        lengths = source.ne(self.model.encoder.padding_idx).sum(dim=1)
+        return FairseqDecoding(self.model, {"src_tokens": source, "src_lengths": lengths})
+
+
+class FairseqDecoding:
+    """The decoding of one batch through fairseq's incremental interface."""
+
+    def __init__(self, model: Any, net_input: dict) -> None:
         self.model = model
         self.memory = model.encoder.forward_torchscript(net_input)
         self.state: dict = {}
         self.width = 1  # hypotheses of a sentence at the last step
 
     def step(
-        self, tokens: Tensor, parents: Tensor | None, need_weights: bool
+        self, tokens: Tensor, parents: Tensor | None, need_attention: bool
     ) -> tuple[Tensor, Tensor | None]:
-        """As StepwiseModel.step; the features are the scores, except with an adaptive softmax."""
+        """Read the last tokens; the features are logits, except with an adaptive softmax.
+
+        See search/decoder_step.py.
+        """
         sentences, b, _ = tokens.shape
         if parents is not None:
             first = torch.arange(sentences, device=tokens.device)[:, None] * self.width
@@ -61,17 +85,17 @@ class FairseqModel:
         return out[:, -1].unflatten(0, (sentences, b)), attn
 
     def log_probabilities(self, features: Tensor, temperature: float) -> Tensor:
-        """As StepwiseModel.log_probabilities."""
-        scores = features if temperature == 1 else features / temperature
-        net_output = scores.flatten(0, 1)[:, None], None
+        """Map features to log P of the next token, (batch, b, V)."""
+        logits = features if temperature == 1 else features / temperature
+        net_output = logits.flatten(0, 1)[:, None], None
         log_p = self.model.get_normalized_probs(net_output, log_probs=True, sample=None)
-        return log_p[:, -1].unflatten(0, scores.shape[:2])
+        return log_p[:, -1].unflatten(0, logits.shape[:2])
 
-    def select(self, sentences: Tensor) -> None:
-        """As StepwiseModel.select."""
-        rows = sentences[:, None] * self.width + torch.arange(self.width, device=sentences.device)
-        self.model.decoder.reorder_incremental_state_scripting(self.state, rows.flatten())
-        self._select_memory(rows.flatten())
+    def keep(self, rows: Tensor) -> None:
+        """Drop all sentences except these rows of the current batch."""
+        beams = rows[:, None] * self.width + torch.arange(self.width, device=rows.device)
+        self.model.decoder.reorder_incremental_state_scripting(self.state, beams.flatten())
+        self._select_memory(beams.flatten())
 
     def _select_memory(self, rows: Tensor) -> None:
         self.memory = self.model.encoder.reorder_encoder_out(self.memory, rows)

@@ -1,101 +1,123 @@
-"""§6.1 Beam search behind the interface of fairseq's SequenceGenerator."""
+"""§6.1 The search behind the interface of fairseq's SequenceGenerator."""
+
+from collections.abc import Sequence
+from typing import Any
 
 import torch
 from fairseq import utils
-from fairseq.sequence_generator import SequenceGenerator
+from fairseq.ngram_repeat_block import NGramRepeatBlock
 from torch import Tensor
 
 from ..errors import InputError
-from ..parsing.grammar import TreeGrammar
-from ..search.batching import in_parts
-from ..search.beam import BeamSearch
-from ..search.decoder_step import OurModel, StepwiseModel
-from ..search.hypotheses import OpenHypotheses
-from ..search.rules import Rules
-from .fairseq_transformer import FairseqModel
+from ..paper import SearchSettings
+from ..search.beam import BeamSearch, SpecialTokens, TokenConstraint
+from ..search.decoder_step import SearchModel, TransformerModel
+from ..search.hypotheses import Hypothesis
+from .fairseq_transformer import FairseqTransformerModel
 from .model import Transformer
 
+ALIGNMENTS = {"hard": utils.extract_hard_alignment, "soft": utils.extract_soft_alignment}
 
-class Generator(BeamSearch, SequenceGenerator):
-    """fairseq's generator with the rules of the paper or of fairseq.
 
-    As SequenceGenerator's, each sentence's hypotheses come best first, as dictionaries of
-    "tokens" (with the end symbol), "score" (log P over the penalty), "positional_scores",
-    "attention" (source × target, empty unless asked for) and "alignment"; all on the CPU.
-    An end symbol finishes a hypothesis if it is among the b best candidates of a sentence.
+class Generator:
+    """Maps fairseq's batches to fairseq's dictionaries of hypotheses.
+
+    `generate` returns for each sentence a list, best first, of dictionaries with "tokens" (the end
+    symbol included), "score" (log P over the length penalty), "positional_scores", "attention"
+    (source × target) and "alignment"; all on the CPU. The last two are empty unless requested.
     """
 
     def __init__(
         self,
-        models,
-        tgt_dict,
+        models: Sequence[Any],
+        target_dictionary: Any,
+        settings: SearchSettings,
         *,
-        rules: Rules,
-        grammar: TreeGrammar | None = None,
+        constraint: TokenConstraint | None = None,
         alignment: str | None = None,
-        **kwargs,
+        no_repeat_ngram_size: int = 0,
+        lm_model: Any = None,
+        lm_weight: float = 1.0,
+        tokens_to_suppress: Sequence[str] = (),
     ) -> None:
-        """Build the generator; alignment "hard" or "soft" asks for attention and alignments too.
+        """Prepare the search; alignment "hard" or "soft" requests attention and alignments."""
+        for model in filter(None, [*models, lm_model]):
+            model.eval()
+        self.pad, self.eos = target_dictionary.pad(), target_dictionary.eos()
+        self.symbols_to_strip_from_output = {self.eos}
+        self.alignment = ALIGNMENTS[alignment] if alignment else None
+        self.lm_model, self.lm_weight = lm_model, lm_weight
+        self.block_repeats = (
+            NGramRepeatBlock(no_repeat_ngram_size) if no_repeat_ngram_size > 0 else None
+        )
+        self.search = BeamSearch(
+            settings,
+            [search_model(model) for model in models],
+            SpecialTokens(self.pad, self.eos, target_dictionary.unk()),
+            constraint=constraint,
+            adjust_scores=self._adjust_scores if lm_model or self.block_repeats else None,
+            suppressed_tokens=[target_dictionary.index(token) for token in tokens_to_suppress],
+            need_attention=alignment is not None,
+            use_threads=lm_model is None,
+        )
 
-        grammar: of hypotheses that have to be trees.
-        The other arguments are SequenceGenerator's.
-        """
-        super().__init__(models, tgt_dict, **kwargs)
-        self.rules, self.grammar, self.alignment = rules, grammar, alignment
-        self.want_attention = alignment is not None
-
-    def _generate(self, sample, prefix_tokens=None, constraints=None, bos_token=None):
-        """As fairseq's. Raises InputError for constraints, and if there is no hypothesis."""
+    def generate(
+        self,
+        models: Sequence[Any],
+        sample: dict[str, Any],
+        prefix_tokens: Tensor | None = None,
+        constraints: Tensor | None = None,
+        bos_token: int | None = None,
+    ) -> list[list[dict[str, Tensor]]]:
+        """Return the hypotheses of a batch. Raises InputError if a sentence has none."""
         if constraints is not None:
-            raise InputError("constraints need fairseq's search: give --constraints")
-        batch = {name: sample["net_input"][name] for name in ("src_tokens", "src_lengths")}
-        if prefix_tokens is not None:
-            batch["prefix"] = prefix_tokens
-        hypotheses = in_parts(lambda part: self._find(part, bos_token), batch, self._separable())
-        if self.alignment:
-            self._align(hypotheses, batch["src_tokens"])
-        return hypotheses
-
-    def _separable(self) -> bool:
-        """Whether threads may share the models: fairseq's own do not promise it."""
-        ours = all(isinstance(model, Transformer) for model in self.model.models)
-        return ours and self.lm_model is None
-
-    @torch.no_grad()
-    def _find(self, batch: dict[str, Tensor], bos_token: int | None) -> list[list[dict]]:
-        net_input = {name: batch[name] for name in ("src_tokens", "src_lengths")}
-        models: list[StepwiseModel] = [
-            OurModel(model.encoder, model.decoder, batch["src_tokens"])
-            if isinstance(model, Transformer)
-            else FairseqModel(model, net_input)
-            for model in self.model.models
+            raise InputError("target-side constraints need fairseq's search: give --constraints")
+        source = sample["net_input"]["src_tokens"]
+        found = self.search.search_batch(source, prefix_tokens, bos_token)
+        return [
+            [self._as_dictionary(hypothesis, tokens) for hypothesis in hypotheses]
+            for hypotheses, tokens in zip(found, source.cpu(), strict=True)
         ]
-        first_token = self.eos if bos_token is None else bos_token
-        return self.find(models, batch["src_tokens"], batch.get("prefix"), first_token)
 
-    def score_dtype(self) -> torch.dtype:
-        """Return float32, or the precision of the models if it is better."""
-        return torch.promote_types(next(self.model.parameters()).dtype, torch.float32)
+    def _as_dictionary(self, hypothesis: Hypothesis, source: Tensor) -> dict[str, Any]:
+        tokens, attention = hypothesis.tokens, hypothesis.attention
+        alignment = None
+        if attention is not None and self.alignment is not None:
+            alignment = self.alignment(attention.t(), source, tokens, self.pad, self.eos)
+        empty = torch.empty(0)
+        return {
+            "tokens": tokens,
+            "score": hypothesis.score,
+            "attention": empty if attention is None else attention,
+            "alignment": empty if alignment is None else alignment,
+            "positional_scores": hypothesis.positional_scores,
+        }
 
-    def add_language_model(self, scores: Tensor, hypotheses: OpenHypotheses) -> Tensor:
-        """Return the scores with --lm-weight times those of the language model, if there is one."""
-        if self.lm_model is None:
-            return scores
-        out = self.lm_model(hypotheses.tokens.flatten(0, 1))
-        log_p = self.lm_model.get_normalized_probs(out, log_probs=True, sample=None)[:, -1]
-        return scores + self.lm_weight * log_p.unflatten(0, hypotheses.score.shape)
+    def _adjust_scores(self, scores: Tensor, tokens: Tensor) -> Tensor:
+        """Add the language model's log P (--lm-weight) and forbid repeated n-grams."""
+        rows = tokens.flatten(0, 1)
+        if self.lm_model is not None:
+            net_output = self.lm_model(rows)
+            log_p = self.lm_model.get_normalized_probs(net_output, log_probs=True, sample=None)
+            scores = scores + self.lm_weight * log_p[:, -1].unflatten(0, scores.shape[:2])
+        if self.block_repeats is not None:
+            step = tokens.size(2) - 1
+            blocked = self.block_repeats(rows, scores.flatten(0, 1), *scores.shape[:2], step)
+            scores = blocked.view_as(scores)
+        return scores
 
-    def forbid_repeats(self, scores: Tensor, hypotheses: OpenHypotheses, step: int) -> None:
-        """Forbid what --no-repeat-ngram-size forbids."""
-        if self.repeat_ngram_blocker is not None:
-            rows = hypotheses.tokens.flatten(0, 1), scores.flatten(0, 1)
-            blocked = self.repeat_ngram_blocker(*rows, *hypotheses.score.shape, step)
-            scores.copy_(blocked.view_as(scores))
 
-    def _align(self, hypotheses: list[list[dict]], source: Tensor) -> None:
-        extract = {"hard": utils.extract_hard_alignment, "soft": utils.extract_soft_alignment}
-        for tokens, of_sentence in zip(source.cpu(), hypotheses, strict=True):
-            for hypothesis in of_sentence:
-                hypothesis["alignment"] = extract[str(self.alignment)](
-                    hypothesis["attention"].t(), tokens, hypothesis["tokens"], self.pad, self.eos
-                )
+def search_model(model: Any) -> SearchModel:
+    """Return one of the plugin's models, or fairseq's Transformer, as a model of the search."""
+    if isinstance(model, Transformer):
+        return TransformerModel(model.encoder, model.decoder)
+    return FairseqTransformerModel(model)
+
+
+def slice_sample(sample: dict[str, Any], rows: slice) -> dict[str, Any]:
+    """Return some sentences of one of fairseq's batches."""
+    part = {**sample, "net_input": {name: x[rows] for name, x in sample["net_input"].items()}}
+    for name in ("id", "target"):  # fairseq-interactive has no targets
+        if sample.get(name) is not None:
+            part[name] = sample[name][rows]
+    return part

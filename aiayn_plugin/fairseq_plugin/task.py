@@ -11,7 +11,7 @@ from fairseq.tasks.translation import TranslationConfig
 
 from ..errors import InputError
 from ..paper import ARCHITECTURES
-from ..search.oom import WarningOfMemory, in_halves
+from ..search.oom import BatchHalver
 from ..training.batching import BatchPlan
 from . import (
     data_checks as dataset,
@@ -22,6 +22,7 @@ from . import (
 from .batch_plan import keep_first_epoch_batches, plan_epoch
 from .disk_space import check_disk
 from .generation_options import build_search_generator
+from .generator import Generator, slice_sample
 from .precision import check_float16, train_in_bfloat16
 from .recorder import record_training
 from .trainer_hooks import TrainerHooks
@@ -76,7 +77,7 @@ class AiaynTranslation(TrainerHooks):
     def __init__(self, cfg, src_dict, tgt_dict) -> None:
         super().__init__(cfg, src_dict, tgt_dict)
         self.planned: tuple[Any, BatchPlan] | None = None  # the training set and its plan
-        self.warn_of_memory = WarningOfMemory()
+        self.batch_halver = BatchHalver()
         self.needs_target = False
         self.building = False  # a model, which has no trained weights yet
 
@@ -188,16 +189,17 @@ class AiaynTranslation(TrainerHooks):
         )
 
     def inference_step(self, generator, models, sample, prefix_tokens=None, constraints=None):
-        """As fairseq's; a batch that memory is too small for is searched in halves.
+        """As fairseq's; a batch that does not fit in memory is searched in halves.
 
-        Raises InputError if memory is too small for one sentence, or no hypothesis is possible.
+        Raises InputError if memory does not suffice for one sentence, or a sentence has no
+        hypothesis.
         """
         step = super().inference_step
-        if constraints is not None:
+        if constraints is not None or isinstance(generator, Generator):  # it halves batches itself
             return step(generator, models, sample, prefix_tokens, constraints)
-        return in_halves(
-            lambda part, prefix: step(generator, models, part, prefix),
-            sample,
-            prefix_tokens,
-            self.warn_of_memory,
-        )
+
+        def search(rows: slice) -> list:
+            prefix = prefix_tokens[rows] if prefix_tokens is not None else None
+            return step(generator, models, slice_sample(sample, rows), prefix)
+
+        return self.batch_halver.search(search, slice(0, len(sample["net_input"]["src_tokens"])))

@@ -1,4 +1,4 @@
-"""§6.3: sentences in, trees out, with a model directory and the paper's search of trees."""
+"""§6.3 Sentences in, trees out, with the paper's search for trees."""
 
 import logging
 import math
@@ -10,25 +10,27 @@ from typing import Any
 from nltk import Tree
 
 from ..parsing.pipeline import ParsingPipeline, read_tree
-from .run_directory import Searcher, load
+from ..search.hypotheses import Hypothesis
+from .predictor import Predictor
+from .run_directory import RunDirectory
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class Parse:
-    """One tree of a sentence, its score, and how many mends made it well-formed.
+    """A tree of a sentence, its score, and the number of repairs that made it well-formed.
 
     The score is log P over the length penalty.
     """
 
     tree: Tree
     score: float
-    mends: int
+    repairs: int
 
 
-class Parser(Searcher):
-    """A model that was trained on trees, and a search: beam 21, α 0.3, as in the paper.
+class Parser(Predictor):
+    """A model trained on trees and a search: beam 21 and α 0.3, as in the paper.
 
     >>> parser = Parser.load("runs/parsing_sample")  # doctest: +SKIP
     >>> parser.parse(["The dog sleeps ."])  # doctest: +SKIP
@@ -45,21 +47,19 @@ class Parser(Searcher):
         precision: str = "float32",
         max_tokens: int = 2000,
         trees_only: bool = False,
-        **search: Any,
+        **options: Any,
     ) -> "Parser":
-        """Return the parser of a model directory, from a recipe or from `aiayn bundle`.
+        """Return the parser of a run directory; trees_only restricts the search to trees.
 
-        device: default: the first GPU, if there is one. max_tokens: source tokens of a batch, with
-        padding. trees_only: let the search find nothing but trees over the words. Raises InputError
-        or OSError for a directory that holds no such model.
+        The other arguments and the errors are those of Translator.load.
         """
-        found = load(path, ParsingPipeline.load, device, precision)
-        return cls(found, max_tokens, search, trees_only)
+        directory = RunDirectory.open(path, ParsingPipeline.load)
+        return cls._load(directory, device, precision, max_tokens, options, trees_only)
 
     def parse(self, lines: Sequence[str], tokenised: bool = False) -> list[Tree | None]:
-        """Return the best tree of each sentence, in their order; None for a line without a word.
+        """Return the best tree of each sentence; None for an empty line.
 
-        tokenised: the words have spaces between them already, as the Penn Treebank splits them.
+        tokenised: the lines hold words separated by spaces, split as in the Penn Treebank.
         """
         return [parses[0].tree if parses else None for parses in self.parse_nbest(lines, tokenised)]
 
@@ -70,48 +70,41 @@ class Parser(Searcher):
         first: int = 1,
         progress: Callable[[int], object] = lambda sentences: None,
     ) -> list[list[Parse]]:
-        """Return the trees of each sentence, best first; at most as many as the search keeps.
+        """Return the trees of each sentence, best first; at most `nbest`, none for an empty line.
 
-        A line without a word has none. A sentence that is too long for the model gets a tree
-        without constituents, and a warning says so; `first` is the number of the first line in it.
-        progress is called after each batch with its number of sentences.
+        A sentence that is too long for the model gets a tree without constituents, with a warning;
+        `first` is the line number of the first line there. progress is called after each batch with
+        its number of sentences.
         """
         if isinstance(lines, str):
             raise TypeError("lines must be a list of lines, not one string")
         words = [self.pipeline.words(line, tokenised) for line in lines]
-        pieces = list(map(self.pipeline.encode, words))
-        found: list[list[Parse]] = [[] for _ in words]
-        short = []
-        for number, of_line in enumerate(pieces):
-            if len(of_line) > self.longest:
+        subwords = list(map(self.pipeline.encode, words))
+        parses: list[list[Parse]] = [[] for _ in lines]
+        searched = []
+        for index, of_line in enumerate(subwords):
+            if len(of_line) > self.max_source_tokens:
                 logger.warning(
-                    "line %d has %d tokens, more than %d: its tree has no constituents",
-                    first + number,
+                    "line %d has %d tokens, more than the limit of %d: its tree has no "
+                    "constituents",
+                    first + index,
                     len(of_line),
-                    self.longest,
+                    self.max_source_tokens,
                 )
-                found[number] = [_flat(words[number])]
+                tree, repairs = read_tree("", words[index])
+                parses[index] = [Parse(tree, -math.inf, repairs)]
             elif of_line:
-                short.append(number)
-        for numbers, hypotheses in self.search([self.numbers(pieces[n]) for n in short]):
-            for place, of_line in zip(numbers, hypotheses, strict=True):
-                number = short[place]
-                parses = [self._read(hypothesis, words[number]) for hypothesis in of_line]
-                # Several sequences may be mended to one tree: the best of them counts.
-                found[number] = [
-                    parse
-                    for i, parse in enumerate(parses)
-                    if parse.tree not in [better.tree for better in parses[:i]]
-                ]
-            progress(len(numbers))
-        return found
+                searched.append(index)
+        found = self.search([self.token_ids(subwords[index]) for index in searched], progress)
+        for index, hypotheses in zip(searched, found, strict=True):
+            for hypothesis in hypotheses:
+                parse = self._read(hypothesis, words[index])
+                # Several sequences may be repaired to the same tree: only the best one counts.
+                if parse.tree not in [better.tree for better in parses[index]]:
+                    parses[index].append(parse)
+        return parses
 
-    def _read(self, hypothesis: dict, words: list[str]) -> Parse:
-        symbols = self.target.decode(hypothesis["tokens"].tolist())
-        tree, mends = read_tree(" ".join(symbols), words)
-        return Parse(tree, float(hypothesis["score"]), mends)
-
-
-def _flat(words: list[str]) -> Parse:
-    tree, mends = read_tree("", words)
-    return Parse(tree, -math.inf, mends)
+    def _read(self, hypothesis: Hypothesis, words: list[str]) -> Parse:
+        symbols = self.target.decode(hypothesis.tokens.tolist())
+        tree, repairs = read_tree(" ".join(symbols), words)
+        return Parse(tree, float(hypothesis.score), repairs)

@@ -1,4 +1,4 @@
-"""§6.1: raw text in, raw text out, with a model directory and the paper's search."""
+"""§6.1 Raw text in, raw text out, with the paper's search."""
 
 import logging
 import math
@@ -7,23 +7,25 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
+from torch import Tensor
 
+from ..search.hypotheses import Hypothesis
 from ..text.pipeline import TextPipeline
-from .run_directory import Searcher, load
+from .predictor import Predictor
+from .run_directory import RunDirectory
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class Translation:
-    """One translation of a line, and its score: log P over the length penalty."""
+    """A translation of a line and its score, log P over the length penalty."""
 
     text: str
     score: float
 
 
-class Translator(Searcher):
+class Translator(Predictor):
     """A model, its text settings and a search.
 
     >>> translator = Translator.load("runs/multi30k")  # doctest: +SKIP
@@ -40,17 +42,19 @@ class Translator(Searcher):
         device: str | None = None,
         precision: str = "float32",
         max_tokens: int = 2000,
-        **search: Any,
+        **options: Any,
     ) -> "Translator":
-        """Return the translator of a model directory, from a recipe or from `aiayn bundle`.
+        """Return the translator of a run directory, from a recipe or from `aiayn bundle`.
 
-        device: default: the first GPU, if there is one. max_tokens: source tokens of a batch, with
-        padding. Raises InputError or OSError for a directory that holds no such model.
+        device: default: the first GPU, if there is one. max_tokens: source tokens of a batch,
+        padding included. options: those of fairseq-generate's search (beam, lenpen, nbest, …).
+        Raises InputError or OSError for a directory without such a model, and for invalid options.
         """
-        return cls(load(path, TextPipeline.load, device, precision), max_tokens, search)
+        directory = RunDirectory.open(path, TextPipeline.load)
+        return cls._load(directory, device, precision, max_tokens, options)
 
     def translate(self, lines: Sequence[str]) -> list[str]:
-        """Return the best translation of each raw line, in their order."""
+        """Return the best translation of each raw line."""
         return [translations[0].text for translations in self.translate_nbest(lines)]
 
     def translate_nbest(
@@ -59,52 +63,52 @@ class Translator(Searcher):
         first: int = 1,
         progress: Callable[[int], object] = lambda sentences: None,
     ) -> list[list[Translation]]:
-        """Return the translations of each raw line, best first; as many as the search keeps.
+        """Return the translations of each raw line, best first; at most `nbest`.
 
-        A line without a word stays empty. A line with more tokens than the model has positions is
-        translated in pieces, and a warning says so; `first` is the number of the first line in it.
-        progress is called after each batch with its number of sentences. Raises InputError if no
-        translation is possible.
+        An empty line stays empty. A line with more tokens than the model can read is translated in
+        segments, with a warning; `first` is the line number of the first line there. progress is
+        called after each batch with its number of sentences. Raises InputError if a sentence has no
+        translation.
         """
         if isinstance(lines, str):
             raise TypeError("lines must be a list of lines, not one string")
-        pieces = [self._pieces(number, line) for number, line in enumerate(lines, start=first)]
-        flat = [piece for of_line in pieces for piece in of_line]
-        translations: dict[int, list[Translation]] = {}
-        for numbers, hypotheses in self.search(flat):
-            translations.update(zip(numbers, map(self._read, hypotheses), strict=True))
-            progress(len(numbers))
-        number = iter(range(len(flat)))
-        return [_joined([translations[next(number)] for _ in of_line]) for of_line in pieces]
+        segments = [self._segments(number, line) for number, line in enumerate(lines, start=first)]
+        found = iter(self.search([one for of_line in segments for one in of_line], progress))
+        return [_join([self._read(next(found)) for _ in of_line]) for of_line in segments]
 
-    def _pieces(self, number: int, line: str) -> list[torch.Tensor]:
-        """Return the tokens of a line, in pieces of about equal length if it is too long."""
-        words = self.pipeline.encode(line).split()
-        limit = self.longest
-        if len(words) > limit:
+    def _segments(self, number: int, line: str) -> list[Tensor]:
+        """Return the tokens of a line, in segments of about equal length if it is too long."""
+        subwords, limit = self.pipeline.encode(line).split(), self.max_source_tokens
+        if not subwords:
+            return []
+        if len(subwords) > limit:
             logger.warning(
-                "line %d has %d tokens, more than %d: it is translated in pieces",
+                "line %d has %d tokens, more than the limit of %d: it is translated in segments",
                 number,
-                len(words),
+                len(subwords),
                 limit,
             )
-        count = max(1, math.ceil(len(words) / limit)) if words else 0
-        size = math.ceil(len(words) / count) if count else 0
-        return [self.numbers(words[i * size : (i + 1) * size]) for i in range(count)]
-
-    def _read(self, hypotheses: list[dict]) -> list[Translation]:
-        pieces = (self.target.decode(h["tokens"].tolist()) for h in hypotheses)
+        size = math.ceil(len(subwords) / math.ceil(len(subwords) / limit))
         return [
-            Translation(self.pipeline.decode(" ".join(of_one)), float(h["score"]))
-            for of_one, h in zip(pieces, hypotheses, strict=True)
+            self.token_ids(subwords[start : start + size])
+            for start in range(0, len(subwords), size)
+        ]
+
+    def _read(self, hypotheses: list[Hypothesis]) -> list[Translation]:
+        return [
+            Translation(
+                self.pipeline.decode(" ".join(self.target.decode(hypothesis.tokens.tolist()))),
+                float(hypothesis.score),
+            )
+            for hypothesis in hypotheses
         ]
 
 
-def _joined(pieces: list[list[Translation]]) -> list[Translation]:
-    """Return the translations of a line: the best ones of its pieces together, and so on."""
-    if not pieces:
+def _join(segments: list[list[Translation]]) -> list[Translation]:
+    """Return the translations of a line: the best of its segments joined, and so on."""
+    if not segments:
         return [Translation("", 0.0)]
     return [
-        Translation(" ".join(part.text for part in parts), sum(part.score for part in parts))
-        for parts in zip(*pieces, strict=False)
+        Translation(" ".join(one.text for one in ranked), sum(one.score for one in ranked))
+        for ranked in zip(*segments, strict=False)
     ]

@@ -1,7 +1,7 @@
-"""§6.3 Which symbols may follow, if a hypothesis has to be a tree over the sentence's words.
+"""§6.3 Which symbols may follow if a hypothesis has to be a tree over the words of its sentence.
 
-The paper's search has no such rule: it is an option. A tree is a sequence as linearisation.py makes
-it: (S (NP NNP )NP (VP VBZ )VP )S is one over two words.
+The paper's search has no such rule; it is an option. Trees are linearised as in linearisation.py:
+(S (NP NNP )NP (VP VBZ )VP )S is a tree over two words.
 """
 
 from collections.abc import Sequence
@@ -9,67 +9,86 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-NONE, OPEN, CLOSE, TAG = range(4)
+from ..errors import InputError
+from ..text.dictionary import SPECIAL_SYMBOLS, Vocabulary
+from ..text.settings import MAX_TREE_DEPTH
+
+NOT_ALLOWED, OPEN, CLOSE, TAG = range(4)
 
 
 class TreeGrammar:
-    """The symbols of trees, and the pieces of sentences, as numbers of two dictionaries."""
+    """The constraint of a search (search/beam.py) that finds only trees."""
 
     def __init__(
-        self, pieces: Sequence[str], symbols: Sequence[str], special: int, eos: int, deepest: int
+        self, subwords: Sequence[str], symbols: Sequence[str], max_depth: int = MAX_TREE_DEPTH - 2
     ) -> None:
-        """pieces, symbols: the source and the target dictionary.
+        """Classify the entries of the source dictionary (subwords) and target dictionary (symbols).
 
-        special: so many entries of each come first and are neither pieces nor symbols. deepest:
-        brackets that may be open at once.
+        max_depth: brackets that may be open at once.
         """
-        self.eos, self.deepest = eos, deepest
+        self.max_depth = max_depth
         self.ends_word = torch.tensor(
-            [i >= special and not piece.endswith("@@") for i, piece in enumerate(pieces)]
+            [
+                i == Vocabulary.unk or (i >= len(SPECIAL_SYMBOLS) and not subword.endswith("@@"))
+                for i, subword in enumerate(subwords)
+            ]
         )
         closing = {symbol[1:]: i for i, symbol in enumerate(symbols) if symbol.startswith(")")}
         kinds, closed_by = [], []
         for i, symbol in enumerate(symbols):
-            closed_by.append(closing.get(symbol[1:], eos))
-            filler = i < special or symbol.startswith("madeupword")  # fairseq's, up to 8·n entries
-            if filler or (symbol.startswith("(") and symbol[1:] not in closing):
-                kinds.append(NONE)
+            closed_by.append(closing.get(symbol[1:], Vocabulary.eos))
+            # fairseq pads dictionaries to a multiple of 8 entries with "madeupword…".
+            is_filler = i < len(SPECIAL_SYMBOLS) or symbol.startswith("madeupword")
+            if is_filler or (symbol.startswith("(") and symbol[1:] not in closing):
+                kinds.append(NOT_ALLOWED)
             else:
                 kinds.append({"(": OPEN, ")": CLOSE}.get(symbol[0], TAG))
         self.kind, self.closed_by = torch.tensor(kinds), torch.tensor(closed_by)
 
-    def words(self, source: Tensor, unk: int) -> Tensor:
-        """Return how many words the sentences (sentences, m) have; an unknown piece is a word."""
-        return (self.ends_word.to(source.device)[source] | source.eq(unk)).sum(dim=1)
+    def start(self, source: Tensor, limits: Tensor) -> Tensor:
+        """Return the number of words (batch,) of sentences (batch, m); an unknown subword is one.
 
-    def allowed(self, symbols: Tensor, words: Tensor, room: Tensor) -> Tensor:
-        """Return which symbols may follow, (sentences, b, V).
-
-        symbols: (sentences, b, t), the hypotheses so far. words: (sentences,), of the sentence.
-        room: (sentences,), how many more symbols a hypothesis may have, without the end symbol.
-
-        For example, after (S (NP NN over two words: any tag; )NP; and an opening bracket, if there
-        is room for it, for its closing one, for the word that is left, and for )NP and )S.
+        Raises InputError if a sentence's limit (batch,) is below its smallest tree.
         """
-        kind, closed_by = self.kind.to(symbols.device), self.closed_by.to(symbols.device)
-        kinds = kind[symbols]
-        depth = (kinds.eq(OPEN).long() - kinds.eq(CLOSE).long()).cumsum(dim=2)
-        now = depth[:, :, -1] if symbols.size(2) else depth.new_zeros(symbols.shape[:2])
-        left = words[:, None] - kinds.eq(TAG).sum(dim=2)
-        begun = symbols.size(2) > 0
-        fresh = kinds[:, :, -1].eq(OPEN) if begun else torch.zeros_like(now, dtype=torch.bool)
-        whole = now.eq(0) & (begun | words.eq(0)[:, None])  # no word has no tree
+        words = self.ends_word.to(source.device)[source].sum(dim=1)
+        for n, limit in zip(words.tolist(), limits.tolist(), strict=True):
+            if 0 < n and limit < n + 2:
+                raise InputError(
+                    f"a tree over {n} words needs {n + 2} symbols, but the limit is {limit}: raise "
+                    "--max-len-b"
+                )
+        return words
 
-        tag = now.gt(0) & left.gt(0)
-        open_ = left.gt(0) & ~whole & now.lt(self.deepest) & (room[:, None] >= left + now + 2)
-        close = now.gt(0) & ~fresh & (now.gt(1) | left.eq(0))
-        may = (tag[:, :, None] & kind.eq(TAG)) | (open_[:, :, None] & kind.eq(OPEN))
-        if begun:
-            # The bracket that is open is the last opening one after which the depth was as now.
-            opening = kinds.eq(OPEN) & depth.eq(now[:, :, None])
-            place = (opening * torch.arange(1, symbols.size(2) + 1, device=now.device)).amax(dim=2)
-            innermost = symbols.gather(2, (place - 1).clamp(min=0)[:, :, None])
-            closing = closed_by[innermost]
-            may |= torch.zeros_like(may).scatter(2, closing, close[:, :, None])
-        may[:, :, self.eos] = whole
-        return may
+    def allowed(self, tokens: Tensor, state: Tensor, remaining: Tensor) -> Tensor:
+        """Return which symbols may follow, boolean (batch, b, V).
+
+        tokens: (batch, b, t) symbols so far. state: (batch,) words of the sentence. remaining:
+        (batch,) how many more symbols a hypothesis may have, without the end symbol.
+
+        For example, after (S (NP NN over two words: any tag; )NP; and an opening bracket if the
+        limit leaves space for it, its closing bracket, the second word, )NP and )S.
+        """
+        kind, closed_by = self.kind.to(tokens.device), self.closed_by.to(tokens.device)
+        kinds, has_begun = kind[tokens], tokens.size(2) > 0
+        depths = (kinds.eq(OPEN).long() - kinds.eq(CLOSE).long()).cumsum(dim=2)
+        depth = depths[:, :, -1] if has_begun else depths.new_zeros(tokens.shape[:2])
+        words_left = state[:, None] - kinds.eq(TAG).sum(dim=2)
+        is_empty = (  # nothing follows the opening bracket yet
+            kinds[:, :, -1].eq(OPEN) if has_begun else torch.zeros_like(depth, dtype=torch.bool)
+        )
+        is_complete = depth.eq(0) & (has_begun | state.eq(0)[:, None])  # no words, no tree
+
+        may_tag = depth.gt(0) & words_left.gt(0)
+        may_open = words_left.gt(0) & ~is_complete & depth.lt(self.max_depth)
+        may_open &= remaining[:, None] >= words_left + depth + 2
+        may_close = depth.gt(0) & ~is_empty & (depth.gt(1) | words_left.eq(0))
+        allowed = (may_tag[:, :, None] & kind.eq(TAG)) | (may_open[:, :, None] & kind.eq(OPEN))
+        if has_begun:
+            # The innermost open bracket is the last opening one that led to the current depth.
+            opening = kinds.eq(OPEN) & depths.eq(depth[:, :, None])
+            position = opening * torch.arange(1, tokens.size(2) + 1, device=depth.device)
+            last = (position.amax(dim=2) - 1).clamp(min=0)
+            closing = closed_by[tokens.gather(2, last[:, :, None])]
+            allowed |= torch.zeros_like(allowed).scatter(2, closing, may_close[:, :, None])
+        allowed[:, :, Vocabulary.eos] = is_complete
+        return allowed

@@ -1,1 +1,1 @@
-"""§6.1 Beam search: its rules, its hypotheses, and the model one step at a time."""
+"""§6.1 Beam search. BeamSearch is the entry point: SearchSettings in, lists of Hypothesis out."""

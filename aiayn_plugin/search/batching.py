@@ -1,79 +1,83 @@
-"""Sentences are searched in batches, and a batch on a CPU in parts, each in a thread of its own."""
+"""§6.1 Sentences in batches of similar length, and on a CPU chunks of a batch in threads."""
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
 
 import torch
 from torch import Tensor
 
-from ..errors import InputError
+from .hypotheses import Hypothesis
 
-#: A second thread inside the many small operations of a step gains little. A part has at least so
-#: many sentences, because each part reads all weights at each step.
-PART = 32
+#: Sentences per thread at the least: each thread reads all weights at each step.
+MIN_CHUNK = 32
 
-Batch = dict[str, Tensor]
-Find = Callable[[Batch], list[list[dict]]]
+Result = TypeVar("Result")
 
 
-def batches(lengths: Sequence[int], max_tokens: int) -> Iterator[list[int]]:
-    """Yield the numbers of the sentences of each batch, the longest first.
+def batches_by_length(lengths: Sequence[int], max_tokens: int) -> Iterator[list[int]]:
+    """Yield the sentence indices of each batch, the longest sentences first.
 
-    A batch has at most max_tokens tokens, with the padding to its longest sentence, or one
-    sentence. For example, lengths of 3, 9, 4 and 8 with 18 tokens are [1, 3] and [2, 0].
+    A batch has at most max_tokens tokens, including the padding to its longest sentence, or a
+    single sentence. For example, lengths 3, 9, 4 and 8 with 18 tokens give [1, 3] and [2, 0].
     """
     batch: list[int] = []
-    for number in sorted(range(len(lengths)), key=lambda i: -lengths[i]):
+    for index in sorted(range(len(lengths)), key=lambda i: -lengths[i]):
         if batch and (len(batch) + 1) * lengths[batch[0]] > max_tokens:
             yield batch
             batch = []
-        batch.append(number)
+        batch.append(index)
     if batch:
         yield batch
 
 
-def padded(sentences: Sequence[Tensor], padding: int) -> Tensor:
-    """Return sentences as one tensor (sentences, m), with padding before the shorter ones."""
+def pad_left(sentences: Sequence[Tensor], padding: int) -> Tensor:
+    """Return sentences as one tensor (batch, m), with padding before the shorter ones."""
     width = max(map(len, sentences))
-    together = torch.full((len(sentences), width), padding)
-    for row, sentence in zip(together, sentences, strict=True):
+    batch = torch.full((len(sentences), width), padding)
+    for row, sentence in zip(batch, sentences, strict=True):
         row[width - len(sentence) :] = sentence
-    return together
+    return batch
 
 
-def in_parts(find: Find, batch: Batch, separable: bool) -> list[list[dict]]:
-    """Return find(batch), the hypotheses of each sentence, with a thread for each part.
+def search_by_length(
+    search_batch: Callable[[Tensor], list[list[Hypothesis]]],
+    sentences: Sequence[Tensor],
+    padding: int,
+    max_tokens: int,
+    progress: Callable[[int], object] = lambda sentences: None,
+) -> list[list[Hypothesis]]:
+    """Return the hypotheses of each sentence, searched in batches_by_length.
 
-    batch: tensors (sentences, …), "src_tokens" among them. separable: whether threads may share
-    what `find` uses. Raises InputError if a sentence has no hypothesis.
+    search_batch: maps tokens (batch, m) to the hypotheses of each. sentences: tokens of each, the
+    end symbol last. progress is called after each batch with its number of sentences.
     """
-    source = batch["src_tokens"]
-    parts = len(source) // PART if separable and source.device.type == "cpu" else 1
-    hypotheses = _in_threads(find, batch, min(torch.get_num_threads(), parts))
-    if [] in hypotheses:
-        number = hypotheses.index([])
-        raise InputError(
-            f"no hypothesis for sentence {number} of a batch: the scores of the "
-            "model are not numbers (try float32), or all tokens are forbidden"
-        )
+    hypotheses: list[list[Hypothesis]] = [[] for _ in sentences]
+    for batch in batches_by_length(list(map(len, sentences)), max_tokens):
+        found = search_batch(pad_left([sentences[index] for index in batch], padding))
+        for index, of_sentence in zip(batch, found, strict=True):
+            hypotheses[index] = of_sentence
+        progress(len(batch))
     return hypotheses
 
 
-def _in_threads(find: Find, batch: Batch, parts: int) -> list[list[dict]]:
-    """Search in n threads.
+def search_in_threads(
+    search: Callable[[slice], list[Result]], sentences: int, chunks: int
+) -> list[Result]:
+    """Return search(rows) of a batch on a CPU, with one thread per chunk of rows.
 
-    A batch is sorted by length, so each thread takes every n-th sentence: with two threads one
-    has 0, 2, 4 and the other 1, 3.
+    One search in each thread uses a CPU better than several threads in the many small operations of
+    a step. A batch is sorted by length, so each thread takes every n-th sentence: with two threads
+    one has rows 0, 2, 4 and the other 1, 3.
     """
-    if parts < 2:
-        return find(batch)
+    if chunks < 2:
+        return search(slice(None))
     threads = torch.get_num_threads()
-    batches = [{name: x[i::parts] for name, x in batch.items()} for i in range(parts)]
     try:
         with ThreadPoolExecutor(
-            parts, initializer=torch.set_num_threads, initargs=(threads // parts,)
+            chunks, initializer=torch.set_num_threads, initargs=(max(1, threads // chunks),)
         ) as pool:
-            results = list(pool.map(find, batches))
+            results = list(pool.map(search, [slice(i, None, chunks) for i in range(chunks)]))
     finally:
         torch.set_num_threads(threads)  # for threads that start later
-    return [results[i % parts][i // parts] for i in range(len(batch["src_tokens"]))]
+    return [results[i % chunks][i // chunks] for i in range(sentences)]

@@ -1,7 +1,9 @@
-"""§6.1 Beam search, under the rules of the paper or of fairseq."""
+"""§6.1 Beam search by the rules of the paper or of fairseq."""
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor
@@ -9,201 +11,293 @@ from torch import Tensor
 from ..errors import InputError
 from ..kernels.topk import topk
 from ..model.embedding import score_rows
-from ..parsing.grammar import TreeGrammar
-from .decoder_step import StepwiseModel
-from .hypotheses import Choices, Finished, History, OpenHypotheses
-from .rules import Rules
+from ..paper import SearchSettings
+from .batching import MIN_CHUNK, search_by_length, search_in_threads
+from .decoder_step import Decoding, SearchModel
+from .hypotheses import Choices, FinishedHypotheses, History, Hypothesis, OpenHypotheses
+from .oom import BatchHalver
+from .rules import build_rules
 
-#: Sentences that are done leave their batch as soon as they are an eighth of it. To leave costs a
-#: copy of the caches of all others; to stay costs the steps of hypotheses that nobody reads.
-DONE_SHARE = 1 / 8
-#: So few scores stay in a CPU's caches until the best of them are chosen: with 2^23 a search of
-#: base takes 1.07 times as long in bfloat16. In float32 it is faster with 2^23: there the product
-#: takes longer, which reads the whole matrix for each piece.
-SCORES_IN_BFLOAT16 = 2**20
+#: Finished sentences leave their batch once they are this share of it. Leaving costs a copy of the
+#: caches of all other sentences; staying costs steps of hypotheses that nothing reads.
+FINISHED_SHARE = 1 / 8
+#: Elements of the score matrix in bfloat16 that stay in a CPU's caches until the best are chosen.
+#: float32 is faster with more: its matrix multiplication reads the whole matrix for each chunk.
+BFLOAT16_SCORES = 2**20
+
+#: Changes log P of the next token (batch, b, V), given the hypotheses so far (batch, b, length).
+ScoreAdjustment = Callable[[Tensor, Tensor], Tensor]
+
+
+class TokenConstraint(Protocol):
+    """Restricts which tokens may follow, for example to trees (parsing/grammar.py)."""
+
+    def start(self, source: Tensor, limits: Tensor) -> Tensor:
+        """Return the state (batch,) of source sentences (batch, m) with token limits (batch,).
+
+        Raises InputError if no hypothesis within a limit satisfies the constraint.
+        """
+
+    def allowed(self, tokens: Tensor, state: Tensor, remaining: Tensor) -> Tensor:
+        """Return which tokens may follow, boolean (batch, b, V).
+
+        tokens: (batch, b, length) so far; remaining: (batch,) how many more may follow, without the
+        end symbol.
+        """
+
+
+class SpecialTokens(NamedTuple):
+    """Token IDs with a meaning of their own, by default those of fairseq's dictionaries."""
+
+    pad: int = 1
+    eos: int = 2
+    unk: int = 3
 
 
 @dataclass
-class State:
+class SearchState:
     """A search in progress."""
 
-    models: list[StepwiseModel]
+    decodings: list[Decoding]
     open: OpenHypotheses
-    finished: Finished
+    finished: FinishedHypotheses
     lowest_limit: int  #: of all sentences
     step: int = 0
     history: History = field(default_factory=History)
 
 
 class BeamSearch:
-    """The search over the next tokens that some models propose.
+    """Beam search with a model or an ensemble.
 
-    fairseq_plugin/generator.py inherits from this class and from fairseq's SequenceGenerator, which
-    sets all of these attributes but the first three.
+    An end symbol finishes a hypothesis if it is among the b best candidates of its sentence. An
+    ensemble's P is the mean over its models.
     """
 
-    rules: Rules
-    grammar: TreeGrammar | None  #: of hypotheses that have to be trees
-    want_attention: bool
-    beam_size: int  #: b
-    vocab_size: int
-    pad: int
-    unk: int
-    eos: int
-    max_len: int
-    min_len: int
-    temperature: float
-    unk_penalty: float
-    token_indices_to_suppress: Tensor | None
+    def __init__(
+        self,
+        settings: SearchSettings,
+        models: Sequence[SearchModel],
+        special: SpecialTokens = SpecialTokens(),  # noqa: B008
+        *,
+        constraint: TokenConstraint | None = None,
+        adjust_scores: ScoreAdjustment | None = None,
+        suppressed_tokens: Sequence[int] = (),
+        need_attention: bool = False,
+        use_threads: bool = True,
+        scores_at_once: int | None = None,
+    ) -> None:
+        """Prepare a search; raises InputError for invalid settings.
+
+        suppressed_tokens: IDs that are never chosen. use_threads: search a large batch on a CPU in
+        threads, if all models are thread-safe. scores_at_once: elements of the score matrix that
+        are computed at once; by default a number that suits the device.
+        """
+        self.settings, self.models, self.special = settings, list(models), special
+        self.vocabulary_size = models[0].vocabulary_size
+        self.rules = build_rules(settings, self.vocabulary_size)
+        self.max_length = min(model.max_positions for model in models) - 1
+        self.constraint, self.adjust_scores = constraint, adjust_scores
+        self.suppressed_tokens = list(suppressed_tokens)
+        self.need_attention = need_attention
+        self.use_threads = use_threads and all(model.is_thread_safe for model in models)
+        self.scores_at_once = scores_at_once
+        self._halver = BatchHalver()
+
+    def search(
+        self,
+        sentences: Sequence[Tensor],
+        max_tokens: int = 2000,
+        progress: Callable[[int], object] = lambda sentences: None,
+    ) -> list[list[Hypothesis]]:
+        """Return the hypotheses of each sentence, best first.
+
+        sentences: source tokens of each, the end symbol last. max_tokens: source tokens of a batch,
+        padding included. progress is called after each batch with its number of sentences. Raises
+        InputError as search_batch does.
+        """
+        return search_by_length(
+            self.search_batch, sentences, self.special.pad, max_tokens, progress
+        )
+
+    def search_batch(
+        self, source: Tensor, prefix: Tensor | None = None, first_token: int | None = None
+    ) -> list[list[Hypothesis]]:
+        """Return the hypotheses of each sentence of a batch, best first.
+
+        source: (batch, m) tokens. prefix: (batch, n) tokens with which each translation begins,
+        then padding. first_token: what the models read first; default: the end symbol.
+        A batch that does not fit in memory is searched in halves. Raises InputError if a single
+        sentence does not fit, if min_len is above the limit of a sentence, and if a sentence has no
+        hypothesis.
+        """
+        source = source.to(self.models[0].weight.device)
+
+        def search_rows(rows: slice) -> list[list[Hypothesis]]:
+            part = None if prefix is None else prefix[rows]
+            return self._search_in_threads(source[rows], part, first_token)
+
+        return self._halver.search(search_rows, slice(0, len(source)))
+
+    def _search_in_threads(
+        self, source: Tensor, prefix: Tensor | None, first_token: int | None
+    ) -> list[list[Hypothesis]]:
+        chunks = 1
+        if self.use_threads and source.device.type == "cpu":
+            chunks = min(torch.get_num_threads(), len(source) // MIN_CHUNK)
+
+        def search_rows(rows: slice) -> list[list[Hypothesis]]:
+            return self._search(source[rows], None if prefix is None else prefix[rows], first_token)
+
+        hypotheses = search_in_threads(search_rows, len(source), chunks)
+        if [] in hypotheses:
+            raise InputError(
+                f"no hypothesis for sentence {hypotheses.index([])} of a batch: the model's scores "
+                "are not finite (try float32), or all tokens are forbidden"
+            )
+        return hypotheses
 
     @torch.no_grad()
-    def find(
-        self, models: list[StepwiseModel], source: Tensor, prefix: Tensor | None, first_token: int
-    ) -> list[list[dict]]:
-        """Return the hypotheses of each sentence, best first; [] for a sentence without any.
-
-        source: (sentences, m) tokens. prefix: (sentences, n) tokens that each translation begins
-        with, or padding. first_token: what the models read first.
-        Raises InputError if min_len is above the limit of a sentence.
-        """
-        lengths = (source.ne(self.pad) & source.ne(self.eos)).sum(dim=1)
-        limits = self.rules.limits(lengths, source.size(1)).clamp(max=self.max_len - 1)
+    def _search(
+        self, source: Tensor, prefix: Tensor | None, first_token: int | None
+    ) -> list[list[Hypothesis]]:
+        """Return the hypotheses of each sentence; [] for a sentence without any."""
+        pad, eos, _ = self.special
+        decodings = [model.start(source) for model in self.models]
+        lengths = (source.ne(pad) & source.ne(eos)).sum(dim=1)
+        limits = self.rules.limits(lengths, source.size(1)).clamp(max=self.max_length)
         lowest, longest = (int(limits.min()), int(limits.max())) if len(limits) else (0, -1)
-        if lowest < self.min_len and len(limits):
+        if lowest < self.settings.min_len and len(limits):
             raise InputError(
-                f"--min-len {self.min_len} is more than the limit of {lowest} "
-                "tokens: lower it, or raise --max-len-b"
+                f"--min-len {self.settings.min_len} is above the limit of {lowest} tokens: lower "
+                "it, or raise --max-len-b"
             )
-        zero = torch.zeros(len(source), 1, dtype=self.score_dtype(), device=source.device)
-        numbers = torch.arange(len(source), device=source.device)
-        first = torch.full_like(source[:, :1, None], first_token)
-        words = self.grammar.words(source, self.unk) if self.grammar else None
-        if words is not None:
-            self._check_room(words, limits)
-        state = State(
-            models,
-            OpenHypotheses(numbers, limits, first, zero, prefix, words=words),
-            Finished(len(source), self.rules, zero),
+        dtype = torch.promote_types(self.models[0].weight.dtype, torch.float32)
+        no_scores = torch.empty(0, dtype=dtype, device=source.device)
+        state = SearchState(
+            decodings,
+            OpenHypotheses(
+                sentence=torch.arange(len(source), device=source.device),
+                limit=limits,
+                tokens=torch.full_like(
+                    source[:, :1, None], eos if first_token is None else first_token
+                ),
+                score=no_scores.new_zeros(len(source), 1),
+                prefix=prefix,
+                constraint=self.constraint.start(source, limits) if self.constraint else None,
+            ),
+            FinishedHypotheses(len(source), self.rules, like=no_scores),
             lowest,
         )
         for step in range(longest + 1):
             state.step = step
             self._choose(state, *self._best_tokens(state, self._advance(state)))
-            if not self._drop_done(state):
+            if not self._drop_finished(state):
                 break
-        return state.finished.read(state.history, self.eos)
+        return state.finished.trace_back(state.history, eos)
 
-    def _check_room(self, words: Tensor, limits: Tensor) -> None:
-        """Raise InputError if a sentence's limit has no room for the smallest tree over it."""
-        for number, limit in zip(words.tolist(), limits.tolist(), strict=True):
-            if 0 < number and limit < number + 2:
-                raise InputError(
-                    f"a tree over {number} words needs {number + 2} symbols, and the "
-                    f"limit is {limit}: raise --max-len-b"
-                )
-
-    def score_dtype(self) -> torch.dtype:
-        """Return the precision of the scores."""
-        return torch.float32
-
-    def _advance(self, state: State) -> list[Tensor]:
-        """Return each model's features of the next token, (sentences, b, …)."""
+    def _advance(self, state: SearchState) -> list[Tensor]:
+        """Return each model's features of the next token, (batch, b, …)."""
         features, weights = [], []
-        for model in state.models:
-            next_features, attention = model.step(
-                state.open.tokens, state.open.parents, self.want_attention
+        for decoding in state.decodings:
+            next_features, attention = decoding.step(
+                state.open.tokens, state.open.parents, self.need_attention
             )
             features.append(next_features)
             if attention is not None:
                 weights.append(attention)
-        if weights and self.want_attention:
+        if weights and self.need_attention:
             attention = torch.stack(weights).mean(dim=0)
             state.history.attention.append((state.open.sentence, attention))
         return features
 
-    def _best_tokens(self, state: State, features: list[Tensor]) -> tuple[Tensor, Tensor]:
-        """Return log P and number of the best next tokens of each hypothesis, (sentences, b, n).
+    def _best_tokens(self, state: SearchState, features: list[Tensor]) -> tuple[Tensor, Tensor]:
+        """Return log P and IDs of the best next tokens of each hypothesis, (batch, b, n).
 
-        n is 2b, or the vocabulary if that is smaller. 2b are enough: of the 2b best candidates of a
-        sentence at most b end, one for each hypothesis. The scores are computed for a few sentences
-        at once.
+        n is 2b, or the vocabulary size if that is smaller. 2b suffice: of the 2b best candidates of
+        a sentence at most b end, one for each hypothesis. Scores are computed for a few sentences
+        at a time.
         """
         sentences, b = state.open.score.shape
-        at_once = score_rows(b * self.vocab_size, state.open.score.device.type)
-        if features[0].device.type == "cpu" and features[0].dtype == torch.bfloat16:
-            at_once = min(at_once, max(SCORES_IN_BFLOAT16 // (b * self.vocab_size), 32 // b, 1))
+        at_once = self._sentences_at_once(b, features[0])
         best = []
         for start in range(0, sentences, at_once):
-            piece = slice(start, start + at_once)
-            scores = self._scores(state, [x[piece] for x in features], state.open.part(piece))
-            best.append(topk(scores, min(2 * self.beam_size, scores.size(2))))
+            rows = slice(start, start + at_once)
+            scores = self._scores(state, [x[rows] for x in features], state.open.rows(rows))
+            best.append(topk(scores, min(2 * self.settings.beam, scores.size(2))))
         log_p, token = (torch.cat(parts) for parts in zip(*best, strict=True))
         return log_p, token
 
-    def _scores(self, state: State, features: list[Tensor], hypotheses: OpenHypotheses) -> Tensor:
-        """Return log P of the next token (sentences, b, V); −∞ for what may not come next.
+    def _sentences_at_once(self, b: int, features: Tensor) -> int:
+        """Return for how many sentences of b hypotheses to compute scores at once."""
+        row = b * self.vocabulary_size
+        if self.scores_at_once is not None:
+            return max(self.scores_at_once // row, 1)
+        at_once = score_rows(row, features.device.type)
+        if features.device.type == "cpu" and features.dtype == torch.bfloat16:
+            at_once = min(at_once, max(BFLOAT16_SCORES // row, 32 // b, 1))
+        return at_once
 
-        P is the mean over all models. features, hypotheses: of some of the sentences.
+    def _scores(
+        self, state: SearchState, features: list[Tensor], hypotheses: OpenHypotheses
+    ) -> Tensor:
+        """Return log P of the next token (batch, b, V); −∞ for tokens that may not come next.
+
+        features, hypotheses: of some of the sentences.
         """
         log_ps = [
-            model.log_probabilities(x, self.temperature)
-            for model, x in zip(state.models, features, strict=True)
+            decoding.log_probabilities(x, self.settings.temperature)
+            for decoding, x in zip(state.decodings, features, strict=True)
         ]
         scores = log_ps[0]
         if len(log_ps) > 1:
             scores = torch.stack(log_ps).logsumexp(dim=0) - math.log(len(log_ps))
-        scores = self.add_language_model(scores, hypotheses)
+        if self.adjust_scores is not None:
+            scores = self.adjust_scores(scores, hypotheses.tokens)
         self._forbid(scores, hypotheses, state)
-        self.forbid_repeats(scores, hypotheses, state.step)
         return scores
 
-    def add_language_model(self, scores: Tensor, hypotheses: OpenHypotheses) -> Tensor:
-        """Return the scores, with those of a language model added if there is one."""
-        return scores
-
-    def forbid_repeats(self, scores: Tensor, hypotheses: OpenHypotheses, step: int) -> None:
-        """Forbid, in place, the tokens that would repeat an n-gram."""
-
-    def _forbid(self, scores: Tensor, hypotheses: OpenHypotheses, state: State) -> None:
-        """Set to −∞, in place, what may not come next."""
+    def _forbid(self, scores: Tensor, hypotheses: OpenHypotheses, state: SearchState) -> None:
+        """Set to −∞, in place, the scores of tokens that may not come next."""
+        pad, eos, unk = self.special
         limit, prefix, step = hypotheses.limit, hypotheses.prefix, state.step
-        scores[:, :, self.pad] = -math.inf
-        if self.grammar is not None and hypotheses.words is not None:
-            symbols, words = hypotheses.tokens[:, :, 1:], hypotheses.words
-            scores.masked_fill_(~self.grammar.allowed(symbols, words, limit - step), -math.inf)
-        if self.unk_penalty:
-            scores[:, :, self.unk] -= self.unk_penalty
-        if step >= state.lowest_limit:  # some sentences may be at their limit: only the end is left
-            full = limit.le(step)[:, None, None]
-            other = torch.arange(scores.size(2), device=scores.device).ne(self.eos)
-            scores.masked_fill_(full & other, -math.inf)
+        scores[:, :, pad] = -math.inf
+        if self.constraint is not None and hypotheses.constraint is not None:
+            tokens = hypotheses.tokens[:, :, 1:]
+            allowed = self.constraint.allowed(tokens, hypotheses.constraint, limit - step)
+            scores.masked_fill_(~allowed, -math.inf)
+        if self.settings.unkpen:
+            scores[:, :, unk] -= self.settings.unkpen
+        if step >= state.lowest_limit:  # sentences at their limit have to end
+            at_limit = limit.le(step)[:, None, None]
+            not_eos = torch.arange(scores.size(2), device=scores.device).ne(eos)
+            scores.masked_fill_(at_limit & not_eos, -math.inf)
         forced: Tensor | None = None
         if prefix is not None and step < prefix.size(1):
             forced = prefix[:, step, None, None].expand(-1, scores.size(1), 1)
             forced_score = scores.gather(2, forced)
-        if step < self.min_len:
-            scores[:, :, self.eos] = -math.inf
-        if self.token_indices_to_suppress is not None:
-            scores[:, :, self.token_indices_to_suppress.to(scores.device)] = -math.inf
+        if step < self.settings.min_len:
+            scores[:, :, eos] = -math.inf
+        if self.suppressed_tokens:
+            scores[:, :, self.suppressed_tokens] = -math.inf
         if forced is not None:
-            # A prefix goes before all but the limit.
-            applies = forced.ne(self.pad) & limit.gt(step)[:, None, None]
-            alone = torch.full_like(scores, -math.inf).scatter(2, forced, forced_score)
-            scores.copy_(torch.where(applies, alone, scores))
+            # A prefix overrides everything except the limit.
+            applies = forced.ne(pad) & limit.gt(step)[:, None, None]
+            only_forced = torch.full_like(scores, -math.inf).scatter(2, forced, forced_score)
+            scores.copy_(torch.where(applies, only_forced, scores))
 
-    def _choose(self, state: State, log_p: Tensor, token: Tensor) -> None:
-        """Finish what ends among the b best candidates, and extend the b best that go on.
+    def _choose(self, state: SearchState, log_p: Tensor, token: Tensor) -> None:
+        """Finish those of the b best candidates that end, and extend the b best that do not.
 
-        log_p, token: (sentences, b, n), the n best next tokens of each hypothesis.
+        log_p, token: (batch, b, n), the n best next tokens of each hypothesis.
         """
-        now, b, n = state.open, self.beam_size, token.size(2)
+        now, b, n = state.open, self.settings.beam, token.size(2)
         candidates = min(2 * b, n * token.size(1))
         total, index = (log_p + now.score[:, :, None]).flatten(1).topk(candidates, dim=1)
         token, parent = token.flatten(1).gather(1, index), index // n
-        end = token.eq(self.eos)
-        state.finished.take(now.sentence, total[:, :b], parent[:, :b], end[:, :b], state.step)
-        # The first b that do not end, in their order. A tiny vocabulary may have fewer of them;
-        # then some that end come last, at −∞.
+        end = token.eq(self.special.eos)
+        state.finished.add(now.sentence, total[:, :b], parent[:, :b], end[:, :b], state.step)
+        # The first b that do not end, in order. A tiny vocabulary may have fewer of them; then some
+        # that end fill the beam, at −∞.
         rank = end * candidates + torch.arange(candidates, device=end.device)
         order = rank.topk(b, largest=False).indices
         now.score = total.masked_fill(end, -math.inf).gather(1, order)
@@ -213,28 +307,28 @@ class BeamSearch:
         now.tokens = torch.cat((now.tokens.gather(1, past), token[:, :, None]), dim=2)
         state.history.choices.append(Choices(now.sentence, token, now.parents, now.score))
 
-    def _drop_done(self, state: State) -> bool:
-        """Drop the sentences that are done if they are many; return whether any is not done."""
+    def _drop_finished(self, state: SearchState) -> bool:
+        """Drop the finished sentences if they are many; return whether any is unfinished."""
         now, finished = state.open, state.finished
         best, worst = now.score.amax(dim=1), finished.score[now.sentence, -1]
         done = now.limit.le(state.step) | best.eq(-math.inf)
-        done |= self.rules.done(worst, best, finished.count[now.sentence], now.limit)
-        remaining = closed_up(done)
-        if 0 < len(remaining) <= (1 - DONE_SHARE) * len(done):
-            now.select(remaining)
-            for model in state.models:
-                model.select(remaining)
-        return len(remaining) > 0
+        done |= self.rules.are_finished(worst, best, finished.count[now.sentence], now.limit)
+        rows = remaining_rows(done)
+        if 0 < len(rows) <= (1 - FINISHED_SHARE) * len(done):
+            now.keep(rows)
+            for decoding in state.decodings:
+                decoding.keep(rows)
+        return len(rows) > 0
 
 
-def closed_up(done: Tensor) -> Tensor:
-    """Return the rows that are not done, with the last ones in the gaps, so that few move.
+def remaining_rows(finished: Tensor) -> Tensor:
+    """Return the unfinished rows, with the last ones moved into gaps, so that few rows move.
 
-    For example, with rows 1 and 3 of five done: 0, 4, 2.
+    For example, with rows 1 and 3 of five finished: 0, 4, 2.
     """
-    rows = (~done).nonzero()[:, 0]
+    rows = (~finished).nonzero()[:, 0]
     count = len(rows)
-    gaps = done[:count].nonzero()[:, 0]
+    gaps = finished[:count].nonzero()[:, 0]
     moved = rows[count - len(gaps) :]
-    rows = torch.arange(count, device=done.device)
+    rows = torch.arange(count, device=finished.device)
     return rows.index_copy_(0, gaps, moved)

@@ -1,4 +1,4 @@
-"""§6.1 A model as the search sees it: one step at a time, for a batch of sentences."""
+"""§6.1 A model as the search calls it: one step at a time, for a batch of sentences."""
 
 from typing import Protocol
 
@@ -8,68 +8,117 @@ from torch import Tensor
 from ..model.transformer import Decoder, Encoder
 from .kv_cache import DecoderCache
 
-#: Sentences that a CPU encodes at once: enough to keep it busy.
-ENCODED_AT_ONCE = 64
+#: Sentences per encoder call on a CPU: enough to keep it busy.
+ENCODER_BATCH = 64
 
 
-class StepwiseModel(Protocol):
-    """A model that decodes a batch."""
+class Decoding(Protocol):
+    """The decoding of one batch, with the state that a model keeps between steps."""
 
     def step(
-        self, tokens: Tensor, parents: Tensor | None, need_weights: bool
+        self, tokens: Tensor, parents: Tensor | None, need_attention: bool
     ) -> tuple[Tensor, Tensor | None]:
-        """Read the next token of each hypothesis.
+        """Read the last token of each hypothesis.
 
-        tokens (sentences, b, length): the hypotheses so far. parents (sentences, b): which one of
-        the step before each continues; None at the first step.
-        Returns the features of the next token, (sentences, b, …), and if asked for the
-        encoder-decoder attention (sentences, b, m), the mean over the heads.
+        tokens (batch, b, length): the hypotheses so far. parents (batch, b): the beam index at the
+        previous step that each one continues; None at the first step.
+        Returns the features of the next token, (batch, b, …), and if requested the encoder-decoder
+        attention (batch, b, m), averaged over the heads.
         """
 
     def log_probabilities(self, features: Tensor, temperature: float) -> Tensor:
-        """Map features of some sentences to log P of the next token, (sentences, b, V)."""
+        """Map features of some sentences to log P of the next token, (batch, b, V)."""
 
-    def select(self, sentences: Tensor) -> None:
-        """Forget all sentences but these, given by their numbers in the batch as it is now."""
+    def keep(self, rows: Tensor) -> None:
+        """Drop all sentences except these rows of the current batch."""
 
 
-class OurModel:
-    """A model of the plugin, with the keys and values of the batch it decodes."""
+class SearchModel(Protocol):
+    """A model that the search can decode with."""
 
-    def __init__(self, encoder: Encoder, decoder: Decoder, tokens: Tensor) -> None:
-        self.decoder = decoder
-        self.cache = DecoderCache(decoder.layers, *encode(encoder, tokens), decoder.cache_dtype)
-        self.select = self.cache.select
+    @property
+    def vocabulary_size(self) -> int:
+        """Entries of the target dictionary, V."""
+
+    @property
+    def max_positions(self) -> int:
+        """Target positions, the end symbol's included."""
+
+    @property
+    def weight(self) -> Tensor:
+        """A weight, whose dtype and device are the model's; a training may move them."""
+
+    @property
+    def is_thread_safe(self) -> bool:
+        """Whether threads may share the model."""
+
+    def start(self, source: Tensor) -> Decoding:
+        """Encode source tokens (batch, m) and begin to decode them."""
+
+
+class TransformerModel:
+    """One of the plugin's models."""
+
+    is_thread_safe = True
+
+    def __init__(self, encoder: Encoder, decoder: Decoder) -> None:
+        self.encoder, self.decoder = encoder, decoder
+        self.vocabulary_size, self.max_positions = len(decoder.projection), decoder.longest
+
+    @property
+    def weight(self) -> Tensor:
+        """A weight, whose dtype and device are the model's."""
+        return self.decoder.projection
+
+    def start(self, source: Tensor) -> Decoding:
+        """Encode source tokens (batch, m) and begin to decode them."""
+        memory = encode(self.encoder, source)
+        return CachedDecoding(
+            self.decoder, DecoderCache(self.decoder.layers, *memory, self.decoder.cache_dtype)
+        )
+
+
+class CachedDecoding:
+    """The decoding of one batch by one of the plugin's models, with its key-value cache."""
+
+    def __init__(self, decoder: Decoder, cache: DecoderCache) -> None:
+        self.decoder, self.cache = decoder, cache
 
     def step(
-        self, tokens: Tensor, parents: Tensor | None, need_weights: bool
+        self, tokens: Tensor, parents: Tensor | None, need_attention: bool
     ) -> tuple[Tensor, Tensor | None]:
-        """As StepwiseModel.step."""
+        """Read the last token of each hypothesis; see Decoding.step."""
         last = tokens[:, :, -1]
         self.cache.advance(last, parents)
-        features, weights = self.decoder.decode(last, cache=self.cache, need_weights=need_weights)
+        features, weights = self.decoder.decode(last, cache=self.cache, need_weights=need_attention)
         return features, None if weights is None else weights.mean(dim=1)
 
     def log_probabilities(self, features: Tensor, temperature: float) -> Tensor:
-        """As StepwiseModel.log_probabilities, in float32 or better."""
-        scores = self.decoder.project(features)
+        """Return log P (batch, b, V) in float32, or in the dtype of the model if it is wider."""
+        logits = self.decoder.project(features)
         if temperature != 1:
-            scores = scores / temperature
-        return scores.to(torch.promote_types(scores.dtype, torch.float32)).log_softmax(dim=-1)
+            logits = logits / temperature
+        return logits.to(torch.promote_types(logits.dtype, torch.float32)).log_softmax(dim=-1)
+
+    def keep(self, rows: Tensor) -> None:
+        """Drop all sentences except these rows of the current batch."""
+        self.cache.select(rows)
 
 
-def encode(encoder: Encoder, tokens: Tensor) -> tuple[Tensor, Tensor | None]:
-    """Return Encoder.encode of tokens (batch, m), with less padding on a CPU.
+def encode(
+    encoder: Encoder, tokens: Tensor, batch_size: int = ENCODER_BATCH
+) -> tuple[Tensor, Tensor | None]:
+    """Return Encoder.encode of tokens (batch, m), computed with less padding on a CPU.
 
-    A CPU pays for padding. Batches are sorted by length, so 64 neighbours have similar lengths, and
-    their columns of mere padding are left out.
+    Neighbours in a batch sorted by length have similar lengths, so a CPU encodes batch_size
+    sentences at a time and drops the columns that are padding in all of them.
     """
-    if tokens.device.type != "cpu" or len(tokens) <= ENCODED_AT_ONCE:
+    if tokens.device.type != "cpu" or len(tokens) <= batch_size:
         return encoder.encode(tokens)
     padding = tokens.eq(encoder.embedding.padding)
     memory = None
-    for start in range(0, len(tokens), ENCODED_AT_ONCE):
-        rows = slice(start, start + ENCODED_AT_ONCE)
+    for start in range(0, len(tokens), batch_size):
+        rows = slice(start, start + batch_size)
         columns = (~padding[rows]).any(dim=0).nonzero()
         used = slice(int(columns.min()), int(columns.max()) + 1)
         x, _ = encoder.encode(tokens[rows, used])

@@ -1,4 +1,7 @@
-"""§6.1 The hypotheses of a search: the open ones, how they came about, the finished ones."""
+"""§6.1 The hypotheses of a search: open ones, the history of choices, and finished ones.
+
+The beam index of a hypothesis is its rank among the b open ones of its sentence: 0 for the best.
+"""
 
 from dataclasses import dataclass, field, replace
 
@@ -8,27 +11,34 @@ from torch import Tensor
 from .rules import Rules
 
 
+@dataclass(frozen=True)
+class Hypothesis:
+    """A finished hypothesis, on the CPU."""
+
+    tokens: Tensor  #: (n,), the end symbol last
+    score: Tensor  #: log P over the length penalty; a scalar
+    positional_scores: Tensor  #: (n,) log P of each token
+    attention: Tensor | None = None  #: (m, n) encoder-decoder attention, if it was requested
+
+
 @dataclass
 class OpenHypotheses:
-    """The open hypotheses of the sentences that are not done yet, b of each, best first.
+    """The b open hypotheses of each unfinished sentence, best first."""
 
-    The place of a hypothesis is its number among the b: 0 for the best.
-    """
+    sentence: Tensor  #: (batch,) index in the original batch
+    limit: Tensor  #: (batch,) maximum tokens, without the end symbol
+    tokens: Tensor  #: (batch, b, length), with the first token, which is not part of the output
+    score: Tensor  #: (batch, b) log P; −∞ where there is no hypothesis
+    prefix: Tensor | None = None  #: (batch, prefix length) forced tokens, then padding
+    parents: Tensor | None = None  #: (batch, b) beam index at the previous step
+    constraint: Tensor | None = None  #: (batch,) what TokenConstraint.start returned
 
-    sentence: Tensor  #: (sentences,) its number in the batch
-    limit: Tensor  #: (sentences,) how many tokens it may have, without the end symbol
-    tokens: Tensor  #: (sentences, b, length), what the models read
-    score: Tensor  #: (sentences, b) log P; −∞ if there is no hypothesis at this place
-    prefix: Tensor | None  #: (sentences, prefix length) forced tokens, or padding
-    parents: Tensor | None = None  #: (sentences, b) the place at the step before
-    words: Tensor | None = None  #: (sentences,) that each tree is over, if they have to be trees
-
-    def part(self, rows: slice) -> "OpenHypotheses":
-        """Return some of the sentences."""
+    def rows(self, rows: slice) -> "OpenHypotheses":
+        """Return the hypotheses of some of the sentences."""
         return replace(self, **{name: x[rows] for name, x in vars(self).items() if x is not None})
 
-    def select(self, rows: Tensor) -> None:
-        """Forget all sentences but these."""
+    def keep(self, rows: Tensor) -> None:
+        """Drop all sentences except these rows."""
         for name, value in vars(self).items():
             if value is not None:
                 setattr(self, name, value.index_select(0, rows))
@@ -36,43 +46,43 @@ class OpenHypotheses:
 
 @dataclass
 class Choices:
-    """What the search chose at one step, for the sentences that were not done yet."""
+    """The tokens that one step chose for the unfinished sentences."""
 
-    sentence: Tensor  #: (sentences,) its number in the batch
-    token: Tensor  #: (sentences, b)
-    parent: Tensor  #: (sentences, b) the place at the step before
-    score: Tensor  #: (sentences, b) log P so far
+    sentence: Tensor  #: (batch,) index in the original batch
+    token: Tensor  #: (batch, b)
+    parent: Tensor  #: (batch, b) beam index at the previous step
+    score: Tensor  #: (batch, b) log P so far
 
 
 @dataclass
 class History:
-    """The choices of all steps, and the encoder-decoder attention if it is wanted."""
+    """The choices of all steps and, if requested, the encoder-decoder attention."""
 
     choices: list[Choices] = field(default_factory=list)
-    #: For each step the numbers of the sentences (sentences,) and the weights (sentences, b, m).
+    #: For each step, sentence indices (batch,) and weights (batch, b, m).
     attention: list[tuple[Tensor, Tensor]] = field(default_factory=list)
 
 
-class Finished:
-    """The best finished hypotheses of each sentence of a batch, best first."""
+class FinishedHypotheses:
+    """The best finished hypotheses of each sentence in a batch, best first."""
 
     def __init__(self, sentences: int, rules: Rules, like: Tensor) -> None:
-        """like: a tensor with the precision and the device of the scores."""
+        """like: a tensor with the dtype and device of the scores."""
         self.rules = rules
         shape = (sentences, rules.kept)
         self.score = like.new_full(shape, -torch.inf)  # log P over the penalty
         self.total = like.new_zeros(shape)  # log P
         self.parent = torch.zeros(shape, dtype=torch.long, device=like.device)
         self.step = torch.zeros_like(self.parent)  # of the end symbol
-        self.count = self.parent.new_zeros(sentences)  # finished ones, kept or not
+        self.count = self.parent.new_zeros(sentences)  # finished, whether kept or not
 
-    def take(self, sentence: Tensor, total: Tensor, parent: Tensor, end: Tensor, step: int) -> None:
-        """Take in the candidates (sentences, b) that end at this step, if they are good enough.
+    def add(self, sentence: Tensor, total: Tensor, parent: Tensor, end: Tensor, step: int) -> None:
+        """Add the candidates (batch, b) that end at this step; keep the best.
 
-        sentence: (sentences,), their numbers in the batch; total: log P; parent: the places of the
-        hypotheses that they continue; end: boolean.
+        sentence: (batch,) indices in the original batch; total: log P; parent: beam index of the
+        hypothesis that a candidate continues; end: whether the candidate is the end symbol.
         """
-        ended = self.rules.accepted(end & total.gt(-torch.inf), self.count[sentence])
+        ended = self.rules.accept(end & total.gt(-torch.inf), self.count[sentence])
         score = (total / self.rules.penalty(step + 1)).masked_fill(~ended, -torch.inf)
         self.count[sentence] += ended.sum(dim=1)
         best = torch.cat((self.score[sentence], score), dim=1).topk(self.rules.kept, dim=1)
@@ -82,75 +92,71 @@ class Finished:
             kept = getattr(self, name)
             kept[sentence] = torch.cat((kept[sentence], value), dim=1).gather(1, best.indices)
 
-    def read(self, history: History, eos: int) -> list[list[dict]]:
-        """Return the hypotheses of each sentence, each read backwards from its end.
+    def trace_back(self, history: History, eos: int) -> list[list[Hypothesis]]:
+        """Return the hypotheses of each sentence, each followed backwards from its end.
 
-        For example, two places and three steps (token, parent):
+        For example, a beam of two and three steps of (token, parent):
 
-            step 0   place 0: (a, 0)   place 1: (b, 0)
-            step 1   place 0: (c, 1)   place 1: (d, 0)
-            step 2   the end symbol after place 0
+            step 0   beam 0: (a, 0)   beam 1: (b, 0)
+            step 1   beam 0: (c, 1)   beam 1: (d, 0)
+            step 2   the end symbol after beam 0
 
-        The end follows place 0 of step 1, which is c; its parent is place 1 of step 0, which is b:
+        The end follows beam 0 of step 1, which is c; its parent is beam 1 of step 0, which is b:
         the hypothesis is b, c, end.
         """
-        place, end = self.parent, self.step
+        beam, end = self.parent, self.step
         length = int(end.max()) + 1 if end.numel() else 0
-        tokens = place.new_full((*end.shape, length), eos)
+        tokens = beam.new_full((*end.shape, length), eos)
         totals = self.total[:, :, None].repeat(1, 1, length)  # log P of the first t + 1 tokens
         attention: list[Tensor] = []
         for t in reversed(range(length)):
             if history.attention:
-                attention.append(_at_places(*history.attention[t], place))
+                attention.append(_gather_beams(*history.attention[t], beam))
             if t == 0:
                 break
             step = history.choices[t - 1]
             token, parent, score = (
-                _at_places(step.sentence, values, place)
+                _gather_beams(step.sentence, values, beam)
                 for values in (step.token, step.parent, step.score)
             )
-            reached = end >= t  # the hypothesis has a token at t − 1 that is not its end
-            tokens[:, :, t - 1] = torch.where(reached, token, eos)
-            totals[:, :, t - 1] = torch.where(reached, score, totals[:, :, t - 1])
-            place = torch.where(reached, parent, place)
-        weights = torch.stack(attention[::-1], dim=-1) if attention else None
-        return self._dictionaries(tokens, totals, weights)
+            has_token = end >= t  # at t − 1, before its end symbol
+            tokens[:, :, t - 1] = torch.where(has_token, token, eos)
+            totals[:, :, t - 1] = torch.where(has_token, score, totals[:, :, t - 1])
+            beam = torch.where(has_token, parent, beam)
+        weights = torch.stack(attention[::-1], dim=-1).cpu() if attention else None
+        return self._cut(tokens.cpu(), totals.cpu(), weights)
 
-    def _dictionaries(
+    def _cut(
         self, tokens: Tensor, totals: Tensor, weights: Tensor | None
-    ) -> list[list[dict]]:
-        """Return the hypotheses in the form of fairseq's SequenceGenerator, on the CPU."""
-        # The hypotheses leave the device only here.
-        score, end, tokens, totals = (x.cpu() for x in (self.score, self.step, tokens, totals))
-        weights = weights.cpu() if weights is not None else None
+    ) -> list[list[Hypothesis]]:
+        """Cut each hypothesis from CPU tensors (batch, kept, length), after its end symbol."""
+        score, lengths = self.score.cpu(), (self.step + 1).tolist()
         positional = totals.diff(dim=2, prepend=torch.zeros_like(totals[:, :, :1]))
+
+        def hypothesis(i: int, j: int) -> Hypothesis:
+            n = lengths[i][j]
+            attention = None if weights is None else weights[i, j, :, :n]
+            return Hypothesis(tokens[i, j, :n], score[i, j], positional[i, j, :n], attention)
+
         return [
             [
-                {
-                    "tokens": tokens[i, j, : end[i, j] + 1],
-                    "score": score[i, j],
-                    "attention": weights[i, j, :, : end[i, j] + 1]
-                    if weights is not None
-                    else torch.empty(0),
-                    "alignment": torch.empty(0),
-                    "positional_scores": positional[i, j, : end[i, j] + 1],
-                }
-                for j in score[i].sort(descending=True, stable=True).indices
+                hypothesis(i, j)
+                for j in score[i].sort(descending=True, stable=True).indices.tolist()
                 if score[i, j] > -torch.inf
             ]
-            for i in range(len(end))
+            for i in range(len(score))
         ]
 
 
-def _at_places(sentence: Tensor, values: Tensor, place: Tensor) -> Tensor:
-    """Return the values of the hypotheses at these places, (batch, kept, …).
+def _gather_beams(sentence: Tensor, values: Tensor, beam: Tensor) -> Tensor:
+    """Return the values of hypotheses by beam index; zeros for sentences that were finished.
 
-    sentence (sentences,): which ones of the batch the rows of values (sentences, b, …) are for; the
-    others were done, and get zeros. place: (batch, kept). For example, in a batch of two of which
-    sentence 0 is done: sentence [1], values [[5, 6]], place [[0], [1]] give [[0], [6]].
+    sentence: (batch,) indices in the original batch of the rows of values (batch, b, …). beam:
+    (original batch, kept). For example, with sentence 0 of two finished: sentence [1], values
+    [[5, 6]], beam [[0], [1]] give [[0], [6]].
     """
-    all_sentences = values.new_zeros(len(place), *values.shape[1:])
+    all_sentences = values.new_zeros(len(beam), *values.shape[1:])
     all_sentences[sentence] = values
-    index = place.clamp(max=values.size(1) - 1)  # a place of a later step may be no place here
+    index = beam.clamp(max=values.size(1) - 1)  # the first step has a single hypothesis
     index = index.view(*index.shape, *[1] * (values.dim() - 2))
-    return all_sentences.gather(1, index.expand(*place.shape, *values.shape[2:]))
+    return all_sentences.gather(1, index.expand(*beam.shape, *values.shape[2:]))

@@ -163,21 +163,34 @@ def test_dictionaries_that_differ_from_those_of_the_training_are_refused(model_d
         ({"device": "cpu", "max_tokens": 0}, "--max-tokens 0 must be at least 1"),
         ({"device": "cpu", "max_tokens": -5}, "--max-tokens -5 must be at least 1"),
         ({"device": "cpu", "precision": "float8"}, "precision 'float8'"),
-        ({"device": "cpu", "bem": 3}, "bem is no setting"),
+        ({"device": "cpu", "bem": 3}, "bem is not an option of the search"),
         ({"device": "cpu", "nbest": 0}, "--nbest 0"),
         ({"device": "cpu", "lenpen": float("nan")}, "--lenpen nan"),
-        ({"device": "cpu", "sampling": True, "diverse_beam_groups": 2}, "are two searches"),
+        ({"device": "cpu", "sampling": True, "diverse_beam_groups": 2}, "are different searches"),
     ],
 )
-def test_a_search_that_cannot_be_is_refused(model_dir, settings, message):
+def test_invalid_settings_are_reported_in_one_line(model_dir, settings, message):
     with pytest.raises(ValueError, match=message) as error:
         Translator.load(model_dir, **settings)
     assert "\n" not in str(error.value)
 
 
-def test_fairseqs_other_searches_are_fairseqs(model_dir):
+def test_searches_that_only_fairseq_has_are_fairseqs(model_dir):
+    """The model is read once, through fairseq."""
     sampled = Translator.load(model_dir, device="cpu", sampling=True, beam=3, nbest=3, max_len_b=9)
+    assert isinstance(sampled.model, Transformer)
     assert [len(found) for found in sampled.translate_nbest(LINES)] == [3, 1, 3, 3, 3]
+    ours = Translator.load(model_dir, device="cpu")
+    assert sampled.max_source_tokens == ours.max_source_tokens
+    assert sampled.source.symbols == ours.source.symbols
+    assert sampled.target.symbols == ours.target.symbols
+
+
+def test_options_that_need_fairseq_keep_the_papers_search(model_dir):
+    """Blocked n-grams of 99 tokens change nothing."""
+    ours = Translator.load(model_dir, device="cpu", nbest=2)
+    theirs = Translator.load(model_dir, device="cpu", nbest=2, no_repeat_ngram_size=99)
+    assert theirs.translate_nbest(LINES) == ours.translate_nbest(LINES)
 
 
 def test_the_search_is_the_papers_whatever_the_model_was_trained_with(model_dir, tmp_path):
@@ -208,28 +221,14 @@ def test_fairseqs_from_pretrained_searches_the_same(model_dir):
         with open_dict(args := copy.deepcopy(model.cfg.generation)):
             args.update(settings)
         generator = model.task.build_generator([*model.models], args)
-        assert (generator.len_penalty, generator.max_len_b) == (lenpen, max_len_b)
+        if "sampling" in settings:  # a generator of fairseq's
+            assert (generator.len_penalty, generator.max_len_b) == (lenpen, max_len_b)
+        else:
+            actual = generator.search.settings
+            assert (actual.lenpen, actual.max_len_b) == (lenpen, max_len_b)
 
 
-def test_what_memory_cannot_hold_is_translated_in_halves(model_dir, caplog):
-    ours = Translator.load(model_dir, device="cpu")
-    lines = ["March 3", "May 1, 2023", "5 hours", "Monday", "3 minutes"]
-    expected = ours.translate_nbest(lines)
-    whole = ours.hypotheses
-
-    def small(source):
-        if len(source) > 2:
-            raise torch.cuda.OutOfMemoryError("CUDA out of memory.")
-        return whole(source)
-
-    ours.hypotheses = small
-    found = ours.translate_nbest(lines)
-    assert [best.text for (best,) in found] == [best.text for (best,) in expected]
-    said = [record for record in caplog.records if "out of memory" in record.message]
-    assert len(said) == 1
-
-
-def test_eight_bits_find_nearly_as_good_translations(model_dir):
+def test_int8_finds_translations_that_are_nearly_as_good(model_dir):
     exact, rounded = (
         Translator.load(model_dir, device="cpu", precision=precision)
         for precision in ("float32", "int8")

@@ -1,15 +1,15 @@
-"""§6.1: beam search against a slow and obvious one, and in any batch the same."""
+"""§6.1 Beam search against a slow, obvious implementation, and in different batches."""
+
+import math
 
 import pytest
 import torch
 from models import EOS, PAD
-from searches import VARIANTS, WORDS, assert_same, batch, ending_model, sample, search
+from searches import MODEL_VARIANTS, WORDS, assert_same, beam_search, noisy_model, source_batch
 
-import aiayn_plugin.model.embedding
-import aiayn_plugin.search.decoder_step
 from aiayn_plugin.errors import InputError
-from aiayn_plugin.search.beam import closed_up
-from aiayn_plugin.search.rules import FairseqRules, PaperRules
+from aiayn_plugin.search.beam import remaining_rows
+from aiayn_plugin.search.decoder_step import TransformerModel, encode
 
 
 def obvious_search(model, source, alpha, a, b, beam):
@@ -35,76 +35,164 @@ def obvious_search(model, source, alpha, a, b, beam):
 
 
 @pytest.mark.parametrize(
-    "alpha, beam, options",
+    "alpha, beam, model_settings",
     [
         (0.0, 4, {}),
         (2.0, 4, {}),
-        *((0.6, 4, options) for options in VARIANTS),
+        *((0.6, 4, settings) for settings in MODEL_VARIANTS),
         *((0.6, beam, {}) for beam in (1, 6, 7, 8, WORDS - 1)),
     ],
 )
-def test_the_papers_search_is_the_obvious_one(alpha, beam, options):
-    model, kept = ending_model(**options), min(beam, 3)
-    data = batch((4, 1, 6, 0))
-    for early in (True, False):
-        generator = search([model], PaperRules(alpha, 1, 7, kept, early), beam_size=beam)
-        found = generator.generate([model], data)
-        for source, hypotheses in zip(data["net_input"]["src_tokens"], found, strict=True):
-            expected = obvious_search(model, source, alpha, 1, 7, beam)[:kept]
-            assert [h["tokens"].tolist() for h in hypotheses] == [t for _, t in expected]
+def test_search_finds_what_an_obvious_search_finds(alpha, beam, model_settings):
+    model, nbest = noisy_model(**model_settings), min(beam, 3)
+    source = source_batch((4, 1, 6, 0))
+    for stop_early in (True, False):
+        settings = {"beam": beam, "lenpen": alpha, "max_len_b": 7, "nbest": nbest}
+        search = beam_search([model], {**settings, "stop_early": stop_early})
+        for tokens, hypotheses in zip(source, search.search_batch(source), strict=True):
+            expected = obvious_search(model, tokens, alpha, 1, 7, beam)[:nbest]
+            assert [h.tokens.tolist() for h in hypotheses] == [t for _, t in expected]
             for hypothesis, (score, _) in zip(hypotheses, expected, strict=True):
-                assert float(hypothesis["score"]) == pytest.approx(score, abs=1e-9)
-                total = hypothesis["positional_scores"].sum()
-                length = (5 + len(hypothesis["tokens"])) / 6
+                assert float(hypothesis.score) == pytest.approx(score, abs=1e-9)
+                total = hypothesis.positional_scores.sum()
+                length = (5 + len(hypothesis.tokens)) / 6
                 assert float(total / length**alpha) == pytest.approx(score, abs=1e-9)
 
 
 def test_stopping_early_saves_steps():
-    model, steps = ending_model(), []
+    model, steps = noisy_model(), []
     model.decoder.embedding.register_forward_hook(lambda *call: steps.append(1))
-    data = batch((5,))
     counts = []
-    for early in (True, False):
+    for stop_early in (True, False):
         steps.clear()
-        search([model], PaperRules(0.6, 1, 50, 1, early)).generate([model], data)
+        beam_search([model], {"stop_early": stop_early}).search_batch(source_batch((5,)))
         counts.append(len(steps))
     # To the limit: 1 · 5 + 50 tokens and the end are 56 steps; the source is embedded too.
     assert counts[0] < counts[1] == 56 + 1
 
 
-@pytest.mark.parametrize("rules", [PaperRules(0.6, 1, 20, 4), FairseqRules(1.0, 0, 20, 4, 4)])
-def test_a_sentence_does_not_depend_on_its_batch(rules):
-    model = ending_model()
-    lengths = [0, 1, 2, 3, 5, 8, 13, 8, 4, 2, 1, 6, 7, 7]
-    whole = batch(lengths)["net_input"]["src_tokens"]
-    together = search([model], rules).generate([model], sample(whole))
-    for size in (1, 4):
-        apart = []
-        for start in range(0, len(lengths), size):
-            rows = whole[start : start + size]
-            rows = rows[:, rows.eq(PAD).all(dim=0).sum() :]
-            apart += search([model], rules).generate([model], sample(rows))
-        assert_same(apart, together)
+class ParityConstraint:
+    """Sentences of even length translate into even token IDs, others into odd ones."""
 
+    def start(self, source, limits):
+        return source.ne(PAD).sum(dim=1) % 2
 
-@pytest.mark.parametrize("left", [True, False])
-def test_work_in_pieces_changes_nothing(monkeypatch, left):
-    """A few sentences encoded at once, and a few scores computed at once, give the same."""
-    models = [ending_model(seed=seed, positions="learned").double() for seed in (2, 3)]
-    data = batch([n % 7 for n in range(20)], left)
-    prefix = torch.randint(4, WORDS, (20, 2))
-    prefix[::3] = PAD
-    rules = PaperRules(0.6, 1, 20, 4)
-    options = {"temperature": 2.0, "min_len": 3, "no_repeat_ngram_size": 2}
-    expected = search(models, rules, **options).generate(models, data, prefix_tokens=prefix)
-    monkeypatch.setitem(aiayn_plugin.model.embedding.SCORES_AT_ONCE, "cpu", 3 * 4 * WORDS)
-    monkeypatch.setattr(aiayn_plugin.search.decoder_step, "ENCODED_AT_ONCE", 3)
-    found = search(models, rules, **options).generate(models, data, prefix_tokens=prefix)
-    assert_same(found, expected)
+    def allowed(self, tokens, state, remaining):
+        assert len(tokens) == len(state) == len(remaining)
+        token = torch.arange(WORDS)
+        allowed = (token % 2 == state[:, None, None]) | (token == EOS)
+        return allowed.expand(*tokens.shape[:2], WORDS)
 
 
 @pytest.mark.parametrize(
-    "done, rows",
+    "settings",
+    [{"max_len_b": 20}, {"length_penalty": "fairseq", "lenpen": 1.0, "max_len_a": 0}],
+    ids=["paper", "fairseq"],
+)
+def test_a_sentence_does_not_depend_on_its_batch(settings):
+    """Sentences leave their batch at different steps; each keeps its limit, prefix and so on."""
+    models = [noisy_model(), noisy_model(seed=4, neighbourhood=3)]
+    lengths = [0, 1, 2, 3, 5, 8, 13, 8, 4, 2, 1, 6, 7, 7]
+    settings = {"nbest": 4, "max_len_b": 20, **settings}
+    search = beam_search(models, settings, constraint=ParityConstraint(), need_attention=True)
+    source = source_batch(lengths)
+    prefix = torch.randint(4, WORDS, (len(lengths), 12), generator=torch.Generator().manual_seed(5))
+    for row in range(len(lengths)):
+        prefix[row, row:] = PAD
+    parity = source.ne(PAD).sum(dim=1, keepdim=True) % 2
+    prefix = torch.where(prefix.eq(PAD), prefix, prefix - prefix % 2 + parity).clamp(max=WORDS - 1)
+    together = search.search_batch(source, prefix)
+    assert len({len(hypotheses[0].tokens) for hypotheses in together}) > 3
+    for size in (1, 4):
+        separate = []
+        for start in range(0, len(lengths), size):
+            rows = source[start : start + size]
+            rows = rows[:, rows.eq(PAD).all(dim=0).sum() :]
+            separate += search.search_batch(rows, prefix[start : start + size])
+        assert_same(separate, together)
+        for one, other in zip(sum(separate, []), sum(together, []), strict=True):
+            m = len(one.attention)
+            torch.testing.assert_close(one.attention, other.attention[-m:], rtol=0, atol=1e-9)
+
+
+def test_sentences_come_back_in_their_order():
+    search = beam_search([noisy_model()], {"max_len_b": 9})
+    sentences = [row[row.ne(PAD)] for row in source_batch([3, 7, 0, 7, 5, 1])]
+    sizes = []
+    found = search.search(sentences, max_tokens=16, progress=sizes.append)
+    assert sizes == [2, 2, 2]
+    assert_same(found, [search.search_batch(sentence[None])[0] for sentence in sentences])
+
+
+@pytest.mark.parametrize("left", [True, False])
+def test_computing_scores_for_a_few_sentences_at_a_time_changes_nothing(left):
+    models = [noisy_model(seed=seed, positions="learned") for seed in (2, 3)]
+    source = source_batch([n % 7 for n in range(20)], left)
+    prefix = torch.randint(4, WORDS, (20, 2))
+    prefix[::3] = PAD
+    settings = {"nbest": 4, "max_len_b": 20, "temperature": 2.0, "min_len": 3}
+    expected = beam_search(models, settings).search_batch(source, prefix)
+    chunked = beam_search(models, settings, scores_at_once=3 * 4 * WORDS)
+    assert_same(chunked.search_batch(source, prefix), expected)
+
+
+@pytest.mark.parametrize("left", [True, False])
+def test_encoding_a_few_sentences_at_a_time_changes_nothing(left):
+    encoder = noisy_model(positions="learned").encoder
+    source = source_batch([n % 7 for n in range(20)], left)
+    expected, padding = encoder.encode(source)
+    memory, found_padding = encode(encoder, source, batch_size=3)
+    torch.testing.assert_close(memory[~padding], expected[~padding], rtol=0, atol=1e-12)
+    assert torch.equal(found_padding, padding)
+
+
+@pytest.mark.parametrize("threads", [2, 3, 5])
+def test_threads_change_nothing(threads):
+    models = [noisy_model(seed=seed, positions="learned") for seed in (2, 3)]
+    source = source_batch([n % 7 for n in range(170)])
+    prefix = torch.randint(4, WORDS, (170, 2))
+    prefix[::3] = PAD
+    settings = {"length_penalty": "fairseq", "lenpen": 1.0, "max_len_a": 0, "max_len_b": 20}
+
+    def search(use_threads):
+        options = {"need_attention": True, "use_threads": use_threads}
+        return beam_search(models, {**settings, "nbest": 4}, **options).search_batch(source, prefix)
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        expected, actual = search(use_threads=False), search(use_threads=True)
+        assert torch.get_num_threads() == threads
+        with pytest.raises(InputError, match="--min-len 60 is above the limit"):
+            beam_search(models, {**settings, "min_len": 60}).search_batch(source)
+        assert torch.get_num_threads() == threads
+    finally:
+        torch.set_num_threads(before)
+    assert_same(actual, expected)
+    for one, other in zip(sum(actual, []), sum(expected, []), strict=True):
+        torch.testing.assert_close(one.attention, other.attention)
+
+
+class LimitedMemory(TransformerModel):
+    """A model that runs out of memory for more than two sentences."""
+
+    def start(self, source):
+        if len(source) > 2:
+            raise torch.cuda.OutOfMemoryError("CUDA out of memory.")
+        return super().start(source)
+
+
+def test_a_batch_that_does_not_fit_in_memory_is_searched_in_halves():
+    model, source = noisy_model(), source_batch([4, 1, 6, 0, 3])
+    prefix = torch.tensor([[4], [5], [6], [PAD], [7]])
+    search = beam_search([model])
+    expected = search.search_batch(source, prefix)
+    search.models = [LimitedMemory(model.encoder, model.decoder)]
+    assert_same(search.search_batch(source, prefix), expected)
+
+
+@pytest.mark.parametrize(
+    "finished, rows",
     [
         ([0, 1, 0, 1, 0], [0, 4, 2]),
         ([0, 0, 1], [0, 1]),
@@ -113,34 +201,41 @@ def test_work_in_pieces_changes_nothing(monkeypatch, left):
         ([0], [0]),
     ],
 )
-def test_the_last_sentences_take_the_places_of_those_that_are_done(done, rows):
-    assert closed_up(torch.tensor(done, dtype=torch.bool)).tolist() == rows
-
-
-def test_a_prefix_does_not_depend_on_its_batch():
-    model, data = ending_model(), batch((4, 6))
-    generator = search([model], PaperRules(0.6, 1, 7, 2), min_len=4)
-    prefix = torch.tensor([[5, PAD, PAD, PAD], [6, 7, 8, 9]])
-    together = generator.generate([model], data, prefix_tokens=prefix)
-    for number, width in enumerate((1, 4)):
-        source = data["net_input"]["src_tokens"][number]
-        alone = generator.generate(
-            [model],
-            sample(source[source.ne(PAD)][None]),
-            prefix_tokens=prefix[number : number + 1, :width],
-        )
-        assert_same(alone, together[number : number + 1])
+def test_the_last_sentences_fill_the_gaps_of_finished_ones(finished, rows):
+    assert remaining_rows(torch.tensor(finished, dtype=torch.bool)).tolist() == rows
 
 
 def test_a_prefix_that_ends_is_the_only_hypothesis():
-    models, data = [ending_model()], batch()  # fairseq's own search ends with an assertion here
+    """fairseq's own search fails an assertion here."""
     prefix = torch.tensor([[EOS, PAD], [5, EOS], [PAD, PAD], [4, 4], [4, PAD]])
-    found = search(models, PaperRules(0.6, 1, 5, 4)).generate(models, data, prefix_tokens=prefix)
-    assert [h["tokens"].tolist() for h in found[0] + found[1]] == [[EOS], [5, EOS]]
-    assert all(h["tokens"][:2].tolist() == [4, 4] for h in found[3])
+    search = beam_search([noisy_model()], {"max_len_b": 5, "nbest": 4})
+    found = search.search_batch(source_batch(), prefix)
+    assert [h.tokens.tolist() for h in found[0] + found[1]] == [[EOS], [5, EOS]]
+    assert all(h.tokens[:2].tolist() == [4, 4] for h in found[3])
 
 
-def test_a_limit_below_the_least_length_is_an_error():
-    model = ending_model()
+def test_scores_can_be_adjusted():
+    """Here each repetition of a token is forbidden."""
+
+    def forbid_repetition(scores, tokens):
+        return scores.scatter(2, tokens[:, :, 1:], -math.inf)
+
+    settings = {"max_len_b": 3, "max_len_a": 0, "nbest": 4}
+    source = source_batch()
+    found = beam_search([noisy_model()], settings).search_batch(source)
+    assert any(len({*h.tokens.tolist()}) < len(h.tokens) for h in sum(found, []))
+    adjusted = beam_search([noisy_model()], settings, adjust_scores=forbid_repetition)
+    for hypothesis in sum(adjusted.search_batch(source), []):
+        assert len({*hypothesis.tokens.tolist()}) == len(hypothesis.tokens)
+
+
+def test_a_limit_below_the_minimum_length_is_an_error():
     with pytest.raises(InputError, match="--min-len 9"):
-        search([model], PaperRules(0.6, 1, 5, 1), min_len=9).generate([model], batch())
+        beam_search([noisy_model()], {"max_len_b": 5, "min_len": 9}).search_batch(source_batch())
+
+
+def test_scores_that_are_not_finite_are_an_error():
+    model = noisy_model()
+    model.decoder.embedding.weight.data.fill_(math.nan)
+    with pytest.raises(InputError, match="no hypothesis for sentence 0 of a batch"):
+        beam_search([model]).search_batch(source_batch())

@@ -152,7 +152,7 @@ def test_a_search_of_trees_only_finds_trees(recipe, run):
     parser = Parser.load(folder, trees_only=True, beam=4, nbest=4)
     lines = ["dog dog dog dog", "sees", "the the house in . a", " ".join(["near"] * 30)]
     for line, parses in zip(lines, parser.parse_nbest(lines), strict=True):
-        assert parses and all(parse.mends == 0 for parse in parses)
+        assert parses and all(parse.repairs == 0 for parse in parses)
         assert all(parse.tree.leaves() == line.split() for parse in parses)
     done = run(
         "fairseq-generate",
@@ -177,7 +177,7 @@ def test_words_that_no_training_text_has_are_counted_too(recipe):
     parser = Parser.load(recipe[0], trees_only=True, beam=4)
     lines = ["Zürich likes a dog .", "cat日本 sees 日本", "dogcat catdogs"]
     for line, [parse] in zip(lines, parser.parse_nbest(lines), strict=True):
-        assert parse.mends == 0 and parse.tree.leaves() == line.split()
+        assert parse.repairs == 0 and parse.tree.leaves() == line.split()
 
 
 @pytest.mark.parametrize(
@@ -209,7 +209,7 @@ def test_nor_from_python(recipe):
     with pytest.raises(InputError, match="leave it out, or --diverse-beam-groups"):
         Parser.load(recipe[0], trees_only=True, beam=4, diverse_beam_groups=2)
     parser = Parser.load(recipe[0], trees_only=True, beam=4, temperature=0.9)  # fairseq's setting
-    assert [parse.mends for [parse] in parser.parse_nbest(["a dog sleeps ."])] == [0]
+    assert [parse.repairs for [parse] in parser.parse_nbest(["a dog sleeps ."])] == [0]
 
 
 def test_the_log_of_another_split_is_refused(recipe, run):

@@ -10,8 +10,8 @@ from commands import LINES, TRAIN
 
 from aiayn_plugin.inference.translator import Translator
 from aiayn_plugin.paper import SearchSettings
-from aiayn_plugin.search.rules import FairseqRules
-from aiayn_plugin.search.search import Search
+from aiayn_plugin.search.beam import BeamSearch
+from aiayn_plugin.search.decoder_step import TransformerModel
 
 
 @pytest.fixture
@@ -124,21 +124,17 @@ def test_ctranslate2_finds_the_same(run, model_dir, tmp_path):
     log = run("aiayn", "export", model_dir, "--output", tmp_path / "ct2")
     assert log.returncode == 0, log.stderr
     translator = Translator.load(model_dir, device="cpu")
-    pieces = [translator.pipeline.encode(line).split() for line in LINES if line]
-    found = ctranslate2.Translator(str(tmp_path / "ct2"), device="cpu").translate_batch(
-        pieces, beam_size=4, length_penalty=0.6, max_decoding_length=60, return_scores=True
+    subwords = [translator.pipeline.encode(line).split() for line in LINES if line]
+    results = ctranslate2.Translator(str(tmp_path / "ct2"), device="cpu").translate_batch(
+        subwords, beam_size=4, length_penalty=0.6, max_decoding_length=60, return_scores=True
     )
-    source, target = translator.source, translator.target
-    theirs = Search(
-        translator.model,
-        {**SearchSettings().options(), "nbest": 1},
-        (source.pad, target.eos, target.unk),
+    search = BeamSearch(
+        SearchSettings(length_penalty="fairseq", max_len_a=0, max_len_b=59),
+        [TransformerModel(translator.model.encoder, translator.model.decoder)],
     )
-    theirs.rules = FairseqRules(lenpen=0.6, limit_a=0, limit_b=59, kept=1, first=4)
-    translator.hypotheses = theirs.hypotheses
-    for line, result in zip([line for line in LINES if line], found, strict=True):
-        best = translator.translate_nbest([line])[0][0]
-        assert best.text == translator.pipeline.decode(" ".join(result.hypotheses[0]))
+    for line, result in zip(subwords, results, strict=True):
+        [[best]] = search.search([translator.token_ids(line)])
+        assert translator.target.decode(best.tokens.tolist()) == result.hypotheses[0]
 
 
 def test_what_ctranslate2_has_not_is_refused(run, corpus, tmp_path):

@@ -184,9 +184,9 @@ def test_what_fairseqs_generator_gives_a_user(run, corpus, model, tmp_path):
     [
         (
             ["--diverse-beam-groups", "2", "--match-source-len"],
-            "are two searches: give one of them",
+            "are different searches: give one of them",
         ),
-        (["--print-step"], "--print-step is for models that refine a translation step by step"),
+        (["--print-step"], "--print-step is for models that refine a translation iteratively"),
         (["--nbest", "0"], "--nbest 0 must be at least 1"),
         (["--min-len", "100"], "--min-len 100 is more than the limit"),
         (["--lenpen", "-0.1"], "--lenpen -0.1 must not be negative"),
