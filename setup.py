@@ -16,14 +16,14 @@ setup(
     package_data={"aiayn_plugin": ["config/*.yaml", "*.css", "*/*.css", "*/*.html", "*/*.js"]},
     entry_points={"console_scripts": ["aiayn = aiayn_plugin.cli:main"]},
     install_requires=[
-        # The last release of fairseq cannot be imported on Python 3.11 and later; fairseq-fixed
-        # is fairseq's last main, mended for these, under the same import name and commands.
+        # fairseq's last release cannot be imported on Python 3.11 and later; fairseq-fixed is its
+        # last main branch, fixed for them, with the same import name and commands.
         'fairseq==0.12.2; python_version < "3.11"',
         'fairseq-fixed==0.12.3.1; python_version >= "3.11"',
-        # Before 2.10 torch.load with weights_only could be made to run code (CVE-2026-24747,
-        # CVE-2025-32434), and checkpoints come from strangers.
+        # Before 2.10 torch.load could run a checkpoint's code even with weights_only
+        # (CVE-2026-24747, CVE-2025-32434).
         "torch>=2.10",
-        # Its rules are changed by their text (text/tokenizer.py), which another release may change.
+        # text/tokenizer.py edits the text of its rules, which a new release may change.
         "sacremoses>=0.2,<0.3",
         "regex",
         "subword-nmt",

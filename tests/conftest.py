@@ -29,6 +29,11 @@ from commands import (  # noqa: E402
 )
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Start with the files of whole commands: workers that run a file each then finish together."""
+    items.sort(key=lambda item: "system" not in item.path.parts)
+
+
 @pytest.fixture(scope="session")
 def repo() -> Path:
     """The root of the checkout.

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Sets up .venv and runs every check: lint, types, tests.
-#   bash tests/run.sh                     what every change has to pass
-#   bash tests/run.sh --all               the long proofs as well
-#   bash tests/run.sh [--all] ARGUMENTS   hands the arguments on to pytest
+# Set up .venv and run every check: lint, format, types, tests.
+#   bash tests/run.sh                     what every change must pass
+#   bash tests/run.sh --all               the long tests as well
+#   bash tests/run.sh [--all] ARGUMENTS   ARGUMENTS go to pytest
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -15,13 +15,16 @@ fi
 bash examples/setup.sh
 export PATH="$PWD/.venv/bin:$PATH"
 
-# the tests are small: more threads would only wait for each other
+# The tests are small: more threads would only wait for each other.
 export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1}
 
 ruff check .
 ruff format --check --quiet .
 mypy
-none=0 # runs that were asked for no test, which pytest ends with 5
-python -m pytest -m "alone$kind" "$@" || { [ $? = 5 ] && none=1; }
-python -m pytest -m "not alone$kind" -n 2 --dist loadfile --durations=10 "$@" ||
-  { [ $? = 5 ] && [ $none = 0 ]; }
+no_tests=0 # the number of runs that selected no test, for which pytest exits with 5
+alone=() # without arguments only the files that have such tests, because collecting all takes long
+[ $# != 0 ] || mapfile -t alone < <(grep -rl --include='*.py' 'mark\.alone' tests)
+python -m pytest -m "alone$kind" "${alone[@]}" "$@" || { [ $? = 5 ] && no_tests=1; }
+# tests/conftest.py starts with the files that take longest, so workers finish together.
+python -m pytest -m "not alone$kind" -n 2 --dist loadfile --no-loadscope-reorder --durations=10 "$@" ||
+  { [ $? = 5 ] && [ $no_tests = 0 ]; }

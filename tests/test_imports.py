@@ -1,4 +1,4 @@
-"""Which package may import which."""
+"""Packages import only downwards, and commands import only the libraries they need."""
 
 import ast
 import subprocess
@@ -9,7 +9,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "aiayn_plugin"
-#: The packages and modules of aiayn_plugin from the ground up: each may import those before it.
+#: The packages and modules of aiayn_plugin, bottom up: each may import those before it.
 FLOORS = (
     "errors atomic paper text kernels model training parsing search checkpoints fairseq_plugin "
     "inference html_page plots attention_page report service benchmarks cli"
@@ -22,7 +22,7 @@ ONLY = {
 
 
 def imports(path: Path) -> set[tuple[str, ...]]:
-    """Return the modules that a file imports, wherever it does, as absolute paths of names."""
+    """Return the absolute names of all modules that a file imports, at any level of nesting."""
     package = path.relative_to(ROOT).with_suffix("").parts[:-1]
     modules: set[tuple[str, ...]] = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
@@ -48,7 +48,7 @@ def test_imports_run_downwards(path):
 
 
 def run_python(program: str) -> str:
-    """Return what a program prints in a new process, in which the checkout is the plugin."""
+    """Return the output of a program in a new process that imports the checkout."""
     return subprocess.run(
         [sys.executable, "-c", program], cwd=ROOT, check=True, capture_output=True, text=True
     ).stdout
@@ -78,7 +78,7 @@ def test_the_text_side_loads_neither_torch_nor_fairseq():
     ],
 )
 def test_a_command_loads_only_what_it_needs(command, loaded):
-    """To import torch takes seconds, and fairseq twice as many."""
+    """Importing torch takes seconds, and fairseq twice as long."""
     program = (
         f"import sys, aiayn_plugin.cli as c\ntry: c.main(['{command}', '--help'])\n"
         "except SystemExit: print({'torch', 'fairseq'} & {*sys.modules})"
@@ -87,11 +87,11 @@ def test_a_command_loads_only_what_it_needs(command, loaded):
 
 
 def test_the_plugin_registers_with_fairseq_in_either_order():
-    found = (
-        "from fairseq.models import ARCH_MODEL_REGISTRY; print('aiayn_base' in ARCH_MODEL_REGISTRY)"
+    registry = (
+        "from fairseq.models import ARCH_MODEL_REGISTRY as names; print('aiayn_base' in names)"
     )
     for program in (
         "import fairseq.models, aiayn_plugin",
         "import aiayn_plugin.text.lines, aiayn_plugin.fairseq_plugin",
     ):
-        assert run_python(f"{program}; {found}").splitlines()[-1] == "True"
+        assert run_python(f"{program}; {registry}").splitlines()[-1] == "True"

@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
-# Runs every check but the long ones with each of several Pythons, and prints a table of what passed.
-#   bash tests/versions.sh                                 every version that README.md names
-#   bash tests/versions.sh 3.10 3.11=2.10.0 /my/python     these; after = stands the version of torch
-#   bash tests/versions.sh 3.10 -- tests/fairseq_plugin          hands the arguments on to tests/run.sh
-#   bash tests/versions.sh -- --all                        the long ones as well
-# Each Python has a copy of this tree, with a .venv of its own (about 5 GB), in WORK (default:
-# runs/versions), where the logs are too. The same command goes on where it was stopped: a row without
-# failures is kept until a file of the tree changes. A Python that is not installed is passed by,
-# unless the command names it.
+# Run every check except the long ones with several Pythons, and print a table of the results.
+#   bash tests/versions.sh                                 every supported version
+#   bash tests/versions.sh 3.10 3.11=2.10.0 /my/python     these; = is followed by the version of torch
+#   bash tests/versions.sh 3.10 -- tests/fairseq_plugin    pass arguments to tests/run.sh
+#   bash tests/versions.sh -- --all                        the long tests as well
+# Each Python gets a copy of this tree with its own .venv (about 5 GB) in WORK (default:
+# runs/versions), next to the logs. Run again after an interruption, it resumes: a row without failures
+# is kept until a file of the tree changes. A Python that is not installed is skipped, unless the
+# command names it.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-trap 'exit 130' INT TERM # pytest handles an interrupt itself, so bash alone would go on
+trap 'exit 130' INT TERM # pytest handles interrupts itself, and bash would continue
 
 WORK=${WORK:-runs/versions}
 ALL="3.10 3.11 3.11=2.10.0 3.12 3.13"
@@ -26,8 +26,8 @@ named=${pythons[*]-}
 # shellcheck disable=SC2206 # each word is a Python
 [ -n "$named" ] || pythons=($ALL)
 
-# Prints the path of a Python, given as a version, a command or a path. A command may be a shim of
-# pyenv, which runs only if its version is chosen; the versions stand beside the folder of shims.
+# Print the path of a Python, given as a version, a command or a path. A pyenv shim runs only if its
+# version is selected, so pyenv's directory of versions is searched too.
 find_python() {
   local shims found
   shims=$(dirname "$(command -v "python$1" || echo /none/none)")
@@ -37,7 +37,7 @@ find_python() {
   return 1
 }
 
-# Prints the files of this tree, each with a zero byte after it.
+# Print the files of this tree, each followed by a zero byte.
 files() {
   if [ -e .git ]; then
     git ls-files --cached --others --exclude-standard -z | sort -zu |
@@ -48,7 +48,7 @@ files() {
   fi
 }
 
-# Sums up the numbers before a word in the last lines of pytest's runs.
+# Sum the numbers before a word in the summary lines of pytest.
 sum() {
   grep -E ' in [0-9.]+s' "$1" | grep -oE "[0-9]+ $2" | awk '{ n += $1 } END { print n + 0 }'
 }
@@ -82,7 +82,7 @@ check() {
   echo "versions.sh: $name: running, see $log" >&2
   env PYTHON="$python" ${torch:+TORCH="$torch"} bash "$copy/tests/run.sh" "$@" >"$log" 2>&1 ||
     status=$?
-  case $status in 130 | 143) exit "$status" ;; esac # stopped, so this row has not ended
+  case $status in 130 | 143) exit "$status" ;; esac # interrupted: no row
   [ "$status" = 0 ] || tail -n 15 "$log" >&2
   row "$copy" "$log" $(((SECONDS - began) / 60)) "$status" >"$WORK/$name.part"
   mv "$WORK/$name.part" "$WORK/$name.row"
@@ -90,7 +90,7 @@ check() {
 
 mkdir -p "$WORK"
 WORK=$(cd "$WORK" && pwd)
-# Some tests look for real text beside the tree.
+# Some tests look for real text next to the tree.
 [ ! -d ../shared ] || ln -sfn "$(cd .. && pwd)/shared" "$WORK/shared"
 
 tree=$({ files | xargs -0 cksum && echo "$@"; } | cksum | tr -d ' ')
