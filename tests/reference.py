@@ -1,7 +1,7 @@
-"""The paper's model once more: a vector, a head and a position at a time, in plain loops.
+"""A second implementation of §3 in plain loops over positions and heads.
 
-Slow and obvious, so that it can be checked against §3 by reading. It uses the weights of a model of
-the plugin under their names there, and nothing else of it.
+Slow and obvious, so that it can be checked against the paper by reading. All that it shares with
+the plugin are the names and values of the weights.
 """
 
 import math
@@ -10,7 +10,7 @@ import torch
 
 
 def sinusoid(pos, d_model):
-    """Return the sinusoids of a position (§3.5)."""
+    """Return the positional encoding of one position (§3.5)."""
     row = []
     for i in range(d_model // 2):
         angle = pos / 10000 ** (2 * i / d_model)
@@ -19,7 +19,7 @@ def sinusoid(pos, d_model):
 
 
 def fairseq_sinusoid(pos, d_model):
-    """Return fairseq's: sines first, another divisor, two positions later; in single precision."""
+    """Return that of fairseq: sines first, a different divisor, positions offset by 2."""
     half = d_model // 2
     rates = [math.exp(i * -(math.log(10000) / (half - 1))) for i in range(half)]
     angles = [(pos + 2) * rate for rate in rates]
@@ -27,7 +27,7 @@ def fairseq_sinusoid(pos, d_model):
 
 
 class Reference:
-    """§3 for one sentence without padding, from the weights of a model of the plugin."""
+    """§3 for one sentence without padding, with the weights of a model of the plugin."""
 
     def __init__(self, weights, cfg):
         self.w, self.cfg = weights, cfg
@@ -37,8 +37,8 @@ class Reference:
         y = self.w[f"{name}.weight"] @ x
         return y + self.w[f"{name}.bias"] if f"{name}.bias" in self.w else y
 
-    def attention(self, name, queries, memory, sees):
-        """Return §3.2.2; sees(i) lists the positions of the memory that position i attends to."""
+    def attention(self, name, queries, memory, visible):
+        """Return §3.2.2; visible(i) lists the memory positions that position i attends to."""
         q = [self.linear(f"{name}.W_Q", x) for x in queries]
         k = [self.linear(f"{name}.W_K", x) for x in memory]
         v = [self.linear(f"{name}.W_V", x) for x in memory]
@@ -49,12 +49,12 @@ class Reference:
             for head in range(self.cfg.h):
                 keys = slice(head * d_k, (head + 1) * d_k)
                 values = slice(head * d_v, (head + 1) * d_v)
-                powers = [
+                exps = [
                     (j, torch.exp((q[i][keys] * k[j][keys]).sum() / math.sqrt(d_k)))
-                    for j in sees(i)
+                    for j in visible(i)
                 ]
-                total = sum(power for _, power in powers)
-                heads.append(sum(power / total * v[j][values] for j, power in powers))
+                total = sum(exp for _, exp in exps)
+                heads.append(sum(exp / total * v[j][values] for j, exp in exps))
             result.append(self.linear(f"{name}.W_O", torch.cat(heads)))
         return result
 
@@ -91,17 +91,17 @@ class Reference:
         return result
 
     def encode(self, tokens):
-        """Return the encoder's output, with the neighbourhood of Table 1 if there is one."""
+        """Return the encoder's output, restricted to a neighbourhood (Table 1) if one is set."""
         x, n, r = self.embed("encoder", tokens), len(tokens), self.cfg.neighbourhood
 
-        def sees(i):
+        def visible(i):
             if r is None:
                 return range(n)
             return [j for j in range(n) if -math.floor((r - 1) / 2) <= j - i <= math.floor(r / 2)]
 
         for layer in range(self.cfg.N):
             name = f"encoder.layers.{layer}"
-            attended = self.attention(f"{name}.self_attention", x, x, sees)
+            attended = self.attention(f"{name}.self_attention", x, x, visible)
             x = self.add_norm(f"{name}.add_norms.0", x, attended)
             hidden = self.feed_forward(f"{name}.feed_forward", x)
             x = self.add_norm(f"{name}.add_norms.1", x, hidden)
@@ -111,12 +111,12 @@ class Reference:
         """Return the decoder's output for all tokens."""
         x, n, r = self.embed("decoder", tokens), len(tokens), self.cfg.neighbourhood
 
-        def before(i):
+        def visible(i):
             return [j for j in range(n) if j <= i and (r is None or i - r < j)]
 
         for layer in range(self.cfg.N):
             name = f"decoder.layers.{layer}"
-            attended = self.attention(f"{name}.self_attention", x, x, before)
+            attended = self.attention(f"{name}.self_attention", x, x, visible)
             x = self.add_norm(f"{name}.add_norms.0", x, attended)
             attended = self.attention(
                 f"{name}.encoder_attention", x, memory, lambda i: range(len(memory))
@@ -126,8 +126,8 @@ class Reference:
             x = self.add_norm(f"{name}.add_norms.2", x, hidden)
         return x
 
-    def scores(self, source, target):
-        """Return the scores before the softmax, (length of target, V)."""
+    def logits(self, source, target):
+        """Return the logits (length of target, V)."""
         if "decoder.W_vocabulary.weight" in self.w:
             matrix = self.w["decoder.W_vocabulary.weight"]
         else:

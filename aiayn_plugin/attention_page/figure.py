@@ -9,7 +9,7 @@ from torch import Tensor
 
 from ..errors import InputError
 from ..html_page import COLOURS
-from ..model.attention_maps import KINDS
+from ..model.attention_maps import ATTENTION_KINDS
 from ..plots import new_figure
 from ..text.pipeline import TextPipeline
 from .maps import AttentionMaps
@@ -29,7 +29,7 @@ MIN_WEIGHT = 0.02
 class Selection:
     """What a figure shows; layers and heads are counted from 1."""
 
-    kind: str = "encoder"  #: one of KINDS
+    kind: str = "encoder"  #: one of ATTENTION_KINDS
     layer: int | None = None  #: default: the last but one; the paper shows layer 5 of 6
     heads: Sequence[int] | None = None  #: default: all
     word: str | None = None  #: show only the lines of this word on the left
@@ -60,7 +60,7 @@ def attention_figure(maps: AttentionMaps, pipeline: TextPipeline, selection: Sel
     rows = list(range(len(labels[0])))
     if selection.word is not None:
         rows = find_rows(selection.word, labels[0], words[0])
-    return _draw(weights, labels, heads, rows, f"{KINDS[selection.kind]}, layer {layer}")
+    return _draw(weights, labels, heads, rows, f"{ATTENTION_KINDS[selection.kind]}, layer {layer}")
 
 
 def find_rows(word: str, labels: Sequence[str], words: Sequence[tuple[str, int]]) -> list[int]:

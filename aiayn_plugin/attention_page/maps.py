@@ -9,7 +9,7 @@ from torch import Tensor
 
 from ..errors import InputError
 from ..inference.translator import Translator
-from ..model.attention_maps import attention_weights
+from ..model.attention_maps import compute_attention_weights
 from ..text.dictionary import Vocabulary
 
 
@@ -138,7 +138,7 @@ def compute_maps(
         )
     device = next(translator.model.parameters()).device
     decoder_input = sentence.target.roll(1)  # shifted right, with the end symbol in front
-    weights = attention_weights(
+    weights = compute_attention_weights(
         encoder, decoder, sentence.source.to(device), decoder_input.to(device), selected
     )
     target = sentence.target_subwords
@@ -163,10 +163,10 @@ def check_length(subwords: Sequence[str], name: str, max_subwords: int | None) -
 
 
 def _check_positions(stack: Any, tokens: Tensor, name: str) -> None:
-    if len(tokens) > stack.longest:
+    if len(tokens) > stack.max_length:
         raise InputError(
             f"{name} has {len(tokens):,} subwords with its end symbol; the model has "
-            f"{stack.longest:,} positions: shorten it"
+            f"{stack.max_length:,} positions: shorten it"
         )
 
 

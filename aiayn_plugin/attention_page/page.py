@@ -8,7 +8,7 @@ from torch import Tensor
 
 from ..errors import InputError
 from ..html_page import asset, page
-from ..model.attention_maps import KINDS
+from ..model.attention_maps import ATTENTION_KINDS
 from ..text.pipeline import TextPipeline
 from .maps import AttentionMaps, Sentence
 
@@ -27,7 +27,7 @@ def attention_page(
     """
     data = {
         "about": about,
-        "kinds": KINDS,
+        "kinds": ATTENTION_KINDS,
         "layers": maps[0].layers,
         "heads": maps[0].encoder.size(1),
         "sentences": [_sentence_data(of_sentence, pipeline) for of_sentence in maps],
@@ -82,7 +82,7 @@ def _sentence_data(maps: AttentionMaps, pipeline: TextPipeline) -> dict[str, Any
             "decoderInput": [False, *maps.unknown_target[:-1]],
             "target": maps.unknown_target,
         },
-        "weights": {kind: _encode_weights(getattr(maps, kind)) for kind in KINDS},
+        "weights": {kind: _encode_weights(getattr(maps, kind)) for kind in ATTENTION_KINDS},
     }
 
 

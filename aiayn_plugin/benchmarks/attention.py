@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from .. import plots
 from ..errors import InputError
-from ..kernels.device import check_device, device_name
+from ..kernels.device import check_device, default_device, device_name
 from ..model.attention import MultiHeadAttention
 from ..paper import get_settings
 from . import table1
@@ -66,7 +66,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="default: the powers of two from 16 to 4096",
     )
     parser.add_argument("--runs", type=int, default=5, help="medians of so many (default: 5)")
-    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--device", default=default_device())
     parser.add_argument(
         "--max-gigabytes",
         type=float,

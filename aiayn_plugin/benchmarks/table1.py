@@ -7,7 +7,8 @@ from typing import Any
 
 from .. import plots
 from ..html_page import COLOURS
-from ..model.restricted import Reach, centred_reach
+from ..kernels.attention import Window
+from ..model.restricted import centred_window
 
 
 @dataclass(frozen=True)
@@ -20,13 +21,13 @@ class Sizes:
     r: int
 
 
-def pairs(n: int, reach: Reach) -> int:
+def pairs(n: int, window: Window) -> int:
     """Return how many pairs (i, j) of n positions there are in which i sees j.
 
     Of 5 positions that see one on each side: 5 · 3, less one at each end, are 13.
     """
-    before, after = (min(far, n - 1) for far in reach)
-    return n * (before + after + 1) - before * (before + 1) // 2 - after * (after + 1) // 2
+    left, right = (min(far, n - 1) for far in window)
+    return n * (left + right + 1) - left * (left + 1) // 2 - right * (right + 1) // 2
 
 
 def full_operations(size: Sizes) -> int:
@@ -36,7 +37,7 @@ def full_operations(size: Sizes) -> int:
 
 def restricted_operations(size: Sizes) -> int:
     """Return the same of the pairs within a neighbourhood of r positions."""
-    return 2 * pairs(size.n, centred_reach(size.r)) * size.d
+    return 2 * pairs(size.n, centred_window(size.r)) * size.d
 
 
 def recurrent_operations(size: Sizes) -> int:
@@ -46,7 +47,7 @@ def recurrent_operations(size: Sizes) -> int:
 
 def convolutional_operations(size: Sizes) -> int:
     """Return those of a convolution: d × d for each pair of a position and one under its kernel."""
-    return pairs(size.n, centred_reach(size.k)) * size.d**2
+    return pairs(size.n, centred_window(size.k)) * size.d**2
 
 
 def restricted_path(size: Sizes) -> float:
@@ -55,7 +56,7 @@ def restricted_path(size: Sizes) -> float:
     A neighbourhood of r = 64 reaches 31 back, so 100 positions need ⌈99 / 31⌉ = 4 layers. One of 1
     or 2 looks back at nothing: no number of layers is enough.
     """
-    back = centred_reach(size.r).before
+    back = centred_window(size.r).left
     if back == 0:
         return 1 if size.n == 1 else math.inf
     return max(1, math.ceil((size.n - 1) / back))

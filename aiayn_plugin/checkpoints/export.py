@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from ..errors import InputError
-from ..model.attention import MultiHeadAttention, Projection
+from ..model.attention import MultiHeadAttention
 from ..model.layers import AddNorm, FeedForward
 
 QUANTIZATIONS = ("float32", "float16", "bfloat16", "int16", "int8")
@@ -72,7 +72,7 @@ def _positions(stack: Any) -> Tensor:
     return stack.positions(torch.arange(rows)[None], rows)[0]
 
 
-def _linear(spec: Any, *projections: Projection | torch.nn.Linear) -> None:
+def _linear(spec: Any, *projections: torch.nn.Linear) -> None:
     """Write linear layers side by side as one."""
     spec.weight = _array(torch.cat([projection.weight for projection in projections]))
     biases = tuple(projection.bias for projection in projections if projection.bias is not None)

@@ -8,7 +8,7 @@ from typing import Any
 from torch.overrides import TorchFunctionMode
 
 from ..errors import InputError
-from ..model.transformer import Decoder, Encoder, EncoderDecoder, embeddings
+from ..model.transformer import Decoder, Encoder, EncoderDecoder, build_embeddings
 from ..paper import ModelSettings, count_parameters
 from ..text.dictionary import Vocabulary
 from ..text.manifest import read_verified_dictionary
@@ -56,7 +56,7 @@ def build_stacks(
             "the source and target dictionaries differ, but one matrix embeds both (§3.4): prepare "
             "the data with a joined dictionary, or train with --tie-embeddings target"
         )
-    of_source, of_target = embeddings(settings, len(source), len(target), Vocabulary.pad)
+    of_source, of_target = build_embeddings(settings, len(source), len(target), Vocabulary.pad)
     encoder = new_encoder(settings, of_source, max_positions[0])
     return encoder, new_decoder(settings, of_target, max_positions[1])
 
@@ -83,7 +83,7 @@ def load_model(checkpoint: Path, data: Path, source_lang: str, target_lang: str)
             model = EncoderDecoder(*build_stacks(settings, (source, target), limits))
         check_shapes(state["model"], model.state_dict())
         model.load_state_dict(state["model"])
-        max_source_tokens = min(_max_positions("source", task), model.encoder.longest)
+        max_source_tokens = min(_max_positions("source", task), model.encoder.max_length)
         if max_source_tokens < 2:
             raise ValueError(f"max_source_positions {max_source_tokens} leaves no room for a word")
     except InputError as error:

@@ -24,7 +24,7 @@ from ..attention_page.page import (
 )
 from ..errors import InputError
 from ..inference.translator import Translator
-from ..model.attention_maps import KINDS
+from ..model.attention_maps import ATTENTION_KINDS
 from ..paper import SearchSettings
 from ..text.lines import decode_lines, read_lines
 from . import options
@@ -87,7 +87,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("--sentence", type=int, metavar="N", help="sentence to show, from 1 (default: 1)")
     add(
         "--kind",
-        choices=[kind.replace("_", "-") for kind in KINDS],
+        choices=[kind.replace("_", "-") for kind in ATTENTION_KINDS],
         help="kind of attention (default: encoder, its self-attention)",
     )
     add(

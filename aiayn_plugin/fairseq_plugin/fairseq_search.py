@@ -63,7 +63,7 @@ def load_fairseq_model(directory: Any) -> LoadedModel:
         Vocabulary(dictionary.symbols[dictionary.nspecial :])
         for dictionary in (task.source_dictionary, task.target_dictionary)
     )
-    longest = min(task.cfg.max_source_positions, model.encoder.longest)
+    longest = min(task.cfg.max_source_positions, model.encoder.max_length)
     return LoadedModel(model.eval(), source, target, longest)
 
 

@@ -13,8 +13,8 @@ from fairseq.models import FairseqEncoderDecoderModel
 from omegaconf import OmegaConf
 
 from ..errors import InputError
-from ..model.int8 import in_int8
-from ..model.packing import pack
+from ..kernels.int8 import quantize_linear_layers
+from ..kernels.packing import pack_linear_layers
 from ..paper import PARSING_SEARCH, SearchSettings
 from ..search.beam import TokenConstraint
 from ..text.settings import holds_trees
@@ -174,7 +174,7 @@ def search_in_int8(model: Any) -> None:
             "--int8 needs one of the plugin's models: convert fairseq's transformer with aiayn "
             "convert"
         )
-    in_int8(model.encoder, model.decoder)
+    quantize_linear_layers(model)
 
 
 def _prepare(task: Any, models: list) -> None:
@@ -192,7 +192,7 @@ def _prepare(task: Any, models: list) -> None:
         if task.cfg.int8:
             search_in_int8(model)
         elif generates and isinstance(model, Transformer):
-            pack(model.encoder, model.decoder)
+            pack_linear_layers(model)
 
 
 def _refuse_trees_only(task: Any, reason: str) -> None:

@@ -65,7 +65,7 @@ class AiaynEncoder(Encoder, FairseqEncoder):
 
     def max_positions(self) -> int:
         """Return how many tokens a sentence may have."""
-        return self.longest
+        return self.max_length
 
 
 class AiaynDecoder(Decoder, FairseqIncrementalDecoder):
@@ -102,9 +102,7 @@ class AiaynDecoder(Decoder, FairseqIncrementalDecoder):
             )
         else:
             if "aiayn" not in incremental_state:
-                incremental_state["aiayn"] = DecoderCache(
-                    self.layers, memory, padding, self.cache_dtype
-                )
+                incremental_state["aiayn"] = DecoderCache(self.layers, memory, padding)
             cache, last = incremental_state["aiayn"], prev_output_tokens[:, -1:]
             cache.advance(last)
             x, weights = self.decode(last, cache=cache, need_weights=need_weights)
@@ -122,7 +120,7 @@ class AiaynDecoder(Decoder, FairseqIncrementalDecoder):
 
     def max_positions(self) -> int:
         """As AiaynEncoder.max_positions."""
-        return self.longest
+        return self.max_length
 
 
 @register_model("aiayn_transformer", dataclass=TransformerConfig)

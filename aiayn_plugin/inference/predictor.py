@@ -10,7 +10,7 @@ from torch import Tensor
 
 from ..checkpoints.loading import LoadedModel
 from ..errors import InputError
-from ..model.packing import pack
+from ..kernels.packing import pack_linear_layers
 from ..paper import PARSING_SEARCH, SearchSettings
 from ..search.beam import BeamSearch
 from ..search.decoder_step import TransformerModel
@@ -48,7 +48,7 @@ class Predictor:
 
             self._search = FairseqSearch(directory, loaded.model, options, trees_only)
         else:
-            pack(self.model.encoder, self.model.decoder)
+            pack_linear_layers(self.model)
             paper = PARSING_SEARCH if self.pipeline.settings.holds_trees else SearchSettings()
             self._search = BeamSearch(
                 replace(paper, **options),

@@ -11,7 +11,7 @@ from ..checkpoints.bundle import locate
 from ..checkpoints.loading import LoadedModel, load_model
 from ..errors import InputError
 from ..kernels.device import check_device
-from ..model.int8 import in_int8
+from ..kernels.int8 import quantize_linear_layers
 
 #: int8 stands for int8 matrix multiplications; everything else is computed in float32.
 PRECISIONS = {
@@ -57,7 +57,7 @@ class RunDirectory:
         loaded = (load or _load_without_fairseq)(self)
         loaded.model.to(device=device, dtype=PRECISIONS[precision])
         if precision == "int8":
-            in_int8(loaded.model.encoder, loaded.model.decoder)
+            quantize_linear_layers(loaded.model)
         return loaded
 
 

@@ -1,1 +1,1 @@
-"""How a processor or a GPU computes the model fast: plain functions that the model calls."""
+"""Fast implementations for the hardware at hand, one plain function per operation of the model."""

@@ -1,150 +1,112 @@
-"""x ↦ xWᵀ + b, by the faster of torch's two libraries."""
+"""Linear layers, x ↦ xWᵀ + b, by the faster of the two CPU libraries in torch: MKL or oneDNN."""
 
 import functools
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-#: Multiplications from which a product is worth the other library's longer way to begin.
-MANY = 2**24
-#: Rows up to which a packed weight in float32 is worth it: the beams of some sentences.
-FEW_ROWS = 32
+from .device import is_amd
+
+#: Multiplications in a matmul from which oneDNN's higher start-up cost pays off.
+MIN_MULTIPLICATIONS = 2**24
+
+_forced: bool | None = None
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """Map (…, inner) by weight (outer, inner) and bias (outer) to (…, outer), as F.linear does.
 
-    In float32 on a processor of AMD torch takes Intel's library MKL, which uses less of what the
-    processor can; torch has oneDNN too. On an EPYC (Zen 5) 2,500 × 512 by 512 × 512 comes to 115
-    GFLOP/s of a core with the one and to 270 with the other. Only the order of the sums differs.
+    The two libraries differ only in the order in which they sum.
     """
     if not _by_onednn(x, weight.size(0)):
         return F.linear(x, weight, bias)
     if torch.is_grad_enabled():
-        return _Linear.apply(x, weight, bias)
-    return _onednn(x, weight, bias)
+        return _OneDNNLinear.apply(x, weight, bias)
+    return onednn_linear(x, weight, bias)
 
 
-def add_transposed_product(total: Tensor, a: Tensor, b: Tensor) -> None:
-    """Add aᵀ b to total (k, m), for a (n, k) and b (n, m) of the same precision."""
+def add_transposed_matmul(total: Tensor, a: Tensor, b: Tensor) -> None:
+    """Add aᵀb to total (k, m) in place; a is (n, k) and b (n, m), all of one dtype."""
     if _by_onednn(a, b.size(1)):
-        total += _onednn(a.t(), b.t())
+        total += onednn_linear(a.t(), b.t())
     else:
         total.addmm_(a.t(), b)
 
 
 class Linear(nn.Linear):
-    """torch's nn.Linear, by the faster library."""
+    """nn.Linear, computed by `linear`."""
+
+    def __init__(self, inner: int, outer: int, bias: bool = True) -> None:
+        super().__init__(inner, outer, bias)
+        if not bias:
+            # nn.Linear registers a parameter that is None. fairseq's trainer takes all of these for
+            # one shared weight, and logs each.
+            del self._parameters["bias"]
+            self.bias = None  # type: ignore[assignment]
 
     def forward(self, x: Tensor) -> Tensor:
         return linear(x, self.weight, self.bias)
 
 
-class PackedProjection(nn.Module):
-    """x ↦ xW + b for a W that changes no more, in the order in which oneDNN reads it.
+def prefers_onednn() -> bool:
+    """Return whether oneDNN is faster than MKL in float32: on AMD processors."""
+    return has_onednn() and (is_amd() if _forced is None else _forced)
 
-    A step of the search of one sentence has 4 rows: with a W of 512 × 1,536 they take 123 µs by
-    F.linear and 43 µs packed in float32, and 48 and 28 µs in bfloat16 (a core of an EPYC, Zen 5).
-    In float32 W is kept as it was too, for products of many rows, which gain nothing. In a
-    precision or on a device where packing does not pay, W is only kept as it was.
+
+@contextmanager
+def force_onednn(enabled: bool) -> Iterator[None]:
+    """Let `prefers_onednn` be True (if torch has oneDNN) or False inside `with`, on any processor.
+
+    For tests, and to compare the two libraries. It applies to all threads.
     """
-
-    def __init__(self, weight: Tensor, bias: Tensor | None = None) -> None:
-        super().__init__()
-        self.bias: Tensor | None
-        self.register_buffer("bias", None if bias is None else bias.detach(), persistent=False)
-        self._keep(weight.detach())
-
-    def _keep(self, weight: Tensor) -> None:
-        pays = packing_pays(weight)
-        reorder = torch.ops.mkldnn._reorder_linear_weight
-        self.packed: Any = reorder(weight.contiguous()) if pays else None
-        self.whole = None if pays and weight.dtype == torch.bfloat16 else weight
-
-    @property
-    def weight(self) -> Tensor:
-        """W as it was (outer, inner)."""
-        return self.packed.to_dense() if self.whole is None else self.whole
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Map (…, inner) to (…, outer), in the precision of the weights."""
-        if self.whole is None:
-            return _onednn(x, self.packed, self.bias)
-        rows = x.numel() // x.size(-1)
-        if self.packed is None or rows > FEW_ROWS or torch.is_autocast_enabled("cpu"):
-            return linear(x, self.whole, self.bias)
-        # oneDNN keeps half a megabyte of code for each number of rows: so these are 4, 8, 12, ….
-        padded = F.pad(x.flatten(0, -2), (0, 0, 0, -rows % 4))
-        return _onednn(padded, self.packed, self.bias)[:rows].unflatten(0, x.shape[:-1])
-
-    def __reduce__(self) -> tuple:
-        """Let copy and pickle, which cannot read a packed weight, pack it again."""
-        return PackedProjection, (self.weight, self.bias)
-
-    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "PackedProjection":
-        """Follow the model to another precision or device (model.double(), model.to(…))."""
-        super()._apply(fn, recurse)
-        self._keep(fn(self.weight))
-        return self
+    global _forced
+    previous, _forced = _forced, enabled
+    try:
+        yield
+    finally:
+        _forced = previous
 
 
-def packing_pays(weight: Tensor) -> bool:
-    """Whether products with this weight are faster packed, without gradients."""
-    if weight.device.type != "cpu" or not _has_onednn():
-        return False
-    if weight.dtype == torch.bfloat16:
-        return torch.ops.mkldnn._is_mkldnn_bf16_supported()
-    return weight.dtype == torch.float32 and _is_amd()
+@functools.cache
+def has_onednn() -> bool:
+    """Return whether this build of torch has oneDNN's linear layer."""
+    return torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")
+
+
+def onednn_linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """Return F.linear(x, weight, bias) by oneDNN, without gradients. The weight may be packed."""
+    return torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
 
 
 def _by_onednn(x: Tensor, outer: int) -> bool:
-    """Whether a product of x (…, inner) that comes to (…, outer) is oneDNN's."""
+    """Return whether the matmul of x (…, inner) with (inner, outer) should use oneDNN."""
     return (
         x.dtype == torch.float32
         and x.device.type == "cpu"
-        and x.numel() * outer >= MANY
-        and _is_amd()
-        and _has_onednn()
+        and x.numel() * outer >= MIN_MULTIPLICATIONS
+        and prefers_onednn()
         and not torch.is_autocast_enabled("cpu")
     )
 
 
-@functools.cache
-def _has_onednn() -> bool:
-    """Whether this torch has oneDNN's product."""
-    return torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")
-
-
-@functools.cache
-def _is_amd() -> bool:
-    """Whether this is a processor of AMD."""
-    described = Path("/proc/cpuinfo")
-    return described.is_file() and "AuthenticAMD" in described.read_text(errors="replace")
-
-
-def _onednn(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    return torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
-
-
-class _Linear(torch.autograd.Function):
-    """The product with its gradients, which oneDNN's function does not have."""
+class _OneDNNLinear(torch.autograd.Function):
+    """onednn_linear with the gradients that torch does not define for it."""
 
     @staticmethod
     def forward(ctx, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         ctx.save_for_backward(x, weight)
-        return _onednn(x, weight, bias)
+        return onednn_linear(x, weight, bias)
 
     @staticmethod
     @once_differentiable
     def backward(ctx, grad: Tensor):
         x, weight = ctx.saved_tensors
         needs_x, needs_weight, needs_bias = ctx.needs_input_grad
-        grad_x = _onednn(grad, weight.t()) if needs_x else None
+        grad_x = onednn_linear(grad, weight.t()) if needs_x else None
         rows = grad.flatten(0, -2)
-        grad_weight = _onednn(rows.t(), x.flatten(0, -2).t()) if needs_weight else None
+        grad_weight = onednn_linear(rows.t(), x.flatten(0, -2).t()) if needs_weight else None
         return grad_x, grad_weight, rows.sum(dim=0) if needs_bias else None

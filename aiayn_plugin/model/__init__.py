@@ -1,1 +1,1 @@
-"""§3 Model architecture, in torch alone: nothing here imports fairseq."""
+"""§3 The model, in plain torch: one module per section, with the paper's names."""

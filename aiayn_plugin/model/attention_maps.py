@@ -1,4 +1,4 @@
-"""§3.2.1: the weights of attention, as the model's own softmax gives them."""
+"""§3.2.1: the attention weights of a sentence, as the model's own softmax computes them."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -12,7 +12,7 @@ from .attention import MultiHeadAttention
 from .transformer import Decoder, Encoder
 
 #: The three kinds of attention (§3.2.3).
-KINDS = {
+ATTENTION_KINDS = {
     "encoder": "encoder self-attention",
     "decoder": "decoder self-attention",
     "encoder_decoder": "encoder-decoder attention",
@@ -20,46 +20,52 @@ KINDS = {
 
 
 @torch.inference_mode()
-def attention_weights(
-    encoder: Encoder, decoder: Decoder, source: Tensor, read: Tensor, layers: Sequence[int]
+def compute_attention_weights(
+    encoder: Encoder, decoder: Decoder, source: Tensor, target: Tensor, layers: Sequence[int]
 ) -> dict[str, Tensor]:
-    """Return the weights of the chosen layers for one sentence, by KINDS.
+    """Return the weights of the chosen layers for one sentence, by ATTENTION_KINDS.
 
-    source: (m,) tokens; read: (n,) tokens of the target, shifted right; layers: counted from 1.
-    "encoder" is (layers, h, m, m), "decoder" (layers, h, n, n), "encoder_decoder"
-    (layers, h, n, m): row i is what position i attends to.
+    source: tokens (m,); target: tokens (n,), shifted right; layers: counted from 1. "encoder" is
+    (layers, h, m, m), "decoder" (layers, h, n, n), "encoder_decoder" (layers, h, n, m): row i is
+    what position i attends to.
     """
     modules: dict[str, list[Any]] = {
         "encoder": [encoder.layers[layer - 1].self_attention for layer in layers],
         "decoder": [decoder.layers[layer - 1].self_attention for layer in layers],
         "encoder_decoder": [decoder.layers[layer - 1].encoder_attention for layer in layers],
     }
-    with recorded(module for of_kind in modules.values() for module in of_kind) as weights:
-        decoder.decode(read[None], *encoder.encode(source[None]))
+    with record_weights(module for group in modules.values() for module in group) as weights:
+        decoder.decode(target[None], *encoder.encode(source[None]))
     return {
-        kind: torch.stack([weights[module][0] for module in of_kind])
-        for kind, of_kind in modules.items()
+        kind: torch.stack([weights[module][0] for module in group])
+        for kind, group in modules.items()
     }
 
 
 @contextmanager
-def recorded(modules: Iterable[MultiHeadAttention]) -> Iterator[dict[MultiHeadAttention, Tensor]]:
-    """Give a dictionary that gets the weights (batch, h, n, m) of each module's next call.
+def record_weights(
+    modules: Iterable[MultiHeadAttention],
+) -> Iterator[dict[MultiHeadAttention, Tensor]]:
+    """Yield a dictionary that receives the weights (batch, h, n, m) of each module's next call.
 
-    torch's fused attention keeps no weights, so these modules compute equation (1) step by step
-    while inside `with`. The others go their usual way.
+    Inside `with`, these modules compute equation (1) step by step, since torch's fused attention
+    does not return its weights.
     """
     weights: dict[MultiHeadAttention, Tensor] = {}
     with ExitStack() as hooks:
         for module in modules:
-            hooks.enter_context(module.register_forward_pre_hook(_ask, with_kwargs=True))
-            hooks.enter_context(module.register_forward_hook(partial(_keep, weights)))
+            hooks.enter_context(
+                module.register_forward_pre_hook(_request_weights, with_kwargs=True)
+            )
+            hooks.enter_context(module.register_forward_hook(partial(_store_weights, weights)))
         yield weights
 
 
-def _ask(module: MultiHeadAttention, args: tuple, kwargs: dict) -> tuple[tuple, dict[str, Any]]:
+def _request_weights(
+    module: MultiHeadAttention, args: tuple, kwargs: dict
+) -> tuple[tuple, dict[str, Any]]:
     return args, {**kwargs, "need_weights": True}
 
 
-def _keep(weights: dict, module: MultiHeadAttention, args: tuple, output: tuple) -> None:
+def _store_weights(weights: dict, module: MultiHeadAttention, args: tuple, output: tuple) -> None:
     weights[module] = output[1]

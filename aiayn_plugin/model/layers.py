@@ -1,4 +1,4 @@
-"""§3.1 and §3.3: the position-wise feed-forward network and the layers of the two stacks."""
+"""§3.1 and §3.3: the layers of the two stacks, and their position-wise feed-forward network."""
 
 import torch
 import torch.nn.functional as F
@@ -19,13 +19,13 @@ class FeedForward(nn.Module):
         super().__init__()
         self.W_1 = Linear(d_model, d_ff)
         self.W_2 = Linear(d_ff, d_model)
-        for linear in (self.W_1, self.W_2):
-            nn.init.xavier_uniform_(linear.weight, gain)
-            nn.init.zeros_(linear.bias)
+        for layer in (self.W_1, self.W_2):
+            nn.init.xavier_uniform_(layer.weight, gain)
+            nn.init.zeros_(layer.bias)
 
     def forward(self, x: Tensor) -> Tensor:
         """Map (batch, n, d_model) to (batch, n, d_model)."""
-        # In place only without gradients: with them, torch would copy a tensor of width d_ff.
+        # In place only without gradients: autograd would copy a tensor of width d_ff.
         return self.W_2(F.relu(self.W_1(x), inplace=not torch.is_grad_enabled()))
 
 
@@ -44,8 +44,7 @@ class AddNorm(nn.Module):
 class EncoderLayer(nn.Module):
     """§3.1: self-attention, then feed-forward, each followed by AddNorm.
 
-    `attention` holds the keyword arguments of MultiHeadAttention, its neighbourhood too; `gain` is
-    FeedForward's.
+    `attention` holds the keyword arguments of MultiHeadAttention; `gain` is FeedForward's.
     """
 
     def __init__(self, d_ff: int, dropout: float, attention: dict, gain: float = 1.0) -> None:
@@ -56,7 +55,7 @@ class EncoderLayer(nn.Module):
         self.add_norms = nn.ModuleList(AddNorm(d_model, dropout) for _ in range(2))
 
     def forward(self, x: Tensor, padding: Tensor | None = None) -> Tensor:
-        """Map x (batch, n, d_model) to the same; padding: boolean (batch, n), True at padding."""
+        """Map x (batch, n, d_model) to the same shape; padding: boolean (batch, n)."""
         x = self.add_norms[0](x, self.self_attention(x, padding=padding)[0])
         return self.add_norms[1](x, self.feed_forward(x))
 
@@ -84,15 +83,15 @@ class DecoderLayer(nn.Module):
         caches: tuple[AttentionCache, AttentionCache] | tuple[None, None] = (None, None),
         need_weights: bool = False,
     ) -> tuple[Tensor, Tensor | None]:
-        """Map x (batch, n, d_model) to the same.
+        """Map x (batch, n, d_model) to the same shape.
 
-        memory: (batch, m, d_model); paddings: boolean (batch, n or m). `padding` is needed only if
-        x begins with padding: a position never sees what follows it. With caches, which hold
-        earlier positions and the memory, x is the next position of n hypotheses. Returns also the
-        encoder-decoder weights (batch, h, n, m), or None if nobody needs them.
+        memory: (batch, m, d_model); paddings: boolean (batch, n) and (batch, m). `padding` is only
+        needed if x begins with padding, as no position attends to later ones. caches replace the
+        memory and both paddings while decoding; x is then the next position of n hypotheses.
+        Returns also, with need_weights, the encoder-decoder weights (batch, h, n, m).
         """
-        own, memory_cache = caches
-        x = self.add_norms[0](x, self.self_attention(x, padding=padding, cache=own)[0])
+        self_cache, memory_cache = caches
+        x = self.add_norms[0](x, self.self_attention(x, padding=padding, cache=self_cache)[0])
         context, weights = self.encoder_attention(
             x, memory, memory_padding, memory_cache, need_weights=need_weights
         )

@@ -10,10 +10,10 @@ from ..errors import InputError
 
 
 def sinusoids(length: int, d_model: int) -> Tensor:
-    """PE(pos, 2i) = sin(pos / 10000^(2i/d_model)), PE(pos, 2i+1) = cos(same).
+    """PE(pos, 2i) = sin(pos / 10000^(2i/d_model)), PE(pos, 2i+1) = cos(pos / 10000^(2i/d_model)).
 
-    Returns (length, d_model) in float64; the first row is for pos = 0. Raises InputError for an odd
-    d_model, which has no such pairs.
+    Returns (length, d_model) in float64; row 0 is for pos = 0. Raises InputError if d_model is odd,
+    because sines and cosines come in pairs.
     """
     if d_model % 2:
         raise InputError(f"sinusoidal positions need an even d_model, not {d_model}")
@@ -26,9 +26,9 @@ def sinusoids(length: int, d_model: int) -> Tensor:
 def fairseq_sinusoids(length: int, d_model: int) -> Tensor:
     """fairseq's table: all sines, then all cosines, of (pos + 2) · 10000^(−i/(d_model/2 − 1)).
 
-    fairseq counts from padding_idx + 1, which is 2. Its table is in single precision, and so is
-    each step here, to give its very numbers. Returns (length, d_model). Raises InputError if
-    d_model is odd or below 4.
+    fairseq counts from padding_idx + 1, which is 2, and computes in float32; so do the steps here,
+    to give exactly its numbers. Returns (length, d_model). Raises InputError if d_model is odd or
+    below 4.
     """
     if d_model % 2 or d_model < 4:
         raise InputError(f"fairseq's positions need an even d_model of 4 or more, not {d_model}")
@@ -38,13 +38,13 @@ def fairseq_sinusoids(length: int, d_model: int) -> Tensor:
     return torch.cat((angle.sin(), angle.cos()), dim=1)
 
 
-def positions_of(tokens: Tensor, padding_idx: int) -> Tensor:
-    """Return the position of each token of (batch, n); the first that is no padding has 0."""
+def token_positions(tokens: Tensor, padding_idx: int) -> Tensor:
+    """Return the position of each token of (batch, n); the first one after any padding has 0."""
     return (tokens.ne(padding_idx).cumsum(dim=1) - 1).clamp(min=0)
 
 
 class SinusoidalPositions(nn.Module):
-    """Positions by a formula, at any length. The table is a cache, which grows when it must."""
+    """Positions by a formula, at any length: the table grows on demand."""
 
     table: Tensor
 
@@ -53,17 +53,17 @@ class SinusoidalPositions(nn.Module):
     ) -> None:
         super().__init__()
         self.d_model, self.formula, self.max_positions = d_model, formula, max_positions
-        self.register_buffer("table", self._rows(512), persistent=False)
+        self.register_buffer("table", self._compute_table(512), persistent=False)
 
-    def _rows(self, n: int) -> Tensor:
-        return self.formula(n, self.d_model).float()
+    def _compute_table(self, length: int) -> Tensor:
+        return self.formula(length, self.d_model).float()
 
     def forward(self, positions: Tensor, length: int) -> Tensor:
         """Map positions (batch, n), each below length, to (batch, n, d_model)."""
         table = self.table
         if length > table.size(0):
-            # One assignment: another thread of the search sees the old table or the new one.
-            table = self.table = self._rows(max(length, 2 * table.size(0))).to(table)
+            # A single assignment, so that concurrent searches read the old or the new table.
+            table = self.table = self._compute_table(max(length, 2 * table.size(0))).to(table)
         return table[positions]
 
 
@@ -91,7 +91,7 @@ Positions = SinusoidalPositions | LearnedPositions
 
 
 def build_positions(kind: str, d_model: int, max_positions: int) -> Positions:
-    """Return the module for one of POSITIONS; max_positions limits all but the paper's."""
+    """Return the module for one of POSITION_KINDS; max_positions limits all but the paper's."""
     if kind == "sinusoids":
         return SinusoidalPositions(d_model)
     if kind == "learned":

@@ -6,14 +6,14 @@ from typing import Protocol
 import torch
 from torch import Tensor, nn
 
-from ..kernels.autocast import autocast_once
+from ..kernels.autocast import cast_for_autocast
 from ..kernels.dropout import dropout
 from ..kernels.linear import linear
 from ..paper import ModelSettings
 from .attention import AttentionCache, Projection
 from .embedding import ScaledEmbedding
 from .layers import DecoderLayer, EncoderLayer
-from .positions import build_positions, positions_of
+from .positions import build_positions, token_positions
 
 
 class DecoderCache(Protocol):
@@ -25,66 +25,64 @@ class DecoderCache(Protocol):
 
     @property
     def position(self) -> int:
-        """The position of the step to compute; the first is 0."""
+        """The position of the step to compute, from 0."""
 
 
-def _attention(settings: ModelSettings) -> dict:
-    """Return the arguments of MultiHeadAttention that all layers share."""
-    d_k, d_v = settings.head_widths()
-    return dict(
-        d_model=settings.d_model,
-        h=settings.h,
+def _build_layers(kind: type[EncoderLayer | DecoderLayer], s: ModelSettings) -> nn.ModuleList:
+    """Return N layers of one kind."""
+    d_k, d_v = s.head_widths()
+    attention = dict(
+        d_model=s.d_model,
+        h=s.h,
         d_k=d_k,
         d_v=d_v,
-        dropout=settings.attention_dropout,
-        bias=settings.attention_bias,
-        neighbourhood=settings.neighbourhood,
-        recompute=settings.checkpoint_activations,
+        dropout=s.attention_dropout,
+        bias=s.attention_bias,
+        neighbourhood=s.neighbourhood,
+        recompute=s.checkpoint_activations,
     )
-
-
-def _layers(kind: type[EncoderLayer | DecoderLayer], settings: ModelSettings) -> nn.ModuleList:
-    """Return N layers of one kind."""
     return nn.ModuleList(
-        kind(settings.d_ff, settings.dropout, _attention(settings), settings.feed_forward_gain)
-        for _ in range(settings.N)
+        kind(s.d_ff, s.dropout, attention, s.feed_forward_gain) for _ in range(s.N)
     )
 
 
-def embeddings(
+def build_embeddings(
     settings: ModelSettings, source: int, target: int, padding: int
 ) -> tuple[ScaledEmbedding, ScaledEmbedding]:
-    """Return the embeddings of both sides, for so many entries: one and the same if tied so."""
-    of_target = ScaledEmbedding(target, settings.d_model, padding)
+    """Return the embeddings of both sides; source, target: entries of their dictionaries.
+
+    With tie_embeddings "all" both are the same module.
+    """
+    target_embedding = ScaledEmbedding(target, settings.d_model, padding)
     if settings.tie_embeddings == "all":
-        return of_target, of_target
-    return ScaledEmbedding(source, settings.d_model, padding), of_target
+        return target_embedding, target_embedding
+    return ScaledEmbedding(source, settings.d_model, padding), target_embedding
 
 
 class EmbeddedStack(nn.Module):
-    """What encoder and decoder share: embedding + positions, then dropout (§3.4, §3.5, §5.4)."""
+    """The base of encoder and decoder: embedding + positions, then dropout (§3.4, §3.5, §5.4)."""
 
     def __init__(
-        self, settings: ModelSettings, embedding: ScaledEmbedding, max_positions: int, *of_fairseq
+        self, settings: ModelSettings, embedding: ScaledEmbedding, max_positions: int, *fairseq_args
     ) -> None:
-        """Build the stack; max_positions counts if `settings.positions` is limited.
+        """Build the stack; max_positions limits all positions but the paper's sinusoids.
 
-        of_fairseq: the arguments of fairseq's class in a subclass that has one.
+        fairseq_args: arguments of the fairseq class that a subclass also inherits from.
         """
-        super().__init__(*of_fairseq)
+        super().__init__(*fairseq_args)
         self.embedding = embedding
         self.positions = build_positions(settings.positions, settings.d_model, max_positions)
         self.dropout = settings.dropout
 
     @property
-    def longest(self) -> int:
-        """How many tokens a sentence may have: a million stands for any number."""
+    def max_length(self) -> int:
+        """The most tokens a sentence may have; a million if there is no limit."""
         return self.positions.max_positions or 1_000_000
 
     def embed(self, tokens: Tensor, position: int | None = None) -> Tensor:
-        """Map (batch, n) tokens to (batch, n, d_model); with `position`, each is at that one."""
+        """Map tokens (batch, n) to (batch, n, d_model); with `position`, all are at that one."""
         if position is None:
-            positions, length = positions_of(tokens, self.embedding.padding), tokens.size(1)
+            positions, length = token_positions(tokens, self.embedding.padding), tokens.size(1)
         else:
             positions = torch.full((1, 1), position, device=tokens.device)
             length = position + 1
@@ -94,19 +92,19 @@ class EmbeddedStack(nn.Module):
 
 
 class Encoder(EmbeddedStack):
-    """The stack of N encoder layers; there is no norm after the last one."""
+    """The stack of N encoder layers, without a norm after the last one."""
 
     def __init__(
-        self, settings: ModelSettings, embedding: ScaledEmbedding, max_positions: int, *of_fairseq
+        self, settings: ModelSettings, embedding: ScaledEmbedding, max_positions: int, *fairseq_args
     ) -> None:
-        super().__init__(settings, embedding, max_positions, *of_fairseq)
-        self.layers = _layers(EncoderLayer, settings)
+        super().__init__(settings, embedding, max_positions, *fairseq_args)
+        self.layers = _build_layers(EncoderLayer, settings)
 
     def encode(self, tokens: Tensor) -> tuple[Tensor, Tensor | None]:
-        """Map (batch, m) tokens to (batch, m, d_model) and the padding.
+        """Map tokens (batch, m) to features (batch, m, d_model) and the padding mask.
 
-        The padding is boolean (batch, m), True at padding. It is None if there is none, which
-        would keep a GPU waiting to find out.
+        The mask is boolean (batch, m), True at padding. On a CPU it is None if there is no padding;
+        a GPU would have to wait for the answer.
         """
         is_padding = tokens.eq(self.embedding.padding)
         padding = None if tokens.device.type == "cpu" and not is_padding.any() else is_padding
@@ -120,20 +118,18 @@ class Decoder(EmbeddedStack):
     """The stack of N decoder layers, and the projection to the vocabulary (§3.4)."""
 
     def __init__(
-        self, settings: ModelSettings, embedding: ScaledEmbedding, max_positions: int, *of_fairseq
+        self, settings: ModelSettings, embedding: ScaledEmbedding, max_positions: int, *fairseq_args
     ) -> None:
-        super().__init__(settings, embedding, max_positions, *of_fairseq)
+        super().__init__(settings, embedding, max_positions, *fairseq_args)
         vocabulary, d_model = self.embedding.weight.shape
-        #: The pre-softmax matrix if it is one of its own, else None.
+        #: The projection to the vocabulary if its matrix is not the target embedding, else None.
         self.W_vocabulary: Projection | None = None
         if settings.tie_embeddings == "none":
             self.W_vocabulary = Projection(d_model, vocabulary)
             nn.init.normal_(self.W_vocabulary.weight, std=d_model**-0.5)
-        #: The product with the pre-softmax matrix, in a model that only searches (fixed.py).
-        self.W_scores: nn.Module | None = None
-        #: The precision of what a search keeps and attends to; None: that of the weights.
-        self.cache_dtype: torch.dtype | None = None
-        self.layers = _layers(DecoderLayer, settings)
+        #: The projection to the vocabulary in an inference model (inference_layers).
+        self.inference_projection: nn.Module | None = None
+        self.layers = _build_layers(DecoderLayer, settings)
 
     def decode(
         self,
@@ -144,37 +140,41 @@ class Decoder(EmbeddedStack):
         cache: DecoderCache | None = None,
         need_weights: bool = False,
     ) -> tuple[Tensor, Tensor | None]:
-        """Map (batch, n) tokens, shifted right, to features (batch, n, d_model).
+        """Map tokens (batch, n), shifted right, to features (batch, n, d_model).
 
-        memory, memory_padding: what Encoder.encode returned. left_padded: tokens may begin with
-        padding. cache: while decoding, in place of these three. After `cache.advance(tokens)`,
-        tokens (sentences, b) are the last ones of b hypotheses, and only their features are
-        computed.
-        Returns also the last layer's encoder-decoder weights (batch, h, n, m), or None if nobody
-        needs them.
+        memory, memory_padding: the output of Encoder.encode. left_padded: tokens may begin with
+        padding. cache: replaces these three while decoding. After `cache.advance(tokens)`, tokens
+        (batch, b) are the last ones of b hypotheses, and only their features are computed.
+        Returns also, with need_weights, the last layer's encoder-decoder weights (batch, h, n, m).
         """
         padding = tokens.eq(self.embedding.padding) if left_padded else None
-        memory = autocast_once(memory) if memory is not None else None
+        memory = cast_for_autocast(memory) if memory is not None else None
         x = self.embed(tokens, cache.position if cache is not None else None)
         weights = None
         for i, layer in enumerate(self.layers):
             caches = cache.layers[i] if cache is not None else (None, None)
-            last = i == len(self.layers) - 1
-            x, weights = layer(x, memory, padding, memory_padding, caches, need_weights and last)
+            is_last = i == len(self.layers) - 1
+            x, weights = layer(x, memory, padding, memory_padding, caches, need_weights and is_last)
         return x, weights
 
     def project(self, features: Tensor) -> Tensor:
-        """§3.4: map (…, d_model) to scores (…, V), with the embedding's matrix and no bias."""
-        return self.W_scores(features) if self.W_scores else linear(features, self.projection)
+        """§3.4: map (…, d_model) to logits (…, V), with the embedding's matrix and no bias."""
+        if self.inference_projection is not None:
+            return self.inference_projection(features)
+        return linear(features, self.projection)
 
     @property
     def projection(self) -> Tensor:
-        """The pre-softmax matrix (V, d_model): the target embedding's, or one of its own."""
+        """The pre-softmax matrix (V, d_model): the target embedding's, or W_vocabulary."""
         return (self.embedding if self.W_vocabulary is None else self.W_vocabulary).weight
+
+    def inference_layers(self) -> dict[str, tuple[Tensor, Tensor | None]]:
+        """Return the layer that inference adds: the projection, whose matrix may also embed."""
+        return {"inference_projection": (self.projection, None)}
 
 
 class EncoderDecoder(nn.Module):
-    """Both stacks, as one module to load, to move and to search with."""
+    """Both stacks as one module, to load, move and search with."""
 
     def __init__(self, encoder: Encoder, decoder: Decoder) -> None:
         super().__init__()

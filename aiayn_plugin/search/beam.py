@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from ..errors import InputError
+from ..kernels.chunking import rows_per_chunk
 from ..kernels.topk import topk
-from ..model.embedding import score_rows
 from ..paper import SearchSettings
 from .batching import MIN_CHUNK, search_by_length, search_in_threads
 from .decoder_step import Decoding, SearchModel
@@ -232,7 +232,7 @@ class BeamSearch:
         row = b * self.vocabulary_size
         if self.scores_at_once is not None:
             return max(self.scores_at_once // row, 1)
-        at_once = score_rows(row, features.device.type)
+        at_once = rows_per_chunk(row, features.device.type)
         if features.device.type == "cpu" and features.dtype == torch.bfloat16:
             at_once = min(at_once, max(BFLOAT16_SCORES // row, 32 // b, 1))
         return at_once

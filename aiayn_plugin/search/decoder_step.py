@@ -63,7 +63,7 @@ class TransformerModel:
 
     def __init__(self, encoder: Encoder, decoder: Decoder) -> None:
         self.encoder, self.decoder = encoder, decoder
-        self.vocabulary_size, self.max_positions = len(decoder.projection), decoder.longest
+        self.vocabulary_size, self.max_positions = len(decoder.projection), decoder.max_length
 
     @property
     def weight(self) -> Tensor:
@@ -73,9 +73,7 @@ class TransformerModel:
     def start(self, source: Tensor) -> Decoding:
         """Encode source tokens (batch, m) and begin to decode them."""
         memory = encode(self.encoder, source)
-        return CachedDecoding(
-            self.decoder, DecoderCache(self.decoder.layers, *memory, self.decoder.cache_dtype)
-        )
+        return CachedDecoding(self.decoder, DecoderCache(self.decoder.layers, *memory))
 
 
 class CachedDecoding:
@@ -102,7 +100,7 @@ class CachedDecoding:
 
     def keep(self, rows: Tensor) -> None:
         """Drop all sentences except these rows of the current batch."""
-        self.cache.select(rows)
+        self.cache.compact(rows)
 
 
 def encode(

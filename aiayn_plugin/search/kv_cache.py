@@ -1,191 +1,184 @@
 """§3.1 while decoding: keys and values of earlier positions, for several hypotheses of a sentence.
 
-A search keeps b hypotheses of each sentence, and at each step some of them continue the same one.
-Nothing is moved then. The keys and values of all hypotheses of a sentence lie in one row of slots,
-in the order in which they were computed, and a mask says which slots are the past of which
+A search keeps b hypotheses of each sentence, and at each step several of them may continue the same
+one. That copies nothing: the keys and values of all hypotheses of a sentence share one buffer of
+slots, in the order in which they were computed, and a mask holds which slots are visible to which
 hypothesis. For example, with b = 2, after two steps in which both hypotheses of step 2 continue the
 first one of step 1:
 
-    slots        step 1: hypothesis 1, 2    step 2: hypothesis 1, 2
-    seen by 1            yes  no                    yes  no
-    seen by 2            yes  no                    no   yes
+    slots              step 1: hypothesis 1, 2    step 2: hypothesis 1, 2
+    visible to 1               yes  no                    yes  no
+    visible to 2               yes  no                    no   yes
 
-Nobody will ever see the second slot again. When there is no room for a step, what is seen moves to
-a new room, and such slots are left behind: of the 61 slots of 16 steps with b = 4 about 20 move.
+The second slot will never be visible again. When the buffer is full, the slots that are visible to
+any hypothesis move to a new one, and the rest are dropped: of the 61 slots of 16 steps with b = 4,
+about 20 move.
 
 All hypotheses of a sentence attend to its encoder output, whose keys and values are computed once.
 """
+
+from collections.abc import Callable
+from functools import partial
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from ..kernels.device import has_bfloat16
+from ..kernels.int8 import Int8Linear
 from ..kernels.linear import linear
-from ..model.attention import MultiHeadAttention, additive, heads
+from ..model.attention import MultiHeadAttention, additive_mask, split_heads
 
-#: Free slots of a new room, or a few more: for 4 steps of the paper's search.
-FREE = 16
-#: Sentences whose keys and values are worth another precision. One alone takes 77 ms with bfloat16
-#: in a model of 8 bits, and 62 without (base, an EPYC).
-MANY = 16
-#: Rooms have a multiple of so many slots. oneDNN writes code for each number of them.
-ROUND = 16
+#: Free slots of a new buffer: enough for 4 steps of the paper's search.
+MIN_FREE_SLOTS = 16
+#: Capacities are multiples of this, because oneDNN generates code for each one.
+CAPACITY_MULTIPLE = 16
+#: Sentences from which bfloat16 attention in an int8 model saves more than the conversions cost.
+MIN_BFLOAT16_BATCH = 16
 
 
-class Past:
-    """For each hypothesis, the slots that it sees: its past, or the last r positions of it."""
+class SlotTable:
+    """The slots that are visible to each hypothesis: its past, or the last r positions of it."""
 
-    def __init__(self, neighbourhood: int | None) -> None:
+    def __init__(self, neighbourhood: int | None = None) -> None:
         self.neighbourhood, self.steps = neighbourhood, 0
-        #: (sentences, b, slots), free ones too, which nobody sees.
-        self.seen = torch.empty(0, dtype=torch.bool)
-        self.end = 0  # of the slots that are taken
-        self.step_of = torch.empty(0, dtype=torch.long)  # (sentences, slots)
+        #: (batch, b, capacity); free slots are visible to no hypothesis.
+        self.visible = torch.empty(0, dtype=torch.bool)
+        #: The step in which each slot was filled, (batch, capacity).
+        self.step_of_slot = torch.empty(0, dtype=torch.long)
+        self.used = 0  # slots at the front that are filled
         self._mask: Tensor | None = None
 
-    def advance(self, tokens: Tensor, parents: Tensor | None) -> Tensor | None:
-        """Begin the next step, in which each hypothesis continues one of `parents`.
+    def advance(self, tokens: Tensor, parents: Tensor | None = None) -> Tensor | None:
+        """Begin the step that reads tokens (batch, b), whose hypotheses continue `parents`.
 
-        Returns None, or if new rooms are needed, the old slot (sentences, slots) for each new one;
-        any old slot for one that is free.
+        Returns None or, if a new buffer is needed, the old slot to copy into each of its slots,
+        (batch, capacity); free slots get an arbitrary one.
         """
-        sentences, b = tokens.shape
+        batch, b = tokens.shape
         if self.steps == 0:
-            self.seen = torch.zeros(sentences, b, 0, dtype=torch.bool, device=tokens.device)
-            self.step_of = self.seen.new_zeros(sentences, 0, dtype=torch.long)
+            self.visible = torch.zeros(batch, b, 0, dtype=torch.bool, device=tokens.device)
+            self.step_of_slot = self.visible.new_zeros(batch, 0, dtype=torch.long)
         elif parents is not None:
-            index = parents[:, :, None].expand(-1, -1, self.seen.size(2))
-            self.seen = self.seen.gather(1, index)
+            index = parents[:, :, None].expand(-1, -1, self.visible.size(2))
+            self.visible = self.visible.gather(1, index)
         if self.neighbourhood is not None:
-            self.seen &= (self.step_of > self.steps - self.neighbourhood)[:, None]
-        # With gradients each step has a room of its own: to write into that of earlier steps would
-        # spoil what their backward pass needs.
-        moved = None
-        if torch.is_grad_enabled() or self.end + b > self.seen.size(2):
-            moved = self._move(b if torch.is_grad_enabled() else max(FREE, 4 * b))
-        new = slice(self.end, self.end + b)
-        self.seen[:, :, new] = torch.eye(b, dtype=torch.bool, device=tokens.device)
-        self.step_of[:, new] = self.steps
-        self.end, self.steps, self._mask = self.end + b, self.steps + 1, None
-        return moved
+            self.visible &= (self.step_of_slot > self.steps - self.neighbourhood)[:, None]
+        # With gradients each step gets a new buffer, because writing into the old one would
+        # overwrite what its backward pass needs.
+        old_slots = None
+        if torch.is_grad_enabled() or self.used + b > self.visible.size(2):
+            free = b if torch.is_grad_enabled() else max(MIN_FREE_SLOTS, 4 * b)
+            old_slots = self._drop_invisible_slots(free)
+        new = slice(self.used, self.used + b)
+        self.visible[:, :, new] = torch.eye(b, dtype=torch.bool, device=tokens.device)
+        self.step_of_slot[:, new] = self.steps
+        self.used, self.steps, self._mask = self.used + b, self.steps + 1, None
+        return old_slots
 
-    def _move(self, free: int) -> Tensor:
-        """Keep the slots that somebody sees, with so many free ones; return the old slots."""
-        live = self.seen.any(dim=1)
-        # A sentence that sees fewer than another keeps some that it does not see.
-        self.end = int(live.sum(dim=1).max()) if live.numel() else 0
-        free = max(free, self.end // 8)
-        free += -(self.end + free) % ROUND
-        old = live.byte().sort(dim=1, descending=True, stable=True).indices[:, : self.end]
-        seen = self.seen.gather(2, old[:, None].expand(-1, self.seen.size(1), -1))
-        self.seen, self.step_of, old = (
-            F.pad(x, (0, free)) for x in (seen, self.step_of.gather(1, old), old)
-        )
-        return old
+    def _drop_invisible_slots(self, free: int) -> Tensor:
+        """Move the visible slots to the front of a new table with free slots; return the old ones.
 
-    def mask(self, like: Tensor) -> Tensor:
-        """Return the mask of this step, (sentences, 1, b, slots), which all layers share."""
+        The sentence with the most visible slots decides how many are kept; others keep some that
+        stay masked.
+        """
+        is_live = self.visible.any(dim=1)
+        self.used = int(is_live.sum(dim=1).max()) if is_live.numel() else 0
+        free = max(free, self.used // 8)
+        free += -(self.used + free) % CAPACITY_MULTIPLE
+        live_first = is_live.byte().sort(dim=1, descending=True, stable=True).indices
+        old_slots = live_first[:, : self.used]
+        index = old_slots[:, None].expand(-1, self.visible.size(1), -1)
+        self.visible = F.pad(self.visible.gather(2, index), (0, free))
+        self.step_of_slot = F.pad(self.step_of_slot.gather(1, old_slots), (0, free))
+        return F.pad(old_slots, (0, free))
+
+    def mask(self, dtype: torch.dtype) -> Tensor:
+        """Return the additive mask of this step, (batch, 1, b, capacity), shared by all layers."""
         if self._mask is None:
-            self._mask = additive(self.seen[:, None], like)
+            self._mask = additive_mask(self.visible[:, None], dtype)
         return self._mask
 
     def select(self, rows: Tensor) -> None:
-        """Keep these sentences."""
-        self.seen, self._mask = self.seen.index_select(0, rows), None
-        self.step_of = self.step_of.index_select(0, rows)
+        """Keep these sentences, in this order."""
+        self.visible = self.visible.index_select(0, rows)
+        self.step_of_slot = self.step_of_slot.index_select(0, rows)
+        self._mask = None
 
 
 class SelfAttentionCache:
-    """Keys and values of the positions so far, in one decoder layer."""
+    """The buffer of keys and values of earlier positions, in one decoder layer."""
 
-    def __init__(self, attention: MultiHeadAttention, past: Past, like: Tensor) -> None:
-        """like: an empty tensor of the precision to keep and to attend in."""
-        self.h, self.past = attention.h, past
-        self.widths = [attention.h * d for d in (attention.d_k, attention.d_k, attention.d_v)]
-        # One product instead of three: a step has few positions to share the cost of starting one.
-        stacked = attention.side_by_side() if attention.W_QKV is None else {}
-        self.W_QKV = attention.W_QKV or (lambda x: linear(x, **stacked))
-        self.keys = like.new_empty(0, self.h, 0, attention.d_k)  # (sentences, h, slots, d_k)
-        self.values = like.new_empty(0, self.h, 0, attention.d_v)
+    keys: Tensor  #: (batch, h, capacity, d_k)
+    values: Tensor  #: (batch, h, capacity, d_v)
+
+    def __init__(self, attention: MultiHeadAttention, slots: SlotTable, dtype: torch.dtype) -> None:
+        """dtype: of keys, values and attention."""
+        self.h, self.slots, self.dtype = attention.h, slots, dtype
+        self.widths = attention.qkv_widths()
+        # One matmul instead of three: a step has too few positions to hide the cost of a call.
+        self.project: Callable[[Tensor], Tensor]
+        if attention.W_QKV is not None:
+            self.project = attention.W_QKV
+        else:
+            weight, bias = attention.stack_qkv()
+            self.project = partial(linear, weight=weight, bias=bias)
 
     def queries_keys_values(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
-        """Take in x (sentences, b, d_model), the next position of each hypothesis.
+        """Store the keys and values of x (batch, b, d_model), the next position of each hypothesis.
 
-        Returns queries (sentences, h, b, d_k), keys (sentences, h, slots, d_k), values (sentences,
-        h, slots, d_v) and the mask (sentences, 1, b, slots). Free slots are among them: a product
-        in bfloat16 would copy a part of a tensor.
+        Returns queries (batch, h, b, d_k), the buffers of keys (batch, h, capacity, d_k) and values
+        (batch, h, capacity, d_v), and the mask (batch, 1, b, capacity). The mask hides free slots;
+        slicing them off would make bfloat16 matmuls copy the rest.
         """
         q, k, v = (
-            heads(projected, self.h)
-            for projected in self.W_QKV(x).to(self.keys.dtype).split(self.widths, dim=-1)
+            split_heads(projected, self.h)
+            for projected in self.project(x).to(self.dtype).split(self.widths, dim=-1)
         )
-        start = self.past.end - x.size(1)
-        self.keys[:, :, start : self.past.end] = k
-        self.values[:, :, start : self.past.end] = v
-        return q, self.keys, self.values, self.past.mask(v)
+        new = slice(self.slots.used - x.size(1), self.slots.used)
+        self.keys[:, :, new] = k
+        self.values[:, :, new] = v
+        return q, self.keys, self.values, self.slots.mask(self.dtype)
 
-    def move(self, old: Tensor) -> None:
-        """Make new rooms, with what the old slots hold."""
-        sentences, slots = len(old), self.keys.size(2)
-        if not slots:
-            # No arbitrary numbers in free slots: 0 times NaN would be NaN.
-            self.keys, self.values = (
-                x.new_zeros(sentences, self.h, old.size(1), x.size(3))
-                for x in (self.keys, self.values)
-            )
+    def move(self, old_slots: Tensor) -> None:
+        """Copy these slots (batch, capacity), as SlotTable.advance returns them, to new buffers."""
+        batch, capacity = old_slots.shape
+        if self.slots.steps == 1:  # nothing to copy; zeros, since masking NaN would leave it NaN
+            _, d_k, d_v = (width // self.h for width in self.widths)
+            shape = batch, self.h, capacity
+            self.keys = old_slots.new_zeros(*shape, d_k, dtype=self.dtype)
+            self.values = old_slots.new_zeros(*shape, d_v, dtype=self.dtype)
             return
-        first = torch.arange(0, sentences * self.h * slots, slots, device=old.device)
-        rows = first.view(sentences, self.h, 1) + old[:, None]
+        stride = self.keys.size(2)
+        first = torch.arange(0, batch * self.h * stride, stride, device=old_slots.device)
+        index = first.view(batch, self.h, 1) + old_slots[:, None]
         self.keys, self.values = (
-            x.flatten(0, 2).index_select(0, rows.flatten()).view(*rows.shape, -1)
+            x.flatten(0, 2).index_select(0, index.flatten()).view(*index.shape, -1)
             for x in (self.keys, self.values)
         )
 
-    def select(self, rows: "Rows") -> None:
-        """Keep these sentences."""
-        self.keys, self.values = rows.of(self.keys), rows.of(self.values)
-
 
 class MemoryCache:
-    """Keys and values of the encoder's output, in one decoder layer."""
+    """Keys and values of the encoder output, in one decoder layer."""
 
     def __init__(
-        self, attention: MultiHeadAttention, memory: Tensor, mask: Tensor | None, like: Tensor
+        self,
+        attention: MultiHeadAttention,
+        memory: Tensor,
+        mask: Tensor | None,
+        dtype: torch.dtype,
     ) -> None:
-        """like: as for SelfAttentionCache."""
+        """memory: (batch, m, d_model); mask: additive (batch, 1, 1, m); dtype: of attention."""
         self.attention, self.mask = attention, mask
         self.keys, self.values = (
-            heads(projection(memory), attention.h).to(like.dtype).contiguous()
+            split_heads(projection(memory), attention.h).to(dtype).contiguous()
             for projection in (attention.W_K, attention.W_V)
         )
 
     def queries_keys_values(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
-        """Return the queries of x (sentences, b, d_model); the memory stays what it is."""
-        q = heads(self.attention.W_Q(x), self.attention.h).to(self.keys.dtype)
+        """Return the queries of x (batch, b, d_model), and the memory's keys, values and mask."""
+        q = split_heads(self.attention.W_Q(x), self.attention.h).to(self.keys.dtype)
         return q, self.keys, self.values, self.mask
-
-    def select(self, rows: "Rows") -> None:
-        """Keep these sentences."""
-        self.keys, self.values = rows.of(self.keys), rows.of(self.values)
-        if self.mask is not None:  # of all layers: it stays as it is
-            self.mask = self.mask.index_select(0, rows.rows)
-
-
-class Rows:
-    """Rows to keep, in this order; a row may come twice."""
-
-    def __init__(self, rows: Tensor) -> None:
-        self.rows = rows
-        places = torch.arange(len(rows), device=rows.device)
-        self.places = places[rows != places]  # where another row comes
-        self.few = 2 * len(self.places) <= len(rows)
-
-    def of(self, x: Tensor) -> Tensor:
-        """Return these rows of x; where few of them move, x itself changes, which copies few."""
-        if not self.few or len(self.rows) > len(x) or torch.is_grad_enabled():
-            return x.index_select(0, self.rows)
-        moved = x.index_select(0, self.rows[self.places])
-        return x.index_copy_(0, self.places, moved)[: len(self.rows)]
 
 
 class DecoderCache:
@@ -198,45 +191,78 @@ class DecoderCache:
         memory_padding: Tensor | None,
         dtype: torch.dtype | None = None,
     ) -> None:
-        """Begin to decode; memory and memory_padding are what Encoder.encode returned.
+        """Begin to decode; memory and memory_padding are the output of Encoder.encode.
 
-        dtype: the precision of keys, values and attention of MANY sentences; None: that of the
-        memory, as of few, for which to change it takes longer than it saves.
+        dtype: of keys, values and attention; default: choose_dtype's.
         """
-        dtype = dtype if dtype and len(memory) >= MANY else memory.dtype
-        like, mask = memory.new_empty(0, dtype=dtype), None
+        attention = layers[0].self_attention
+        dtype = dtype or choose_dtype(attention, memory)
+        mask = None
         if memory_padding is not None:
-            mask = additive(~memory_padding[:, None, None], like)
-        self.past = Past(layers[0].self_attention.neighbourhood)
-        #: For each layer the cache of its self-attention and of its attention over the encoder.
+            mask = additive_mask(~memory_padding[:, None, None], dtype)
+        self.slots = SlotTable(attention.neighbourhood)
+        #: The caches of each layer's self-attention and encoder-decoder attention.
         self.layers: list[tuple[SelfAttentionCache, MemoryCache]] = [
             (
-                SelfAttentionCache(layer.self_attention, self.past, like),
-                MemoryCache(layer.encoder_attention, memory, mask, like),
+                SelfAttentionCache(layer.self_attention, self.slots, dtype),
+                MemoryCache(layer.encoder_attention, memory, mask, dtype),
             )
             for layer in layers
         ]
 
     @property
     def position(self) -> int:
-        """The position of the step that `advance` prepared; the first is 0."""
-        return self.past.steps - 1
+        """The position of the step that `advance` began, from 0."""
+        return self.slots.steps - 1
 
     def advance(self, tokens: Tensor, parents: Tensor | None = None) -> None:
-        """Prepare the step that reads tokens (sentences, b), the last one of each hypothesis.
+        """Begin the step that reads tokens (batch, b), the last one of each hypothesis.
 
-        parents (sentences, b): which hypothesis of the step before each one continues; without
-        them, each one continues itself.
+        parents (batch, b): the hypothesis of the previous step that each one continues; default:
+        itself.
         """
-        old = self.past.advance(tokens, parents)
-        if old is not None:
-            for own, _ in self.layers:
-                own.move(old)
+        old_slots = self.slots.advance(tokens, parents)
+        if old_slots is not None:
+            for self_cache, _ in self.layers:
+                self_cache.move(old_slots)
 
     def select(self, rows: Tensor) -> None:
-        """Keep these sentences, in this order; a sentence may come twice."""
-        self.past.select(rows)
-        kept = Rows(rows)
-        for own, memory in self.layers:
-            own.select(kept)
-            memory.select(kept)
+        """Keep these sentences, in this order; a sentence may repeat. Copies all of them."""
+        self._replace(rows, lambda x: x.index_select(0, rows))
+
+    def compact(self, rows: Tensor) -> None:
+        """Keep these sentences, in this order, by moving them inside the buffers.
+
+        As select, but for decoding without gradients and for at most as many rows as now. It copies
+        only rows that change their place: with rows (0, 4, 2), only sentence 4.
+        """
+        places = torch.arange(len(rows), device=rows.device)
+        places = places[rows != places]
+        moved = rows[places]
+        self._replace(
+            rows, lambda x: x.index_copy_(0, places, x.index_select(0, moved))[: len(rows)]
+        )
+
+    def _replace(self, rows: Tensor, select_rows: Callable[[Tensor], Tensor]) -> None:
+        self.slots.select(rows)
+        for self_cache, memory_cache in self.layers:
+            for cache in (self_cache, memory_cache):
+                cache.keys, cache.values = select_rows(cache.keys), select_rows(cache.values)
+            if memory_cache.mask is not None:  # the layers share one mask, so it is never moved
+                memory_cache.mask = memory_cache.mask.index_select(0, rows)
+
+
+def choose_dtype(
+    attention: MultiHeadAttention, memory: Tensor, native_bfloat16: bool | None = None
+) -> torch.dtype:
+    """Return the dtype for attention over keys and values: the memory's, except in int8 models.
+
+    These attend in bfloat16 if the CPU has bfloat16 instructions (native_bfloat16; default: has it)
+    and the memory (batch, m, d_model) holds enough sentences.
+    """
+    if native_bfloat16 is None:
+        native_bfloat16 = has_bfloat16()
+    is_int8 = isinstance(attention.W_O, Int8Linear)
+    if is_int8 and native_bfloat16 and len(memory) >= MIN_BFLOAT16_BATCH:
+        return torch.bfloat16
+    return memory.dtype

@@ -21,7 +21,7 @@ from aiayn_plugin.attention_page.page import group_words
 from aiayn_plugin.cli import main
 from aiayn_plugin.errors import InputError
 from aiayn_plugin.inference.translator import Translator
-from aiayn_plugin.model.attention_maps import attention_weights
+from aiayn_plugin.model.attention_maps import compute_attention_weights
 
 LINE = "Monday, May 1, 2023"
 
@@ -61,7 +61,7 @@ def test_references_are_forced(translator):
         )
     )
     decoder_input = torch.cat((target[-1:], target[:-1]))
-    weights = attention_weights(model.encoder, model.decoder, source, decoder_input, [1])
+    weights = compute_attention_weights(model.encoder, model.decoder, source, decoder_input, [1])
     torch.testing.assert_close(maps.encoder_decoder, weights["encoder_decoder"])
 
 

@@ -9,7 +9,7 @@ from attention_pages import HOSTILE, SOURCE, TARGET, choose, count_lines, random
 
 from aiayn_plugin.attention_page.figure import join_subwords
 from aiayn_plugin.attention_page.page import attention_page, group_words
-from aiayn_plugin.model.attention_maps import KINDS
+from aiayn_plugin.model.attention_maps import ATTENTION_KINDS
 from aiayn_plugin.text.pipeline import TextPipeline
 
 
@@ -37,7 +37,7 @@ def test_the_page_holds_the_weights_of_the_model(browser, show, pipeline):
     maps = random_maps(SOURCE, TARGET)
     show(random_maps(["a", "</s>"], ["b", "</s>"]), maps)
     browser.find('#sentence option[value="1"]').click()
-    for kind in KINDS:
+    for kind in ATTENTION_KINDS:
         sides = [[count for _, count in group_words(side, pipeline)] for side in maps.axes(kind)]
         for layer in (0, 1):
             of_layer = getattr(maps, kind)[layer]

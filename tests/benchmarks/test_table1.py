@@ -9,8 +9,9 @@ import torch.nn.functional as F
 from torch import nn
 
 from aiayn_plugin.benchmarks.table1 import TABLE_1, Sizes, text
+from aiayn_plugin.kernels.attention import build_mask
 from aiayn_plugin.model.attention import MultiHeadAttention
-from aiayn_plugin.model.restricted import centred_reach, visible
+from aiayn_plugin.model.restricted import centred_window
 
 #: n, d, k, r: shorter than the kernel and the neighbourhood, and longer; even and odd.
 SIZES = [
@@ -90,16 +91,16 @@ def convolution(x, layer):
 def test_the_loops_compute_the_layers_with_so_many_multiply_adds(size):
     torch.manual_seed(1)
     x = torch.randn(size.n, size.d, dtype=torch.float64)
-    reach = centred_reach(size.r)
+    window = centred_window(size.r)
     recurrent = nn.LSTM(size.d, size.d, bias=False).double()
     convolutional = nn.Conv1d(size.d, size.d, size.k, padding="same", bias=False).double()
-    mask = visible(size.n, size.n, None, reach, x.device)
+    mask = build_mask(size.n, size.n, None, window, x.device)
     found = {
         "full": (attention(x, lambda i, j: True), F.scaled_dot_product_attention(*[x[None]] * 3)),
         "recurrent": (lstm(x, recurrent), recurrent(x)[0]),
         "convolutional": (convolution(x, convolutional), convolutional(x.T).T),
         "restricted": (
-            attention(x, lambda i, j: -reach.before <= j - i <= reach.after),
+            attention(x, lambda i, j: -window.left <= j - i <= window.right),
             F.scaled_dot_product_attention(*[x[None]] * 3, mask),
         ),
     }

@@ -7,41 +7,41 @@ from aiayn_plugin.kernels.dropout import dropout
 
 
 @pytest.mark.parametrize("p", [0.1, 0.3, 0.5])
-def test_drops_at_the_rate_and_keeps_the_mean(p):
+def test_dropout_rate_and_mean(p):
     torch.manual_seed(1)
     x = torch.ones(1000, 1003)
     y = dropout(x, p)
     dropped = y.eq(0).double().mean().item()
     assert dropped == pytest.approx(p, abs=5 * (p * (1 - p) / x.numel()) ** 0.5)
     assert y[y != 0].unique().tolist() == pytest.approx([1 / (1 - p)], rel=1e-4)
-    # no element follows its neighbour, of which it shares the draw
+    # Neighbouring elements, which share a 64-bit draw, are independent.
     pairs = (y[:, 1:].eq(0) & y[:, :-1].eq(0)).double().mean().item()
     assert pairs == pytest.approx(p * p, abs=5 * (p * p / x.numel()) ** 0.5)
 
 
-def test_gradient_is_the_mask():
+def test_gradient_is_the_scaled_mask():
     x = torch.randn(64, requires_grad=True)
     y = dropout(x, 0.4)
     y.sum().backward()
     torch.testing.assert_close(x.grad * x.detach(), y.detach())
 
 
-def test_keeps_one_byte_an_element_for_the_backward_pass():
-    kept = []
+def test_backward_pass_stores_one_byte_per_element():
+    saved = []
     x = torch.randn(1000, requires_grad=True)
-    with torch.autograd.graph.saved_tensors_hooks(kept.append, lambda saved: saved):
+    with torch.autograd.graph.saved_tensors_hooks(saved.append, lambda tensor: tensor):
         dropout(x, 0.4)
-    assert sum(saved.nbytes for saved in kept if saved is not None) <= 1000 + 8
+    assert sum(tensor.nbytes for tensor in saved if tensor is not None) <= 1000 + 8
 
 
-def test_boundaries():
+def test_p_of_0_and_1_and_evaluation():
     x = torch.randn(5, 3)
     assert torch.equal(dropout(x, 0.0), x)
     assert torch.equal(dropout(x, 0.7, training=False), x)
     assert dropout(x, 1.0).eq(0).all()
 
 
-def test_the_seed_decides():
+def test_seed_determines_the_result():
     x = torch.ones(100)
     results = []
     for seed in (3, 3, 4):

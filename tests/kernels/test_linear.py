@@ -1,31 +1,33 @@
-"""Products by torch's two libraries: the same numbers and gradients."""
+"""Linear layers by both CPU libraries: the same numbers and gradients."""
 
 import pytest
 import torch
 import torch.nn.functional as F
 
-from aiayn_plugin.kernels import linear as products
+from aiayn_plugin.kernels.linear import Linear, force_onednn, has_onednn, linear
 
-LARGE = (2, 128, 256, 256)  # sentences, positions, inner, outer: 2^24 multiplications
+LARGE = (2, 128, 256, 256)  # batch, n, inner, outer: 2^24 multiplications
 SMALL = (2, 128, 256, 255)
+ONEDNN = "mkldnn::_linear_pointwise"
 
 
 @pytest.fixture
-def amd(monkeypatch):
-    """Take oneDNN as on a processor of AMD, where this torch has it."""
-    onednn = torch.backends.mkldnn.is_available()
-    if not onednn or not hasattr(torch.ops.mkldnn, "_linear_pointwise"):
+def onednn():
+    """Use oneDNN on any processor, if this torch has it."""
+    if not has_onednn():
         pytest.skip("this torch has no oneDNN")
-    monkeypatch.setattr(products, "_is_amd", lambda: True)
+    with force_onednn(True):
+        yield
 
 
-def operands(sentences, n, inner, outer, bias):
+def operands(batch, n, inner, outer, bias):
     torch.manual_seed(1)
-    x, weight = torch.randn(sentences, n, inner), torch.randn(outer, inner)
+    x, weight = torch.randn(batch, n, inner), torch.randn(outer, inner)
     return [x, weight, *([torch.randn(outer)] if bias else [])]
 
 
-def names(function):
+def profile_operations(function):
+    """Return the names of the operations that a function runs."""
     with torch.profiler.profile() as profile:
         function()
     return {event.key for event in profile.key_averages()}
@@ -33,45 +35,50 @@ def names(function):
 
 @pytest.mark.parametrize("shape", [LARGE, SMALL])
 @pytest.mark.parametrize("bias", [False, True])
-def test_both_libraries_agree(amd, shape, bias):
-    inputs = [one.requires_grad_() for one in operands(*shape, bias)]
-    found = []
-    for product in (F.linear, products.linear):
-        out = product(*inputs)
-        found.append([out, *torch.autograd.grad(out.cos().sum(), inputs)])
-    torch.testing.assert_close(found[1], found[0], rtol=1e-4, atol=1e-3)
-    exact = F.linear(*(one.double() for one in inputs))
-    torch.testing.assert_close(found[1][0].double(), exact, rtol=0, atol=3e-4)
+def test_both_libraries_agree(onednn, shape, bias):
+    inputs = [tensor.requires_grad_() for tensor in operands(*shape, bias)]
+    results = []
+    for function in (F.linear, linear):
+        out = function(*inputs)
+        results.append([out, *torch.autograd.grad(out.cos().sum(), inputs)])
+    torch.testing.assert_close(results[1], results[0], rtol=1e-4, atol=1e-3)
+    exact = F.linear(*(tensor.double() for tensor in inputs))
+    torch.testing.assert_close(results[1][0].double(), exact, rtol=0, atol=3e-4)
 
 
-def test_a_matrix_may_be_transposed_and_need_no_gradient(amd):
+def test_transposed_weight_and_input_without_gradient(onednn):
     x, weight = operands(*LARGE, bias=False)
-    torch.testing.assert_close(
-        products.linear(x, weight.t()), F.linear(x, weight.t()), rtol=0, atol=1e-3
-    )
+    expected = F.linear(x, weight.t())
+    torch.testing.assert_close(linear(x, weight.t()), expected, rtol=0, atol=1e-3)
     weight.requires_grad_()
-    products.linear(x, weight).sum().backward()
+    linear(x, weight).sum().backward()
     torch.testing.assert_close(weight.grad[0], x.sum(dim=(0, 1)), rtol=0, atol=1e-2)
     assert x.grad is None
 
 
 @pytest.mark.parametrize("with_gradient", [False, True])
-def test_large_products_in_float32_take_onednn(amd, with_gradient):
-    module = products.Linear(256, 256)
+def test_only_large_float32_matmuls_use_onednn(onednn, with_gradient):
+    module = Linear(256, 256)
 
-    def go(shape, dtype=torch.float32):
+    def run(shape, dtype=torch.float32):
         with torch.set_grad_enabled(with_gradient):
             module.to(dtype)(torch.randn(*shape[:3], dtype=dtype))
 
-    name = "mkldnn::_linear_pointwise"
-    assert name in names(lambda: go(LARGE))
-    assert name not in names(lambda: go((1, 8, 256)))
-    assert name not in names(lambda: go(LARGE, torch.float64))
+    assert ONEDNN in profile_operations(lambda: run(LARGE))
+    assert ONEDNN not in profile_operations(lambda: run((1, 8, 256)))
+    assert ONEDNN not in profile_operations(lambda: run(LARGE, torch.float64))
     with torch.autocast("cpu", torch.bfloat16):
-        assert name not in names(lambda: go(LARGE))
+        assert ONEDNN not in profile_operations(lambda: run(LARGE))
 
 
-def test_other_processors_keep_torchs_own(monkeypatch):
-    monkeypatch.setattr(products, "_is_amd", lambda: False)
+def test_without_onednn_the_result_is_torchs_own():
     x, weight = operands(*LARGE, bias=False)
-    assert torch.equal(products.linear(x, weight), F.linear(x, weight))
+    with force_onednn(False):
+        assert torch.equal(linear(x, weight), F.linear(x, weight))
+
+
+def test_missing_bias_is_not_a_parameter():
+    """fairseq's trainer takes all parameters that are None for one shared weight."""
+    module = Linear(3, 2, bias=False)
+    assert module.bias is None and list(module._parameters) == list(module.state_dict())
+    assert list(module.state_dict()) == ["weight"]

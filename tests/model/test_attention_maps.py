@@ -1,4 +1,4 @@
-"""§3.2.1: the recorded weights are those of the model's own softmax, in every kind of layer."""
+"""§3.2.1: attention maps hold the weights of the model's own softmax, in every kind of layer."""
 
 import math
 
@@ -8,7 +8,11 @@ from models import build, fairseq_model, sentences
 
 from aiayn_plugin.fairseq_plugin.convert import settings_from_fairseq, weights_from_fairseq
 from aiayn_plugin.model.attention import MultiHeadAttention
-from aiayn_plugin.model.attention_maps import KINDS, attention_weights, recorded
+from aiayn_plugin.model.attention_maps import (
+    ATTENTION_KINDS,
+    compute_attention_weights,
+    record_weights,
+)
 
 VARIANTS = [
     {},
@@ -25,26 +29,26 @@ VARIANTS = [
 ]
 
 
-def seen(model, kind, i, j):
-    """Whether position i may see position j, by the definition of a neighbourhood."""
+def is_visible(model, kind, i, j):
+    """Return whether position i attends to j, by the definition of a neighbourhood."""
     r = model.encoder.layers[0].self_attention.neighbourhood
     if kind == "encoder":
         return r is None or -((r - 1) // 2) <= j - i <= r // 2
     return kind == "encoder_decoder" or (j <= i and (r is None or i - r < j))
 
 
-def softmax_by_hand(model, kind, attention, x, memory):
-    """Return the weights (h, n, m) of one sentence from equation (1), number by number."""
+def compute_by_loops(model, kind, attention, x, memory):
+    """Return the weights (h, n, m) of one sentence from equation (1), one at a time."""
     d_k = attention.d_k
     q, k = attention.W_Q(x)[0], attention.W_K(memory)[0]
     rows = torch.zeros(attention.h, len(q), len(k), dtype=q.dtype)
     for head in range(attention.h):
-        own = slice(head * d_k, (head + 1) * d_k)
+        columns = slice(head * d_k, (head + 1) * d_k)
         for i in range(len(q)):
             scores = {
-                j: float(q[i, own] @ k[j, own]) / math.sqrt(d_k)
+                j: float(q[i, columns] @ k[j, columns]) / math.sqrt(d_k)
                 for j in range(len(k))
-                if seen(model, kind, i, j)
+                if is_visible(model, kind, i, j)
             }
             total = sum(map(math.exp, scores.values()))
             for j, score in scores.items():
@@ -54,10 +58,10 @@ def softmax_by_hand(model, kind, attention, x, memory):
 
 @pytest.mark.parametrize("settings", VARIANTS, ids=str)
 @torch.no_grad()
-def test_the_weights_are_those_of_the_layers(settings):
+def test_weights_equal_equation_1_in_every_layer(settings):
     model = build(**settings).eval()
-    (source,), (read,) = sentences(9, 7, batch=1)
-    inputs = {}  # of each attention when no weights are asked for: the model's usual way
+    (source,), (target,) = sentences(9, 7, batch=1)
+    inputs = {}  # of each attention in a pass that does not record weights
     hooks = [
         module.register_forward_hook(
             lambda module, args, out: inputs.__setitem__(module, (args[0], *args[1:2]))
@@ -65,40 +69,42 @@ def test_the_weights_are_those_of_the_layers(settings):
         for module in model.modules()
         if isinstance(module, MultiHeadAttention)
     ]
-    usual = model(source[None], None, read[None])[0]
+    output = model(source[None], None, target[None])[0]
     for hook in hooks:
         hook.remove()
-    found = attention_weights(model.encoder, model.decoder, source, read, [1, 2])
+    actual = compute_attention_weights(model.encoder, model.decoder, source, target, [1, 2])
     shapes = {"encoder": (9, 9), "decoder": (7, 7), "encoder_decoder": (7, 9)}
-    for kind in KINDS:
+    for kind in ATTENTION_KINDS:
         stack = model.encoder if kind == "encoder" else model.decoder
         name = "encoder_attention" if kind == "encoder_decoder" else "self_attention"
         for layer in (0, 1):
             module = getattr(stack.layers[layer], name)
-            assert found[kind][layer].shape == (module.h, *shapes[kind])
+            assert actual[kind][layer].shape == (module.h, *shapes[kind])
             x, *memory = inputs[module]
-            by_hand = softmax_by_hand(model, kind, module, x, memory[0] if memory else x)
-            torch.testing.assert_close(found[kind][layer], by_hand, rtol=0, atol=1e-12)
-    torch.testing.assert_close(model(source[None], None, read[None])[0], usual)
+            expected = compute_by_loops(model, kind, module, x, memory[0] if memory else x)
+            torch.testing.assert_close(actual[kind][layer], expected, rtol=0, atol=1e-12)
+    torch.testing.assert_close(model(source[None], None, target[None])[0], output)
 
 
 @torch.no_grad()
-def test_a_converted_model_attends_as_fairseqs():
+def test_converted_model_attends_as_fairseqs():
     theirs, args = fairseq_model()
     ours = build(**vars(settings_from_fairseq(args))).float().eval()
     ours.load_state_dict(weights_from_fairseq(theirs.state_dict()), strict=False)
-    source, read = sentences(9, 7, batch=1)
-    found = attention_weights(ours.encoder, ours.decoder, source[0], read[0], [2])
-    _, extra = theirs.eval()(source, torch.tensor([9]), read)
-    expected = extra["attn"][0][0]  # fairseq gives the mean over the heads of the last layer
-    torch.testing.assert_close(found["encoder_decoder"][0].mean(dim=0), expected, rtol=0, atol=1e-6)
+    source, target = sentences(9, 7, batch=1)
+    actual = compute_attention_weights(ours.encoder, ours.decoder, source[0], target[0], [2])
+    _, extra = theirs.eval()(source, torch.tensor([9]), target)
+    expected = extra["attn"][0][0]  # fairseq returns the last layer's mean over heads
+    torch.testing.assert_close(
+        actual["encoder_decoder"][0].mean(dim=0), expected, rtol=0, atol=1e-6
+    )
 
 
 @torch.no_grad()
-def test_only_the_chosen_layers_compute_step_by_step():
+def test_only_chosen_layers_are_recorded():
     model = build().eval()
-    (source,), (read,) = sentences(batch=1)
-    with recorded([model.encoder.layers[1].self_attention]) as weights:
-        model(source[None], None, read[None])
+    (source,), (target,) = sentences(batch=1)
+    with record_weights([model.encoder.layers[1].self_attention]) as weights:
+        model(source[None], None, target[None])
     assert list(weights) == [model.encoder.layers[1].self_attention]
     assert not any(module._forward_hooks or module._forward_pre_hooks for module in model.modules())

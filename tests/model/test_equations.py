@@ -14,7 +14,7 @@ CONFIGURATIONS = {
     "row A, one head": {"h": 1},
     "row A, many heads": {"h": 8},
     "row B": {"d_k": 3},
-    "d_v apart": {"d_v": 6},
+    "d_v differs from d_k": {"d_v": 6},
     "learned positions": {"positions": "learned"},
     "fairseq's positions": {"positions": "fairseq"},
     "attention biases": {"attention_bias": True},
@@ -26,48 +26,50 @@ CONFIGURATIONS = {
 }
 
 
-def named(options):
-    """Return the settings of a model of `build` by name."""
+def complete(options):
+    """Return the settings of a model that `build` makes with these options."""
     cfg = TransformerConfig(**{"N": 2, "d_model": 16, "d_ff": 24, "h": 4, **options})
     return SimpleNamespace(**{name: getattr(cfg, name) for name in vars(cfg)})
 
 
 @pytest.mark.parametrize("name", CONFIGURATIONS)
-def test_outputs_and_gradients_equal_the_equations(name):
-    """A padded batch of two sentences gives what each gives by itself in the reference."""
+def test_outputs_and_gradients_equal_the_reference(name):
+    """A padded batch of two sentences equals the reference on each sentence alone."""
     options = CONFIGURATIONS[name]
     model = build(dropout=0.0, **options)
-    for parameter in model.parameters():  # biases too: zeros would hide a fault
+    for parameter in model.parameters():  # biases too, since zeros would hide faults
         torch.nn.init.normal_(parameter, std=0.3)
     n = 40 if "restricted" in name else 11  # several blocks of restricted attention
     source, target = sentences(n, n)
     short_source, short_target = source[1:, 4:], target[1:, :6]
     batch = torch.cat((source[:1], pad_left(short_source, 4)))
     shifted = torch.cat((target[:1], pad_right(short_target, n - 6)))
-    found, _ = model(batch, None, shifted)
+    actual, _ = model(batch, None, shifted)
 
     weights = dict(model.named_parameters(remove_duplicate=False))
-    reference = Reference(weights, named(options))
+    reference = Reference(weights, complete(options))
     expected = [
-        reference.scores(source[0].tolist(), target[0].tolist()),
-        reference.scores(short_source[0].tolist(), short_target[0].tolist()),
+        reference.logits(source[0].tolist(), target[0].tolist()),
+        reference.logits(short_source[0].tolist(), short_target[0].tolist()),
     ]
-    tolerance = 1e-10 if name == "learned positions" else 1e-6  # the other tables are in float32
-    torch.testing.assert_close(found[0], expected[0], rtol=0, atol=tolerance)
-    torch.testing.assert_close(found[1, :6], expected[1], rtol=0, atol=tolerance)
+    tolerance = 1e-10 if name == "learned positions" else 1e-6  # other positions are in float32
+    torch.testing.assert_close(actual[0], expected[0], rtol=0, atol=tolerance)
+    torch.testing.assert_close(actual[1, :6], expected[1], rtol=0, atol=tolerance)
 
-    slopes = [torch.randn_like(scores) for scores in expected]
-    ours = (found[0] * slopes[0]).sum() + (found[1, :6] * slopes[1]).sum()
-    theirs = sum((scores * slope).sum() for scores, slope in zip(expected, slopes, strict=True))
+    grad_logits = [torch.randn_like(logits) for logits in expected]
+    loss = (actual[0] * grad_logits[0]).sum() + (actual[1, :6] * grad_logits[1]).sum()
+    reference_loss = sum(
+        (logits * grad).sum() for logits, grad in zip(expected, grad_logits, strict=True)
+    )
     parameters = dict(model.named_parameters())
     pairs = zip(
-        torch.autograd.grad(ours, [*parameters.values()]),
-        torch.autograd.grad(theirs, [*parameters.values()]),
+        torch.autograd.grad(loss, [*parameters.values()]),
+        torch.autograd.grad(reference_loss, [*parameters.values()]),
         strict=True,
     )
     for parameter, (gradient, by_loops) in zip(parameters, pairs, strict=True):
         if parameter.endswith("embedding.weight"):
-            # the padding's row gets no gradient as an input, with any padding or none
+            # nn.Embedding gives the row of the padding symbol no gradient.
             gradient, by_loops = gradient[PAD + 1 :], by_loops[PAD + 1 :]
         scale = max(1.0, by_loops.abs().max().item())
         torch.testing.assert_close(
@@ -118,5 +120,5 @@ def test_equals_torchs_transformer_without_its_final_norms():
         src_key_padding_mask=padding,
         memory_key_padding_mask=padding,
     )
-    found, _ = ours(source, None, target, features_only=True)
-    torch.testing.assert_close(found, expected, rtol=0, atol=1e-5)
+    actual, _ = ours(source, None, target, features_only=True)
+    torch.testing.assert_close(actual, expected, rtol=0, atol=1e-5)

@@ -20,11 +20,11 @@ def test_layers_are_post_norm():
     decoder = DecoderLayer(12, 0.0, attention)
     y = norm(x + decoder.self_attention(x)[0])
     y = norm(y + decoder.encoder_attention(y, memory)[0])
-    found, _ = decoder(x, memory)
-    torch.testing.assert_close(found, norm(y + decoder.feed_forward(y)))
+    actual, _ = decoder(x, memory)
+    torch.testing.assert_close(actual, norm(y + decoder.feed_forward(y)))
 
 
-def test_feed_forward_equals_the_formula():
+def test_feed_forward_equals_equation_2():
     torch.manual_seed(1)
     module, x = FeedForward(3, 5), torch.randn(2, 4, 3)
     expected = (x @ module.W_1.weight.T + module.W_1.bias).clamp(min=0) @ module.W_2.weight.T
@@ -38,7 +38,7 @@ def test_layer_gradients():
     assert torch.autograd.gradcheck(lambda x, memory: layer(x, memory)[0], inputs)
 
 
-def test_dropout_acts_before_the_residual():
+def test_dropout_acts_on_the_sublayer_before_the_residual():
     module = AddNorm(8, dropout=1.0)
     x = torch.randn(2, 8)
     torch.testing.assert_close(module(x, torch.full((2, 8), 1e6)), module.norm(x))

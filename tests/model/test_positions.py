@@ -9,12 +9,12 @@ from fairseq.modules import SinusoidalPositionalEmbedding
 from aiayn_plugin.model.positions import (
     SinusoidalPositions,
     fairseq_sinusoids,
-    positions_of,
     sinusoids,
+    token_positions,
 )
 
 
-def test_sinusoids_equal_the_formula():
+def test_sinusoids_equal_their_formula():
     d_model = 10
     table = sinusoids(50, d_model)
     for pos in (0, 1, 7, 49):
@@ -24,40 +24,40 @@ def test_sinusoids_equal_the_formula():
             assert table[pos, 2 * i + 1].item() == pytest.approx(math.cos(angle), abs=1e-12)
 
 
-def test_an_offset_is_a_rotation_of_each_pair():
-    """The paper's reason: PE(pos + k) is a linear function of PE(pos), the same for every pos."""
+def test_offset_rotates_each_pair():
+    """The paper's motivation: PE(pos + k) is a linear function of PE(pos), the same for all pos."""
     k, table = 5, sinusoids(40, 8)
     for i in range(4):
         angle = k / 10000 ** (2 * i / 8)
-        turn = torch.tensor(
+        rotation = torch.tensor(
             [[math.cos(angle), math.sin(angle)], [-math.sin(angle), math.cos(angle)]],
             dtype=torch.float64,
         )
         pairs = table[:, 2 * i : 2 * i + 2]
-        torch.testing.assert_close(pairs[k:], pairs[:-k] @ turn.T, rtol=0, atol=1e-12)
+        torch.testing.assert_close(pairs[k:], pairs[:-k] @ rotation.T, rtol=0, atol=1e-12)
 
 
-def test_an_odd_d_model_is_refused():
+def test_odd_d_model_is_refused():
     with pytest.raises(ValueError, match="even d_model"):
         sinusoids(3, 7)
 
 
 @pytest.mark.parametrize("n, d_model", [(1, 4), (50, 10), (2000, 512)])
-def test_fairseqs_sinusoids_are_fairseqs_bit_for_bit(n, d_model):
-    theirs = SinusoidalPositionalEmbedding.get_embedding(n + 2, d_model)[2:]
-    assert torch.equal(fairseq_sinusoids(n, d_model), theirs)
+def test_fairseq_sinusoids_equal_fairseqs_exactly(n, d_model):
+    expected = SinusoidalPositionalEmbedding.get_embedding(n + 2, d_model)[2:]
+    assert torch.equal(fairseq_sinusoids(n, d_model), expected)
 
 
-def test_the_table_grows_with_the_input():
+def test_table_grows_with_the_input():
     module = SinusoidalPositions(6)
-    far = module(torch.tensor([[0, 599, 2999]]), 3000)
+    actual = module(torch.tensor([[0, 599, 2999]]), 3000)
     expected = sinusoids(3000, 6)[[0, 599, 2999]].float()
-    torch.testing.assert_close(far[0], expected, rtol=0, atol=0)
+    torch.testing.assert_close(actual[0], expected, rtol=0, atol=0)
 
 
-def test_positions_start_at_zero_at_the_first_token_on_either_side():
+def test_positions_start_at_the_first_token_with_padding_on_either_side():
     pad = 1
     tokens = torch.tensor([[pad, pad, 5, 6, 2], [5, 6, 2, pad, pad]])
-    positions = positions_of(tokens, pad)
+    positions = token_positions(tokens, pad)
     assert positions[0, 2:].tolist() == [0, 1, 2]
     assert positions[1, :3].tolist() == [0, 1, 2]

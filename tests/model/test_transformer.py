@@ -1,4 +1,4 @@
-"""§3.1: the two stacks: what a position may see, what padding may change, what is kept."""
+"""§3.1: the two stacks: causality, padding, dropout, tied embeddings, recomputation."""
 
 import pytest
 import torch
@@ -10,9 +10,9 @@ VARIANTS = [{}, {"positions": "learned"}, {"neighbourhood": 3}, {"d_k": 3, "d_v"
 
 
 def watch_target_embeddings(model):
-    """Return a list that gets the embedded tokens of each call, as leaves to differentiate by.
+    """Return a list that receives the embedded tokens of each call, as leaves of the graph.
 
-    One matrix embeds both sides: a pass of the whole model adds the source, then the target.
+    One matrix embeds both sides, so a pass of the model appends the source, then the target.
     """
     inputs = []
 
@@ -24,9 +24,21 @@ def watch_target_embeddings(model):
     return inputs
 
 
+@pytest.mark.parametrize("settings", [{}, {"positions": "learned"}, {"positions": "fairseq"}])
+def test_dropout_acts_on_the_sum_of_embeddings_and_positions(settings):
+    """§5.4: an element is dropped as a whole, its position included."""
+    model = build(dropout=0.5, **settings)
+    tokens, _ = sentences(40)
+    for stack in (model.encoder, model.decoder):
+        dropped, expected = stack.train().embed(tokens), 2 * stack.eval().embed(tokens)
+        kept = dropped.ne(0)
+        assert 0.4 < kept.double().mean() < 0.6
+        torch.testing.assert_close(dropped[kept], expected[kept], rtol=0, atol=1e-12)
+
+
 @pytest.mark.parametrize("settings", VARIANTS)
 @pytest.mark.parametrize("padded", [None, "left", "right"])
-def test_no_information_from_the_right(settings, padded):
+def test_positions_do_not_depend_on_later_ones(settings, padded):
     model = build(left_pad_target=padded == "left", dropout=0.0, **settings)
     source, target = sentences(6, 12)
     if padded:
@@ -34,49 +46,50 @@ def test_no_information_from_the_right(settings, padded):
     inputs = watch_target_embeddings(model)
     scores, _ = model(source, None, target)
     for i in range(2 if padded == "left" else 0, 12):
-        (slope,) = torch.autograd.grad(scores[:, i].pow(2).sum(), inputs[1], retain_graph=True)
-        assert slope[:, i + 1 :].eq(0).all(), f"position {i} sees a later one"
-        assert slope[:, i].ne(0).any()
+        (gradient,) = torch.autograd.grad(scores[:, i].pow(2).sum(), inputs[1], retain_graph=True)
+        assert gradient[:, i + 1 :].eq(0).all(), f"position {i} depends on a later one"
+        assert gradient[:, i].ne(0).any()
 
 
 @pytest.mark.parametrize("settings", VARIANTS)
-def test_a_position_depends_on_the_same_inputs_in_decoding(settings):
-    """One position at a time has the gradient of the whole pass by every input."""
+def test_decoding_has_the_gradients_of_the_full_pass(settings):
     model = build(dropout=0.0, **settings)
     source, target = sentences(6, 12)
     inputs = watch_target_embeddings(model)
-    whole, _ = model(source, None, target)
-    whole_input = inputs[1]
+    logits, _ = model(source, None, target)
+    target_input = inputs[1]
     memory, state, scores = model.encoder(source), {}, []
     inputs.clear()
     for i in range(1, 13):
         scores.append(model.decoder(target[:, :i], memory, incremental_state=state)[0])
     for i in range(12):
-        (expected,) = torch.autograd.grad(whole[:, i].pow(2).sum(), whole_input, retain_graph=True)
-        found = torch.autograd.grad(
+        (expected,) = torch.autograd.grad(
+            logits[:, i].pow(2).sum(), target_input, retain_graph=True
+        )
+        gradients = torch.autograd.grad(
             scores[i].pow(2).sum(), inputs[: i + 1], retain_graph=True, allow_unused=True
         )
-        for j, slope in enumerate(found):
-            slope = torch.zeros(2, 1, 16).double() if slope is None else slope
-            torch.testing.assert_close(slope[:, 0], expected[:, j], rtol=0, atol=1e-10)
+        for j, gradient in enumerate(gradients):
+            gradient = torch.zeros(2, 1, 16).double() if gradient is None else gradient
+            torch.testing.assert_close(gradient[:, 0], expected[:, j], rtol=0, atol=1e-10)
         assert expected[:, i + 1 :].eq(0).all()
 
 
 @pytest.mark.parametrize("training", [False, True])
 @pytest.mark.parametrize("pad, left", [(pad_left, True), (pad_right, False)])
 @pytest.mark.parametrize("settings", VARIANTS)
-def test_padding_changes_nothing(pad, left, training, settings):
+def test_padding_does_not_change_the_output(pad, left, training, settings):
     model = build(left_pad_target=left, dropout=0.0, **settings).train(training)
     source, target = sentences(40, 40)
     expected, _ = model(source, None, target)
-    found, _ = model(pad(source, 3), None, pad(target, 2))
-    found = found[:, 2:] if left else found[:, :-2]
-    torch.testing.assert_close(found, expected, rtol=0, atol=1e-12)
-    assert found.isfinite().all()
+    actual, _ = model(pad(source, 3), None, pad(target, 2))
+    assert actual.isfinite().all()
+    actual = actual[:, 2:] if left else actual[:, :-2]
+    torch.testing.assert_close(actual, expected, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("settings", VARIANTS)
-def test_one_position_at_a_time_equals_all_at_once(settings):
+def test_decoding_step_by_step_equals_the_full_pass(settings):
     model = build(**settings).eval()
     source, target = sentences(6, 12)
     source = torch.cat((source, source.flip(1)[:, :3].fill_(PAD)), dim=1)
@@ -91,20 +104,20 @@ def test_one_position_at_a_time_equals_all_at_once(settings):
 
 
 @pytest.mark.parametrize("settings", [*VARIANTS, {"attention_dropout": 0.5}])
-def test_attention_computed_again_changes_only_the_memory(settings):
+def test_recomputed_attention_changes_only_the_memory(settings):
     source, target = sentences(40, 40, batch=8)
-    slopes, memory = [], []
-    for again in (False, True):
-        model = build(checkpoint_activations=again, **settings)
+    gradients, memory = [], []
+    for recompute in (False, True):
+        model = build(checkpoint_activations=recompute, **settings)
 
-        def once(model=model):
-            torch.manual_seed(5)  # of the dropout
+        def run(model=model):
+            torch.manual_seed(5)  # for dropout
             model(pad_left(source, 3), None, target)[0].pow(2).sum().backward()
 
-        memory.append(peak_memory(once, source.device))
-        slopes.append([parameter.grad for parameter in model.parameters()])
-    for kept, again in zip(*slopes, strict=True):
-        assert torch.equal(kept, again)
+        memory.append(peak_memory(run, source.device))
+        gradients.append([parameter.grad for parameter in model.parameters()])
+    for stored, recomputed in zip(*gradients, strict=True):
+        assert torch.equal(stored, recomputed)
     assert memory[1] < 0.9 * memory[0]
 
 

@@ -5,21 +5,20 @@ import math
 import pytest
 import torch
 
-import aiayn_plugin.model.embedding
 from aiayn_plugin.benchmarks.measure import peak_memory
 from aiayn_plugin.training.loss import label_smoothed_nll, projected_loss
 
 PAD = 1
-#: ε of large_example: its ε/(V−1) is that of the paper's vocabulary.
+#: ε of large_example, for which ε/(V−1) is that of the paper's vocabulary.
 TINY = 0.1 * 3000 / 37_000
 
 
-def by_definition(scores: list[float], right: int, epsilon: float) -> tuple[float, float]:
-    """Return −Σ q_k log p_k, ε/(V−1) on each wrong class, and −log p of the right one."""
-    z = sum(math.exp(s) for s in scores)
-    log_p = [s - math.log(z) for s in scores]
-    q = [1 - epsilon if k == right else epsilon / (len(scores) - 1) for k in range(len(scores))]
-    return -sum(a * b for a, b in zip(q, log_p, strict=True)), -log_p[right]
+def restate_loss(logits: list[float], target: int, epsilon: float) -> tuple[float, float]:
+    """Return −Σ q_k log p_k, with ε/(V−1) on each wrong class, and −log p of the target."""
+    z = sum(math.exp(s) for s in logits)
+    log_p = [s - math.log(z) for s in logits]
+    q = [1 - epsilon if k == target else epsilon / (len(logits) - 1) for k in range(len(logits))]
+    return -sum(a * b for a, b in zip(q, log_p, strict=True)), -log_p[target]
 
 
 def example():
@@ -35,8 +34,8 @@ def example():
 def large_example(dtype):
     """Return features, projection, target, and the gradients of the first two in float64.
 
-    It is about as in training: features are normalised, one word comes up often, some at times,
-    and most hardly ever, as the model knows.
+    As in training, features are normalised, and one word is frequent, some are occasional and most
+    are rare, which the model has learned.
     """
     torch.manual_seed(1)
     x = torch.nn.functional.layer_norm(torch.randn(600, 32), (32,))
@@ -45,22 +44,21 @@ def large_example(dtype):
     x, weight = x.to(dtype), weight.to(dtype)
     target = torch.randint(2, 300, (600,))
     target[::2], target[1::20] = 2, PAD
-    slopes = [tensor.double().requires_grad_() for tensor in (x, weight)]
-    projected_loss(*slopes, target, TINY, PAD)[0].backward()
-    return x.requires_grad_(), weight.requires_grad_(), target, [t.grad for t in slopes]
+    exact = [tensor.double().requires_grad_() for tensor in (x, weight)]
+    projected_loss(*exact, target, TINY, PAD)[0].backward()
+    return x.requires_grad_(), weight.requires_grad_(), target, [t.grad for t in exact]
 
 
 @pytest.mark.parametrize("epsilon", [0.0, 0.1, 0.2])
-def test_equals_the_definition(epsilon):
+def test_loss_equals_its_definition(epsilon):
     x, weight, target = example()
     logits, flat = (x @ weight.t()).flatten(0, 1), target.flatten()
     pairs = [
-        by_definition(row, t, epsilon)
-        for row, t in zip(logits.tolist(), flat.tolist(), strict=True)
+        restate_loss(row, t, epsilon) for row, t in zip(logits.tolist(), flat.tolist(), strict=True)
     ]
     log_p = logits.log_softmax(dim=-1)
-    log_p_right = log_p.gather(1, flat[:, None]).squeeze(1)
-    loss = label_smoothed_nll(log_p_right, log_p.mean(dim=1), epsilon, 11)
+    target_log_p = log_p.gather(1, flat[:, None]).squeeze(1)
+    loss = label_smoothed_nll(target_log_p, log_p.mean(dim=1), epsilon, 11)
     assert loss.tolist() == pytest.approx([a for a, _ in pairs], abs=1e-12)
     real = [pair for pair, t in zip(pairs, flat.tolist(), strict=True) if t != PAD]
     loss, nll = projected_loss(x, weight, target, epsilon, PAD)
@@ -68,40 +66,40 @@ def test_equals_the_definition(epsilon):
     assert nll.item() == pytest.approx(sum(b for _, b in real), abs=1e-10)
 
 
-@pytest.mark.parametrize("piece", [11, 40, 10**6])
-def test_gradients_in_pieces(monkeypatch, piece):
-    monkeypatch.setitem(aiayn_plugin.model.embedding.SCORES_AT_ONCE, "cpu", piece)
+@pytest.mark.parametrize("chunk_size", [11, 40, 10**6])
+def test_gradients_in_chunks(chunk_size):
     x, weight, target = example()
     assert torch.autograd.gradcheck(
-        lambda x, w: projected_loss(x, w, target, 0.1, PAD)[0], (x, weight)
+        lambda x, w: projected_loss(x, w, target, 0.1, PAD, chunk_size=chunk_size)[0], (x, weight)
     )
 
 
-def test_gradients_grow_with_the_loss():
-    slopes = []
+def test_gradients_scale_with_the_gradient_of_the_loss():
+    gradients = []
     for factor in (1.0, 3.0):
         x, weight, target = example()
         (factor * projected_loss(x, weight, target, 0.1, PAD)[0]).backward()
-        slopes.append((x.grad, weight.grad))
-    for once, thrice in zip(*slopes, strict=True):
+        gradients.append((x.grad, weight.grad))
+    for once, thrice in zip(*gradients, strict=True):
         torch.testing.assert_close(3 * once, thrice, rtol=1e-12, atol=0)
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
-@pytest.mark.parametrize("piece", [2**16, 2**22])
-def test_gradients_of_rare_words_survive_rounding(monkeypatch, dtype, piece):
-    """fairseq scales the loss up only afterwards, and what float16 has lost by then stays lost."""
-    monkeypatch.setitem(aiayn_plugin.model.embedding.SCORES_AT_ONCE, "cpu", piece)
+@pytest.mark.parametrize("chunk_size", [2**16, 2**22])
+def test_gradients_of_rare_words_survive_rounding(dtype, chunk_size):
+    """fairseq scales the loss only afterwards, too late for gradients that float16 has lost."""
     x, weight, target, exact = large_example(dtype)
-    (16 * projected_loss(x, weight, target, TINY, PAD)[0]).backward()
-    for tensor, slope in zip((x, weight), exact, strict=True):
-        rows = slope.norm(dim=1) > 0  # all but padding
-        error = (tensor.grad.double() / 16 - slope).norm(dim=1)[rows] / slope.norm(dim=1)[rows]
+    loss, _ = projected_loss(x, weight, target, TINY, PAD, chunk_size=chunk_size)
+    (16 * loss).backward()
+    for tensor, expected in zip((x, weight), exact, strict=True):
+        norm = expected.norm(dim=1)
+        rows = norm > 0  # all but padding
+        error = (tensor.grad.double() / 16 - expected).norm(dim=1)[rows] / norm[rows]
         assert error.max() < torch.finfo(dtype).eps + 4e-6
 
 
-def test_float16_bears_a_word_that_always_comes_up():
-    """Its gradient must be finite before the scaler can lower what the loss is multiplied by."""
+def test_float16_does_not_overflow_if_every_target_is_one_word():
+    """The scaler can lower the loss scale only once the gradient is finite."""
     x, weight = torch.full((25_000, 4), 16.0).half(), torch.zeros(100, 4).half().requires_grad_()
     target = torch.full((25_000,), 5)
     (0.01 * projected_loss(x, weight, target, 0.1, PAD)[0]).backward()
@@ -110,17 +108,17 @@ def test_float16_bears_a_word_that_always_comes_up():
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
-def test_positions_times_vocabulary_is_never_held(monkeypatch, dtype):
-    monkeypatch.setitem(aiayn_plugin.model.embedding.SCORES_AT_ONCE, "cpu", 2**16)
+def test_memory_stays_below_positions_times_vocabulary(dtype):
     x, weight, target, _ = large_example(dtype)
 
-    def once():
-        (16 * projected_loss(x, weight, target, TINY, PAD)[0]).backward()
+    def run():
+        loss, _ = projected_loss(x, weight, target, TINY, PAD, chunk_size=2**16)
+        (16 * loss).backward()
 
-    assert peak_memory(once, x.device) < x.size(0) * weight.size(0)  # bytes: one an element
+    assert peak_memory(run, x.device) < x.size(0) * weight.size(0)  # one byte per element
 
 
-def test_without_gradients_none_are_computed():
+def test_no_grad_computes_no_gradients():
     x, weight, target = example()
     with torch.no_grad(), torch.profiler.profile() as profile:
         loss, _ = projected_loss(x, weight, target, 0.1, PAD)
@@ -134,17 +132,17 @@ def test_padding_gets_no_gradient():
     assert x.grad[1, 3:].eq(0).all() and x.grad[1, :3].ne(0).any()
 
 
-def test_equals_torchs_smoothing_with_epsilon_rescaled():
+def test_loss_equals_torchs_with_epsilon_rescaled():
     x, weight, target = example()
     logits = (x @ weight.t()).flatten(0, 1)
-    theirs = torch.nn.functional.cross_entropy(
+    expected = torch.nn.functional.cross_entropy(
         logits, target.flatten(), ignore_index=PAD, reduction="sum", label_smoothing=0.1 * 11 / 10
     )
-    torch.testing.assert_close(projected_loss(x, weight, target, 0.1, PAD)[0], theirs)
+    torch.testing.assert_close(projected_loss(x, weight, target, 0.1, PAD)[0], expected)
 
 
-def test_the_loss_is_smallest_at_the_smoothed_distribution():
-    """At p = q the gradient vanishes: the right class has 1 − ε, each other ε/(V−1)."""
+def test_loss_is_minimal_at_the_smoothed_distribution():
+    """At p = q the gradient vanishes: q is 1 − ε on the target and ε/(V−1) elsewhere."""
     epsilon, vocabulary = 0.1, 7
     logits = torch.full((1, vocabulary), math.log(epsilon / (vocabulary - 1)), dtype=torch.float64)
     logits[0, 3] = math.log(1 - epsilon)

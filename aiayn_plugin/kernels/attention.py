@@ -1,0 +1,120 @@
+"""Scaled dot-product attention by the fastest implementation for the device, dtype and shape."""
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+#: Maps q, k, v, mask and dropout to the output and the attention weights.
+AttentionFunction = Callable[[Tensor, Tensor, Tensor, Tensor | None, float], tuple[Tensor, Tensor]]
+
+
+class Window(NamedTuple):
+    """Position i attends to positions i − left to i + right."""
+
+    left: int
+    right: int
+
+
+def attend(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    padding: Tensor | None,
+    window: Window | None,
+    dropout: float,
+    unfused: AttentionFunction,
+) -> Tensor:
+    """Return softmax(QKᵀ/√d_k)V, equation (1) of the paper, (batch, h, n, d_v).
+
+    q: (batch, h, n, d_k), k: (batch, h, m, d_k), v: (batch, h, m, d_v).
+    padding: boolean (batch, m), True at padding; window: None if every position attends to all.
+    unfused: equation (1) step by step, for where torch's fused kernel is slower. The model passes
+    it in, because the equation belongs there.
+    """
+    n, m = q.size(2), k.size(2)
+    if window is not None and n > 2 * (window.left + window.right + 1):
+        return attend_in_blocks(q, k, v, window, padding, dropout)
+    if _is_fused_slow(q, k):
+        mask = build_mask(n, m, padding, window, q.device)
+        return unfused(q, k, v, mask, dropout)[0]
+    if window == Window(n - 1, 0) and padding is None and not _is_masked_faster(q):
+        return F.scaled_dot_product_attention(q, k, v, None, dropout, is_causal=True)
+    mask = build_mask(n, m, padding, window, q.device)
+    return F.scaled_dot_product_attention(q, k, v, mask, dropout)
+
+
+def _is_fused_slow(q: Tensor, k: Tensor) -> bool:
+    """Return whether torch's fused attention is slower than equation (1), step by step.
+
+    It is slower on a CPU in bfloat16, above all in its backward pass. Step by step, every weight
+    takes memory, so long sentences use the fused kernel.
+    """
+    return q.device.type == "cpu" and q.dtype == torch.bfloat16 and q.size(2) * k.size(2) <= 512**2
+
+
+def _is_masked_faster(q: Tensor) -> bool:
+    """Return whether causal attention is faster with a mask than with is_causal.
+
+    On a GPU, is_causal selects flash attention, which works in blocks of 128 positions.
+    """
+    return q.is_cuda and q.size(2) < 80
+
+
+def build_mask(
+    n: int, m: int, padding: Tensor | None, window: Window | None, device: torch.device
+) -> Tensor | None:
+    """Return the mask of n queries over m keys, True where a query attends; None if everywhere.
+
+    The mask broadcasts to (batch, h, n, m); padding is (batch, m), True at padding. With a window,
+    n = m and every position attends to itself, even padding, so that no softmax row is empty.
+    """
+    not_padding = ~padding[:, None, None] if padding is not None else None
+    if window is None:
+        return not_padding
+    offset = torch.arange(m, device=device) - torch.arange(n, device=device)[:, None]  # j − i
+    in_window = (offset >= -window.left) & (offset <= window.right)
+    return in_window if not_padding is None else in_window & not_padding | (offset == 0)
+
+
+def attend_in_blocks(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    window: Window,
+    padding: Tensor | None = None,
+    dropout: float = 0.0,
+) -> Tensor:
+    """Return attention restricted to a window, in time and memory of n·r instead of n².
+
+    q, k: (batch, h, n, d_k), v: (batch, h, n, d_v); padding: boolean (batch, n), True at padding.
+    Returns (batch, h, n, d_v), equal to full attention under build_mask's mask.
+
+    The queries are cut into blocks, and each block attends to its own span of keys. With a window
+    of 31 left and 32 right, blocks have 64 queries and spans 64 + 31 + 32 = 127 keys. A span is
+    shorter than two blocks, so time and memory grow with n·r.
+    """
+    batch, _, n, _ = q.shape
+    block = max(window.left + window.right + 1, 16)  # shorter blocks would leave cores idle
+    span = block + window.left + window.right
+    blocks = math.ceil(n / block)
+    rest = blocks * block - n
+    margins = (window.left, window.right + rest)
+
+    def split_into_spans(x: Tensor) -> Tensor:  # (batch, h, n, d) to (batch·blocks, h, span, d)
+        x = F.pad(x, (0, 0, *margins)).unfold(2, span, block)  # (batch, h, blocks, d, span)
+        return x.permute(0, 2, 1, 4, 3).flatten(0, 1)
+
+    q = F.pad(q, (0, 0, 0, rest)).unflatten(2, (blocks, block)).transpose(1, 2).flatten(0, 1)
+    if padding is None:
+        padding = q.new_zeros(1, n, dtype=torch.bool)
+    is_masked = F.pad(padding, margins, value=True).unfold(1, span, block)[:, :, None]
+    offset = torch.arange(span, device=q.device) - torch.arange(block, device=q.device)[:, None]
+    in_window = (offset >= 0) & (offset <= window.left + window.right)
+    mask = in_window & ~is_masked | (offset == window.left)  # (batch or 1, blocks, block, span)
+    mask = mask.expand(batch, -1, -1, -1).flatten(0, 1)[:, None]
+    out = F.scaled_dot_product_attention(q, split_into_spans(k), split_into_spans(v), mask, dropout)
+    return out.unflatten(0, (batch, blocks)).transpose(1, 2).flatten(2, 3)[:, :, :n]

@@ -1,0 +1,71 @@
+"""Linear layers in int8, for inference on a CPU (--int8)."""
+
+import torch
+from torch import Tensor, nn
+
+from ..errors import InputError
+from .device import has_vnni
+from .packing import InferenceLinear, replace_linear_layers
+
+#: Without VNNI, some processors add two int8 products in 16 bits. torch then quantises x to 7 bits,
+#: so that no sum overflows.
+REDUCE_RANGE = not has_vnni()
+#: Outputs of a layer from which oneDNN is faster than FBGEMM. Both compute the same integers.
+ONEDNN_MIN_OUTPUTS = 4096
+
+
+def quantize_linear_layers(model: nn.Module) -> None:
+    """Let all linear layers of a model compute in int8, in place; then it can no longer train.
+
+    Embeddings, attention, residual sums and norms keep float32. Raises InputError as Int8Linear
+    does.
+    """
+    replace_linear_layers(model, Int8Linear)
+
+
+class Int8Linear(InferenceLinear):
+    """x ↦ xWᵀ + b with W and x quantised to int8, integer sums and a float32 result.
+
+    Each output of W has its own scale: a row (0.5, −1, 0.25) becomes (64, −127, 32) with scale
+    1/127. x has a single scale, from its minimum and maximum, so a sentence's result depends
+    slightly on the rest of its batch.
+    """
+
+    def __init__(
+        self,
+        weight: Tensor,
+        bias: Tensor | None = None,
+        onednn_min_outputs: int = ONEDNN_MIN_OUTPUTS,
+    ) -> None:
+        """Raises InputError for weights that are not finite, or not in float32 on a CPU."""
+        super().__init__()
+        weight = weight.detach()
+        if weight.device.type != "cpu" or weight.dtype != torch.float32:
+            raise InputError(
+                "int8 needs a float32 model on a CPU: give --cpu (or aiayn's --device cpu), and "
+                "neither --fp16 nor --bf16"
+            )
+        if not weight.isfinite().all():
+            raise InputError(
+                "the model has weights that are NaN or infinite: translate with an earlier "
+                "checkpoint"
+            )
+        scales = weight.abs().amax(dim=1).clamp(min=torch.finfo(torch.float32).tiny) / 127
+        quantized = torch.quantize_per_channel(
+            weight, scales.double(), torch.zeros(len(weight), dtype=torch.long), 0, torch.qint8
+        )
+        backend = torch.backends.quantized
+        default_engine = backend.engine
+        is_large = len(weight) >= onednn_min_outputs
+        if is_large and "onednn" in backend.supported_engines and not REDUCE_RANGE:
+            backend.engine = "onednn"  # a setting of the whole process, restored after packing
+        try:
+            self.packed_weight = torch.ops.quantized.linear_prepack(
+                quantized, bias.detach() if bias is not None else None
+            )
+        finally:
+            backend.engine = default_engine
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map (…, inner) in float32 to (…, outer)."""
+        return torch.ops.quantized.linear_dynamic(x, self.packed_weight, REDUCE_RANGE)

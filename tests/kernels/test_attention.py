@@ -1,0 +1,115 @@
+"""Every implementation of attention equals equation (1); long restricted sequences use blocks."""
+
+import pytest
+import torch
+
+from aiayn_plugin.kernels.attention import attend, attend_in_blocks
+from aiayn_plugin.model.attention import MultiHeadAttention, scaled_dot_product_attention
+from aiayn_plugin.model.restricted import causal_window, centred_window
+
+
+def is_allowed(i, j, r, causal):
+    """Return whether i attends to j: i − r < j ≤ i, or −⌊(r−1)/2⌋ ≤ j − i ≤ ⌊r/2⌋."""
+    return i - r < j <= i if causal else -((r - 1) // 2) <= j - i <= r // 2
+
+
+def pad(n, side):
+    """Return the padding of two sentences: n // 2 positions of the second, on one side."""
+    if side is None:
+        return None
+    padding = torch.zeros(2, n, dtype=torch.bool)
+    padding[1, : n // 2] = True
+    return padding if side == "left" else padding.flip(1)
+
+
+def restate_mask(n, r, causal, padding):
+    """Return the mask of restricted attention by its definition, (batch, 1, n, n)."""
+    rows = [[False] * n] * 2 if padding is None else padding.tolist()
+    mask = [
+        [[i == j or is_allowed(i, j, r, causal) and not row[j] for j in range(n)] for i in range(n)]
+        for row in rows
+    ]
+    return torch.tensor(mask)[:, None]
+
+
+def assert_same_with_gradients(actual, expected, inputs):
+    torch.testing.assert_close(actual, expected, rtol=0, atol=1e-12)
+    grad_out = torch.randn_like(actual)
+    for a, b in zip(
+        *(torch.autograd.grad(out, inputs, grad_out) for out in (actual, expected)), strict=True
+    ):
+        torch.testing.assert_close(a, b, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("r", [1, 2, 3, 4, 7, 20, 50])
+@pytest.mark.parametrize("n", [1, 15, 16, 17, 40])
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("padded", [None, "left", "right"])
+def test_blocks_equal_masked_attention(r, n, causal, padded):
+    torch.manual_seed(1)
+    q, k, v = (torch.randn(2, 3, n, d, dtype=torch.float64, requires_grad=True) for d in (4, 4, 5))
+    padding = pad(n, padded)
+    window = causal_window(n, r) if causal else centred_window(r)
+    actual = attend_in_blocks(q, k, v, window, padding)
+    mask = restate_mask(n, r, causal, padding)
+    expected, _ = scaled_dot_product_attention(q, k, v, mask)
+    assert_same_with_gradients(actual, expected, (q, k, v))
+
+
+@pytest.mark.parametrize("r", [None, 3, 100])
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("padded", [None, "left", "right"])
+def test_every_choice_equals_masked_attention(r, causal, padded):
+    """Without a window, with a causal or a centred one, shorter or longer than the sequence."""
+    torch.manual_seed(1)
+    n = 20
+    q, k, v = (torch.randn(2, 3, n, d, dtype=torch.float64, requires_grad=True) for d in (4, 4, 5))
+    padding = pad(n, padded)
+    if causal:
+        window, mask = causal_window(n, r), restate_mask(n, r or n, True, padding)
+    elif r is not None:
+        window, mask = centred_window(r), restate_mask(n, r, False, padding)
+    else:
+        window, mask = None, None if padding is None else ~padding[:, None, None]
+    actual = attend(q, k, v, padding, window, 0.0, scaled_dot_product_attention)
+    expected, _ = scaled_dot_product_attention(q, k, v, mask)
+    assert_same_with_gradients(actual, expected, (q, k, v))
+
+
+def test_gradients_of_blocks():
+    torch.manual_seed(1)
+    inputs = [torch.randn(1, 2, 35, 2, dtype=torch.float64, requires_grad=True) for _ in range(3)]
+    assert torch.autograd.gradcheck(
+        lambda q, k, v: attend_in_blocks(q, k, v, centred_window(5)), inputs
+    )
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("need_weights", [False, True])
+def test_bfloat16_equals_float32_but_for_rounding_and_avoids_torchs_slow_kernel(
+    causal, need_weights
+):
+    torch.manual_seed(1)
+    module = MultiHeadAttention(d_model=32, h=2, d_k=16, d_v=16, causal=causal)
+    padding = torch.arange(7)[None] >= torch.tensor([7, 4])[:, None]
+    x = torch.randn(2, 7, 32, requires_grad=True)
+    results = []
+    for enabled in (False, True):
+        autocast = torch.autocast("cpu", torch.bfloat16, enabled=enabled)
+        with autocast, torch.profiler.profile() as profile:
+            out, weights = module(x, padding=padding, need_weights=need_weights)
+            (gradient,) = torch.autograd.grad(out.float().cos().sum(), x)
+        results.append((out.float(), gradient))
+        assert (weights is None) is not need_weights
+    torch.testing.assert_close(results[1], results[0], rtol=0, atol=0.03)
+    assert not any("flash" in event.key for event in profile.key_averages())
+
+
+def test_long_sequences_store_no_weights_in_bfloat16():
+    module = MultiHeadAttention(d_model=8, h=1, d_k=8, d_v=8)
+    saved = []
+    x = torch.randn(1, 600, 8)
+    with torch.autocast("cpu", torch.bfloat16):
+        with torch.autograd.graph.saved_tensors_hooks(saved.append, lambda tensor: tensor):
+            module(x)
+    assert max(tensor.numel() for tensor in saved) < 600 * 600

@@ -1,0 +1,100 @@
+"""Packed weights: the same results, for inference only."""
+
+import copy
+import pickle
+
+import pytest
+import torch
+import torch.nn.functional as F
+from models import build, sentences
+
+from aiayn_plugin.kernels.linear import force_onednn, has_onednn
+from aiayn_plugin.kernels.packing import PackedLinear, is_packing_faster, pack_linear_layers
+from aiayn_plugin.search.kv_cache import DecoderCache
+
+
+@pytest.fixture(autouse=True)
+def onednn():
+    """Pack on any processor, if this torch has oneDNN."""
+    if not has_onednn():
+        pytest.skip("this torch has no oneDNN")
+    with force_onednn(True):
+        yield
+
+
+@pytest.mark.parametrize("rows", [(1,), (4,), (3, 5), (2, 50, 4), (0,)])
+@pytest.mark.parametrize("bias", [False, True])
+def test_packed_layer_equals_linear_for_any_number_of_rows(rows, bias):
+    torch.manual_seed(1)
+    x, weight = torch.randn(*rows, 64), torch.randn(96, 64)
+    b = torch.randn(96) if bias else None
+    expected = F.linear(x, weight, b)
+    torch.testing.assert_close(PackedLinear(weight, b)(x), expected, rtol=0, atol=2e-5)
+    strided = x.transpose(0, -1).contiguous().transpose(0, -1)
+    torch.testing.assert_close(PackedLinear(weight, b)(strided), expected, rtol=0, atol=2e-5)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_packed_layer_can_be_copied_and_pickled(dtype):
+    packed = PackedLinear(torch.randn(96, 64).to(dtype), torch.randn(96).to(dtype))
+    x = torch.randn(5, 64).to(dtype)
+    for duplicate in (copy.deepcopy(packed), pickle.loads(pickle.dumps(packed))):
+        torch.testing.assert_close(duplicate(x), packed(x), rtol=0, atol=0)
+
+
+def test_packed_layer_follows_its_model_to_another_dtype():
+    weight, x = torch.randn(96, 64), torch.randn(5, 64)
+    packed = PackedLinear(weight, torch.randn(96))
+    expected = F.linear(x.double(), weight.double(), packed.bias.double())
+    for dtype, tolerance in ((torch.float64, 1e-12), (torch.float32, 2e-5), (torch.bfloat16, 0.3)):
+        actual = packed.to(dtype)(x.to(dtype))
+        assert actual.dtype == packed.weight.dtype == dtype
+        torch.testing.assert_close(actual.double(), expected, rtol=0, atol=tolerance)
+
+
+def test_packed_layer_works_under_autocast():
+    packed = PackedLinear(torch.randn(96, 64))
+    x = torch.randn(5, 64)
+    with torch.autocast("cpu", torch.bfloat16):
+        actual = packed(x.bfloat16())
+    assert actual.dtype == torch.bfloat16
+    torch.testing.assert_close(actual.float(), packed(x), rtol=0, atol=0.3)
+
+
+@pytest.mark.parametrize(
+    "settings", [{}, {"attention_bias": True, "tie_embeddings": "none"}, {"neighbourhood": 3}]
+)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@torch.no_grad()
+def test_packed_model_equals_the_model(settings, dtype):
+    """In a full pass and step by step; packing twice changes nothing."""
+    source, target = sentences(8, 7, batch=3)
+    plain, model = (build(d_model=64, d_ff=128, **settings).to(dtype).eval() for _ in range(2))
+    if not is_packing_faster(plain.projection):
+        pytest.skip("this processor has no bfloat16")
+    for _ in range(2):
+        pack_linear_layers(model)
+    packed = [module for module in model.modules() if isinstance(module, PackedLinear)]
+    # Per layer: 4 + 2 in the encoder and 4 + 4 + 2 + the stacked W_QKV in the decoder; projection.
+    assert len(packed) == 2 * (6 + 11) + 1
+    assert torch.equal(model.projection, plain.projection)
+    # Only float32 keeps the dense weight as well.
+    assert {layer.dense_weight is not None for layer in packed} == {dtype == torch.float32}
+
+    expected, actual = (m(source, None, target)[0] for m in (plain, model))
+    tolerance = (1e-5 if dtype == torch.float32 else 0.05) * float(expected.abs().max())
+    torch.testing.assert_close(actual, expected, rtol=0, atol=tolerance)
+    cache = DecoderCache(model.decoder.layers, *model.encoder.encode(source))
+    for step in range(target.size(1)):
+        tokens = target[:, step : step + 1]
+        cache.advance(tokens)
+        logits = model.decoder.project(model.decoder.decode(tokens, cache=cache)[0])
+        torch.testing.assert_close(logits[:, 0], expected[:, step], rtol=0, atol=tolerance)
+
+
+def test_model_is_not_packed_where_that_is_no_faster():
+    model = build().eval()  # in float64
+    pack_linear_layers(model)
+    with force_onednn(False):
+        pack_linear_layers(model.float())
+    assert not any(isinstance(module, PackedLinear) for module in model.modules())
