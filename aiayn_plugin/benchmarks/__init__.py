@@ -1,9 +1,9 @@
-"""Speed and memory beside fairseq and CTranslate2, behind `aiayn benchmark`."""
+"""Speed and memory, compared with fairseq and CTranslate2: `aiayn benchmark`."""
 
 import os
 
-# torch's profiler prints two lines for each use, at whatever level that is below this.
+# The log level of torch's profiler, which otherwise prints two lines for each use.
 os.environ.setdefault("KINETO_LOG_LEVEL", "99")
 
-# Before fairseq, which the plugin keeps from logging while it is imported.
+# Before fairseq, because the plugin silences fairseq's messages at import.
 from .. import fairseq_plugin  # noqa: E402, F401

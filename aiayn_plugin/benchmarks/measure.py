@@ -1,4 +1,4 @@
-"""What the benchmarks measure with, and how they keep their results."""
+"""Time, memory and profiles of a function, and the results as JSON."""
 
 import json
 import re
@@ -11,54 +11,54 @@ import torch
 from torch.profiler import ProfilerActivity, profile
 
 
-def timed(work: Callable[[], Any], device: torch.device) -> tuple[Any, float]:
-    """Return what work returns, and its seconds."""
+def timed(function: Callable[[], Any], device: torch.device) -> tuple[Any, float]:
+    """Return a function's result and its time in seconds."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
     start = time.perf_counter()
-    result = work()
+    result = function()
     if device.type == "cuda":
         torch.cuda.synchronize(device)
     return result, time.perf_counter() - start
 
 
-def peak_memory(work: Callable[[], Any], device: torch.device) -> int:
-    """Return the most bytes of tensors that work holds at once, beyond those held before it."""
+def peak_memory(function: Callable[[], Any], device: torch.device) -> int:
+    """Return the peak bytes of tensors that a function allocates."""
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
         before = torch.cuda.memory_allocated(device)
-        work()
+        function()
         return torch.cuda.max_memory_allocated(device) - before
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
-        result = work()  # noqa: F841  held, so that it is not freed while it is counted
+        result = function()  # noqa: F841  kept, so that it is not freed while it is counted
     events = [e for e in profiler.profiler.kineto_results.events() if e.name() == "[memory]"]
-    held = peak = 0
+    allocated = peak = 0
     for event in sorted(events, key=lambda e: e.start_ns()):
-        held += event.nbytes()
-        peak = max(peak, held)
+        allocated += event.nbytes()
+        peak = max(peak, allocated)
     return peak
 
 
-def profiled(work: Callable[[], Any], device: torch.device) -> str:
-    """Return a table of the operations that work spends its time in, the longest first."""
+def profile_table(function: Callable[[], Any], device: torch.device) -> str:
+    """Return a table of the operations that take most of a function's time."""
     activities, key = [ProfilerActivity.CPU], "self_cpu_time_total"
     if device.type == "cuda":
         activities, key = [*activities, ProfilerActivity.CUDA], "self_cuda_time_total"
     with profile(activities=activities) as profiler:
-        timed(work, device)
+        timed(function, device)
     return profiler.key_averages().table(sort_by=key, row_limit=20, max_name_column_width=60)
 
 
-def reason(output: str) -> str:
-    """Return why a command failed: its last line, without the name of a program or an exception.
+def failure_reason(output: str) -> str:
+    """Return the last line of a failed command's output, without a program or exception name.
 
-    Of "aiayn: error: no data" it is "no data", and likewise of the end of a stack trace.
+    For example, "no data" for "aiayn: error: no data" and for "ValueError: no data".
     """
-    lines = output.strip().splitlines() or ["it says nothing"]
+    lines = output.strip().splitlines() or ["no output"]
     return re.sub(r"^[\w.-]+: (error: )?", "", lines[-1])
 
 
 def write_json(results: Any, path: Path) -> None:
-    """Write the results of a benchmark, for machines."""
+    """Write the results of a benchmark."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")

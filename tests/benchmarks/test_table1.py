@@ -1,4 +1,4 @@
-"""Table 1: what the formulas say, counted in plain loops that compute what the layers compute."""
+"""Table 1: the formulas, compared with counts in plain loops that compute the same layers."""
 
 import itertools
 import math
@@ -8,12 +8,12 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from aiayn_plugin.benchmarks.table1 import TABLE_1, Sizes, text
+from aiayn_plugin.benchmarks.table1 import TABLE_1, Sizes, format_table
 from aiayn_plugin.kernels.attention import build_mask
 from aiayn_plugin.model.attention import MultiHeadAttention
 from aiayn_plugin.model.restricted import centred_window
 
-#: n, d, k, r: shorter than the kernel and the neighbourhood, and longer; even and odd.
+#: n, d, k, r: n below and above k and r; even and odd.
 SIZES = [
     Sizes(*size)
     for size in (
@@ -59,7 +59,7 @@ def attention(x, sees):
 
 
 def lstm(x, layer):
-    """Return what an LSTM without biases makes of x (n, d), and the count."""
+    """Return the output of an LSTM without biases for x (n, d), and the count."""
     count, out = Count(), []
     h = c = torch.zeros(x.size(1), dtype=torch.float64)
     for row in x:
@@ -72,7 +72,7 @@ def lstm(x, layer):
 
 
 def convolution(x, layer):
-    """Return what a convolution without a bias makes of x (n, d), and the count."""
+    """Return the output of a convolution without a bias for x (n, d), and the count."""
     count, out = Count(), []
     n, d = x.shape
     before = (layer.kernel_size[0] - 1) // 2
@@ -88,7 +88,7 @@ def convolution(x, layer):
 
 @pytest.mark.parametrize("size", SIZES, ids=str)
 @torch.no_grad()
-def test_the_loops_compute_the_layers_with_so_many_multiply_adds(size):
+def test_loops_that_compute_the_layers_count_the_same_multiply_adds(size):
     torch.manual_seed(1)
     x = torch.randn(size.n, size.d, dtype=torch.float64)
     window = centred_window(size.r)
@@ -127,10 +127,7 @@ def test_complexity_grows_as_the_paper_says(name, term, times):
 
 
 def sees(layer, n, d):
-    """Return for each position of a layer's output the positions of its input that it depends on.
-
-    They are those whose gradient is not zero.
-    """
+    """Return, for each output position of a layer, the input positions with a non-zero gradient."""
     x = torch.randn(1, n, d, dtype=torch.float64, requires_grad=True)
     out = layer(x)
     return [
@@ -147,9 +144,9 @@ def sees(layer, n, d):
 
 
 def steps_to_see(neighbours, goal):
-    """Return how many layers it takes until goal(seen) is true for every position, or ∞.
+    """Return the number of layers until goal(i, seen) holds for every position i, or ∞.
 
-    A breadth-first search from each position: neighbours(layer)[i] are those that i sees by it.
+    A breadth-first search from each position: neighbours(layer)[i] are those that i sees.
     """
     longest = 1
     for i in range(len(neighbours(0))):
@@ -164,7 +161,7 @@ def steps_to_see(neighbours, goal):
 
 
 @pytest.mark.parametrize("size", SIZES, ids=str)
-def test_self_attention_connects_all_positions_in_so_many_layers(size):
+def test_the_path_length_of_self_attention_connects_all_positions(size):
     torch.manual_seed(1)
     for name, r in (("full", None), ("restricted", size.r)):
         layer = MultiHeadAttention(size.d, 1, size.d, size.d, neighbourhood=r).double()
@@ -174,7 +171,7 @@ def test_self_attention_connects_all_positions_in_so_many_layers(size):
 
 
 @pytest.mark.parametrize("k", [2, 3, 4])
-def test_dilated_convolutions_reach_the_first_position_in_so_many_layers(k):
+def test_the_path_length_of_dilated_convolutions_reaches_the_first_position(k):
     torch.manual_seed(1)
     for n in (1, 2, k, k + 1, k * k, k * k + 1, 20):
         stack = []
@@ -198,8 +195,8 @@ def test_dilated_convolutions_reach_the_first_position_in_so_many_layers(k):
         assert TABLE_1["convolutional"].longest_path(Sizes(n, 2, k, 3)) == found
 
 
-def test_an_lstm_takes_its_positions_one_after_the_other():
-    """Its graph has an edge from each input to its state, and one from each state to the next."""
+def test_an_lstm_processes_its_positions_in_sequence():
+    """Its graph has an edge from each input to its state, and from each state to the next."""
     n = 7
     cell = nn.LSTMCell(2, 2).double()
     states, before = [], (torch.zeros(1, 2, dtype=torch.float64, requires_grad=True),) * 2
@@ -215,9 +212,13 @@ def test_an_lstm_takes_its_positions_one_after_the_other():
         seen |= {node for place in seen for node in edges.get(place, ())}
         steps += 1
     size = Sizes(n, 2, 3, 3)
-    assert TABLE_1["recurrent"].longest_path(size) == TABLE_1["recurrent"].in_a_row(size) == steps
+    assert (
+        TABLE_1["recurrent"].longest_path(size)
+        == TABLE_1["recurrent"].sequential_operations(size)
+        == steps
+    )
     for name in {*TABLE_1} - {"recurrent"}:
-        assert TABLE_1[name].in_a_row(size) == 1
+        assert TABLE_1[name].sequential_operations(size) == 1
 
 
 def test_paths_grow_as_the_paper_says():
@@ -230,8 +231,8 @@ def test_paths_grow_as_the_paper_says():
         assert TABLE_1["restricted"].longest_path(size) == pytest.approx(2 * n / 65, rel=0.1)
 
 
-def test_the_text_has_the_papers_columns_and_the_numbers():
-    lines = text(Sizes(4096, 512, 3, 1)).splitlines()
+def test_the_table_has_the_papers_columns_and_exact_numbers():
+    lines = format_table(Sizes(4096, 512, 3, 1)).splitlines()
     assert "n = 4,096, d = 512, k = 3, r = 1" in lines[0]
     assert lines[2].split() == [
         "self-attention",

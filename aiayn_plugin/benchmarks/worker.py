@@ -1,0 +1,51 @@
+"""A worker process that holds one training or search between measurements."""
+
+import logging
+import multiprocessing
+import sys
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from pathlib import Path
+from typing import Any
+
+from ..errors import InputError
+from .measure import failure_reason
+
+
+class Worker:
+    """A process that builds one object from a fairseq command line, and calls its methods."""
+
+    def __init__(self, build: Callable[[list[str]], Any], argv: list[str], log: Path) -> None:
+        """argv: the arguments of the command; log: the file for the process's output."""
+        self.argv, self.log = argv, log
+        context = multiprocessing.get_context("spawn")
+        self._executor = ProcessPoolExecutor(1, context, _start, (build, argv, log))
+
+    def call(self, method: Callable[..., Any], *args: Any) -> Any:
+        """Return the result of a method of the object. Raises InputError if it fails."""
+        try:
+            return self._executor.submit(_call, method, args).result()
+        except BrokenProcessPool:
+            reason = failure_reason(self.log.read_text(encoding="utf-8"))
+        except Exception as error:  # whatever the command may raise, such as out of memory
+            reason = failure_reason(str(error))
+        raise InputError(f"measuring {' '.join(self.argv)} failed: {reason}")
+
+    def close(self) -> None:
+        """End the process."""
+        self._executor.shutdown()
+
+
+_instance: Any = None  # of the worker process
+
+
+def _start(build: Callable[[list[str]], Any], argv: list[str], log: Path) -> None:
+    global _instance
+    sys.stdout = sys.stderr = open(log, "w", encoding="utf-8", buffering=1)  # noqa: SIM115
+    logging.basicConfig(stream=sys.stderr, force=True)  # replaces the handlers that fairseq added
+    _instance = build(argv)
+
+
+def _call(method: Callable[..., Any], args: tuple) -> Any:
+    return method(_instance, *args)
