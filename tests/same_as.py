@@ -111,7 +111,7 @@ SEARCHES = {
     "given prefixes": f"{MODEL} --prefix-size 2",
     "alignments, --unkpen, --min-len": f"{MODEL} --print-alignment --nbest 2 --unkpen -1 "
     "--min-len 4",
-    "ensemble": "--path $work/longer/checkpoint_1_200.pt:$work/longer/checkpoint_last.pt",
+    "ensemble": "--path $work/longer/checkpoint_16_200.pt:$work/longer/checkpoint_last.pt",
     "sampling": f"{MODEL} --sampling --sampling-topk 5 --seed 3 --beam 2 --nbest 2",
     "diverse beams": f"{MODEL} --diverse-beam-groups 2 --beam 4 --nbest 2",
     "one beam": f"{MODEL} --beam 1",
@@ -465,7 +465,7 @@ def convert(side: Side) -> list[str]:
     run = partial(aiayn, side)
     inputs = '--inputs "$work/fairseq\'s positions"'
     run(f"average --num-update-checkpoints 2 {inputs} --output $work/a.pt")
-    longer = "$work/longer/checkpoint_1_200.pt $work/longer/checkpoint_last.pt"
+    longer = "$work/longer/checkpoint_16_200.pt $work/longer/checkpoint_last.pt"
     run(f"average --output $work/b.pt --inputs {longer}")
     run("convert --input $work/a.pt --output $work/fairseqs.pt")
     run("convert --input $work/fairseqs.pt --output $work/back.pt")

@@ -22,9 +22,7 @@ TRAIN = ["fairseq-train", "x", "--user-dir", "aiayn_plugin", "--arch", "?"]
 COMMANDS = {
     "aiayn": ["aiayn", "architectures"],
     "aiayn serve": ["aiayn", "serve", "missing"],
-    "aiayn attention": ["aiayn", "attention", "missing"],
     "a module": [sys.executable, "-m", "aiayn_plugin.cli", "architectures"],
-    "fairseq-train": TRAIN,
     "torchrun": ["torchrun", "--standalone", "--nproc_per_node", "1", "--no-python", *TRAIN],
     "fairseq-hydra-train": [
         *("fairseq-hydra-train", "--config-dir", PLUGIN / "config", "--config-name", "aiayn_base"),
