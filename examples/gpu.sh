@@ -1,18 +1,17 @@
 #!/usr/bin/env bash
-# What a GPU does: training and translating beside fairseq's own model and commands, in half
-# precision, and the curves of each precision. No network is needed. Its parts ran on an H100,
-# not yet all in one go.
-#   bash examples/gpu.sh [DATA]     DATA: a prepared directory, to translate
-#   bash examples/gpu.sh --trial [DATA]    the same on the CPU, small: does it run?
-# It takes .venv where examples/setup.sh made one, or any python3 that has fairseq and torch. Each
-# part writes a table (of training with a profile) and a JSON into RUN (default: runs/gpu); a part
-# that is there is not done again.
+# Benchmark a GPU: training and translating compared with fairseq's own model in half precision, and
+# training curves of each precision. Needs no network. Every part has run on an H100, but not yet all
+# of them in one run.
+#   bash examples/gpu.sh [DATA]            DATA is a prepared directory to translate
+#   bash examples/gpu.sh --trial [DATA]    the same at a small size on the CPU, to test this script
+# Uses .venv or any python3 that has fairseq and torch. Each part writes a table (for training with a
+# profile) and a JSON file to RUN (default: runs/gpu). Parts whose JSON file exists are skipped.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 RUN=${RUN:-runs/gpu}
 export PATH=$PWD/.venv/bin:$PATH PYTHONPATH=$PWD${PYTHONPATH:+:$PYTHONPATH} PYTHONUNBUFFERED=1
 export PYTHONWARNINGS=${PYTHONWARNINGS:-ignore}
-# as the recipes (lib.sh): threads that wait asleep, and blocks of memory that grow
+# as in lib.sh: waiting threads sleep, and GPU memory blocks grow
 export OMP_WAIT_POLICY=${OMP_WAIT_POLICY:-PASSIVE}
 export PYTORCH_ALLOC_CONF=${PYTORCH_ALLOC_CONF:-expandable_segments:True}
 mkdir -p "$RUN"
@@ -25,17 +24,17 @@ fi
 DATA=${1:-runs/quickstart/data}
 
 python3 -c 'import fairseq, torch' || {
-  echo "gpu.sh: error: python3 has no fairseq and torch: run examples/setup.sh" >&2
+  echo "gpu.sh: error: python3 lacks fairseq or torch: run examples/setup.sh" >&2
   exit 1
 }
 [ -n "$trial" ] || python3 -c 'import sys, torch; sys.exit(not torch.cuda.is_available())' || {
-  echo "gpu.sh: error: torch sees no GPU here; --trial runs on the CPU" >&2
+  echo "gpu.sh: error: torch finds no GPU; --trial runs on the CPU" >&2
   exit 1
 }
 
 aiayn() { python3 -m aiayn_plugin.cli "$@"; }
 
-# part NAME COMMAND: the table of a benchmark goes to NAME.txt, its JSON to NAME.json.
+# part NAME COMMAND: write a benchmark's table to NAME.txt and its JSON to NAME.json.
 part() {
   local name=$1
   shift
@@ -68,17 +67,17 @@ for size in "${sizes[@]}"; do
   part "train_$size" train --size "$size" "${half[@]}"
 done
 
-# What each of eight GPUs has of an update of 25,000 tokens; the exchange of gradients is not in it.
+# The share of an update of 25,000 tokens that each of eight GPUs has, without exchanging gradients.
 part train_share train --size base "${share[@]}"
 
 part "train_${sizes[-1]}_checkpointed" train --size "${sizes[-1]}" --checkpoint-activations \
   "${half[@]}" "${less[@]}"
 
 [ -d "$DATA" ] || {
-  echo "gpu.sh: error: no data in $DATA: give a prepared directory to translate" >&2
+  echo "gpu.sh: error: no data in $DATA: pass a prepared directory" >&2
   exit 1
 }
-# train NAME ARGUMENTS: trains in RUN/NAME, unless it has.
+# train NAME ARGUMENTS: train in RUN/NAME unless its checkpoint exists.
 train() {
   local folder=$RUN/$1
   [ ! -f "$folder/checkpoints/checkpoint_last.pt" ] || return 0
@@ -100,7 +99,7 @@ for precision in "${precisions[@]}"; do
 done
 aiayn report "$RUN"/curve_* --output "$RUN/curves"
 
-# A model whose sentences end where they should, in the form that both sides load.
+# A model trained long enough to end its sentences, converted for both sides.
 if [ ! -f "$RUN/stock.pt" ]; then
   train model --positions fairseq --tokens-per-update 4096 --disable-validation \
     --log-interval 100 "${model[@]}"

@@ -1,11 +1,11 @@
-# What the recipes share. A recipe sets RUN, its directory, and sources this file. With DRY_RUN=1
-# it prints every command and runs none. PREPARE has more options for the program that prepares the
-# data, such as --protect-patterns.
+# Functions of the recipes. A recipe sets RUN, its directory, and sources this file. DRY_RUN=1 prints
+# every command and runs none. PREPARE holds more options for the script that prepares the data, such
+# as --protect-patterns.
 # shellcheck shell=bash
 unset CDPATH
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit
 
-# run COMMAND: runs it, or prints it.
+# run COMMAND: run or print it.
 run() {
   if [ -n "${DRY_RUN:-}" ]; then
     printf '%q ' "$@" && echo
@@ -14,8 +14,8 @@ run() {
   fi
 }
 
-# into FILE COMMAND: runs it with its output in a file, which is there once the command has ended.
-into() {
+# save_output FILE COMMAND: run it, and write its output to a file once it has succeeded.
+save_output() {
   if [ -n "${DRY_RUN:-}" ]; then
     printf '%q ' "${@:2}" && printf '> %q\n' "$1"
   else
@@ -25,38 +25,35 @@ into() {
 
 run bash examples/setup.sh
 export PATH=$PWD/.venv/bin:$PATH
-# Threads that wait asleep: with small matrices the others would spend more time spinning than
-# computing, above all where another process wants a core.
+# Waiting threads sleep: with small matrices they would spend more time spinning than computing, even
+# more so when several processes share the cores.
 export OMP_WAIT_POLICY=${OMP_WAIT_POLICY:-PASSIVE}
-# glibc keeps the memory of tensors, in huge pages, instead of asking the kernel for it again and
-# again.
+# glibc keeps freed tensors' memory, in huge pages, instead of returning it to the kernel.
 tunables=hugetlb=1:mmap_threshold=33554432:trim_threshold=8589934592:top_pad=268435456
 export GLIBC_TUNABLES=${GLIBC_TUNABLES:-glibc.malloc.${tunables//:/:glibc.malloc.}}
-# On a GPU, blocks of memory that grow: each batch has lengths of its own, and the blocks of one
-# rarely fit the next.
+# On a GPU, memory blocks grow: batches differ in length, so the blocks of one rarely fit the next.
 export PYTORCH_ALLOC_CONF=${PYTORCH_ALLOC_CONF:-expandable_segments:True}
-# fairseq is no longer kept up: Python and its libraries warn of much that is not ours to change.
+# fairseq is unmaintained: Python and its libraries warn about code we cannot change.
 export PYTHONWARNINGS=${PYTHONWARNINGS:-ignore}
 
 run mkdir -p "$RUN"
 
 step() { printf '\n=== %s (after %d min %02d s)\n' "$*" $((SECONDS / 60)) $((SECONDS % 60)); }
 
-# share_data: lets $RUN/data be $DATA/data, which several runs share.
+# share_data: link $RUN/data to $DATA/data, which several runs share.
 share_data() { run ln -sfn "$(realpath -m "$DATA")/data" "$RUN/data"; }
 
-# train ARGUMENTS: trains on $RUN/data; started again, it goes on at the last checkpoint, and a run
-# that has its updates takes none. LAUNCHER: the words of a command that starts it, such as torchrun.
+# train ARGUMENTS: train on $RUN/data. Run again, it resumes from the last checkpoint; a finished run
+# does nothing. LAUNCHER is a command that starts it, such as torchrun.
 train() {
-  # shellcheck disable=SC2086 # the words of a command, or none
+  # shellcheck disable=SC2086 # LAUNCHER is a command with arguments, or empty
   run ${LAUNCHER:-} fairseq-train "$RUN/data" --user-dir aiayn_plugin --save-dir "$RUN/checkpoints" "$@" |
     if [ -n "${DRY_RUN:-}" ]; then cat; else tee -a "$RUN/train.log"; fi
 }
 
-# train_small ARGUMENTS: train, for a model whose operations are too small to share among threads: on
-# a CPU two processes, each with half of the cores and half of an update, take two thirds of the time
-# of one on an EPYC, and nearly as long on a Xeon. Where the processor has instructions for it,
-# products are in bfloat16 (PRECISION= for none).
+# train_small ARGUMENTS: train a model whose operations are too small to split over threads. On a CPU,
+# two processes each take half of the cores and half of an update. Processors with bfloat16
+# instructions use bfloat16 (PRECISION= for float32).
 train_small() {
   local precision cores
   precision=$(gpu_precision)
@@ -67,17 +64,17 @@ train_small() {
     [ "$cores" = 1 ] || local -x OMP_NUM_THREADS=${OMP_NUM_THREADS:-$((cores / 2))} \
       LAUNCHER="torchrun --standalone --nproc_per_node 2 --no-python"
   fi
-  # shellcheck disable=SC2086 # no precision is no argument
+  # shellcheck disable=SC2086 # an empty precision is not an argument
   train "$@" $precision
 }
 
-# translate SPLIT MODEL FILE: translates a split of $RUN/data by the paper's search (§6.1).
+# translate SPLIT MODEL FILE: translate a split of $RUN/data with the paper's search (§6.1).
 translate() {
-  into "$3" fairseq-generate "$RUN/data" --user-dir aiayn_plugin \
+  save_output "$3" fairseq-generate "$RUN/data" --user-dir aiayn_plugin \
     --path "$2" --gen-subset "$1" --beam 4 --lenpen 0.6 --batch-size 64
 }
 
-# translate_and_score N: translates the test set with the mean of the last N checkpoints.
+# translate_and_score N: translate the test set with the average of the last N checkpoints.
 translate_and_score() {
   step "average the last $1 checkpoints"
   run aiayn average --inputs "$RUN/checkpoints" --num-update-checkpoints "$1" \
@@ -89,21 +86,21 @@ translate_and_score() {
     --examples 4
 }
 
-# parse_and_score N: parses the test set with the mean of the last N checkpoints, by the
-# paper's search of trees (§6.3), which fairseq-generate takes by itself for data that is trees.
+# parse_and_score N: parse the test set with the average of the last N checkpoints and the paper's
+# parsing search (§6.3), the default of fairseq-generate for tree data.
 parse_and_score() {
   step "average the last $1 checkpoints"
   run aiayn average --inputs "$RUN/checkpoints" --num-update-checkpoints "$1" \
     --output "$RUN/model.pt"
   step "parse the test set"
-  into "$RUN/generate.log" fairseq-generate "$RUN/data" --user-dir aiayn_plugin \
+  save_output "$RUN/generate.log" fairseq-generate "$RUN/data" --user-dir aiayn_plugin \
     --path "$RUN/model.pt" --max-tokens 2000
   step "score"
   run aiayn score "$RUN/generate.log" --data "$RUN/data" --output "$RUN/trees.txt"
 }
 
-# wsj EXPERIMENT F1 OPTIONS ARGUMENTS: one of the paper's two runs of §6.3. OPTIONS: an array of
-# those for trees.py; the arguments are more for fairseq-train.
+# wsj EXPERIMENT F1 OPTIONS ARGUMENTS: one of the paper's two runs of §6.3. OPTIONS names an array of
+# options for trees.py; ARGUMENTS go to fairseq-train.
 wsj() {
   local precision experiment=$1 f1=$2
   local -n options=$3
@@ -111,7 +108,7 @@ wsj() {
   step "prepare"
   run python preprocess/trees.py "${options[@]}" --destdir "$RUN/data"
   step "train (aiayn_parser, $experiment)"
-  # shellcheck disable=SC2086 # no precision is no argument
+  # shellcheck disable=SC2086 # an empty precision is not an argument
   train --arch aiayn_parser --dropout 0.2 --attention-dropout 0.2 --warmup-updates 16000 \
     --max-tokens "$(device_tokens)" $precision --log-format simple --log-interval 100 "${@:4}"
   parse_and_score 5
@@ -120,7 +117,7 @@ wsj() {
 
 MULTI30K_URL=https://raw.githubusercontent.com/multi30k/dataset/master/data/task1/raw
 
-# Of Multi30k's uncompressed text, with the names under which prepare.py gets it.
+# Checksums of Multi30k's uncompressed text, under the names that prepare.py reads.
 multi30k_checksums() {
   sed 's/^ *//' <<SUMS
     460a15fbd157e34a7a9957ee388c1ca247fe47af3ef25fb50442af6c274e0fc6  train.en
@@ -132,7 +129,7 @@ multi30k_checksums() {
 SUMS
 }
 
-# multi30k_text DIRECTORY: puts Multi30k's text into $RUN/raw, from the directory or the network.
+# multi30k_text DIRECTORY: copy or, if DIRECTORY is empty, download Multi30k's text to $RUN/raw.
 multi30k_text() {
   mkdir -p "$RUN/raw"
   local name public
@@ -149,18 +146,18 @@ multi30k_text() {
     mv "$RUN/raw/$name.part" "$RUN/raw/$name"
   done
   (cd "$RUN/raw" && multi30k_checksums | sha256sum --check --quiet) || {
-    echo "${0##*/}: error: the text in $RUN/raw is not Multi30k's: delete it, start again" >&2
+    echo "${0##*/}: error: the text in $RUN/raw is not Multi30k: delete it and run this recipe again" >&2
     exit 1
   }
 }
 
-# multi30k DIRECTORY MERGES: gets Multi30k's text, from the directory or, if that is empty, from the
-# network, and prepares it in $RUN/data, with so many merges of BPE.
+# multi30k DIRECTORY MERGES: get Multi30k's text as above and prepare it in $RUN/data with this number
+# of BPE merges.
 multi30k() {
   step "get the text"
   [ -n "${DRY_RUN:-}" ] || multi30k_text "$1"
   step "prepare"
-  # shellcheck disable=SC2086 # no option is no argument
+  # shellcheck disable=SC2086 # empty options are not an argument
   run python preprocess/prepare.py -s en -t de --trainpref "$RUN/raw/train" \
     --validpref "$RUN/raw/valid" --testpref "$RUN/raw/test" --destdir "$RUN/data" \
     --merges "$2" ${PREPARE:-}
@@ -169,19 +166,19 @@ multi30k() {
 PTB_SAMPLE_URL=https://raw.githubusercontent.com/nltk/nltk_data/gh-pages/packages/corpora/treebank.zip
 GUM_COMMIT=72ce5ac14978a324c2fd18d49484e65292cbe316
 
-# same_trees SHA256 FILES: whether these are the trees, whatever the space between their brackets.
-same_trees() {
-  local found
-  found=$(cat "${@:2}" | tr -s '[:space:]' ' ' | sed 's/^ //; s/ $//' | sha256sum)
-  [ "${found%% *}" = "$1" ] || {
-    echo "${0##*/}: error: the trees in $(dirname "$2") are others than this recipe knows: delete" \
-      "$RUN/raw, start again" >&2
+# check_trees SHA256 FILES: fail unless the trees have this checksum, ignoring space between brackets.
+check_trees() {
+  local sum
+  sum=$(cat "${@:2}" | tr -s '[:space:]' ' ' | sed 's/^ //; s/ $//' | sha256sum)
+  [ "${sum%% *}" = "$1" ] || {
+    echo "${0##*/}: error: the trees in $(dirname "$2") have the wrong checksum: delete $RUN/raw and" \
+      "run this recipe again" >&2
     exit 1
   }
 }
 
-# treebanks DIRECTORY: puts the sample of the Penn Treebank and GUM into $RUN/raw, from the
-# directory or, if that is empty, from the network. GUM's texts of Reddit have no words.
+# treebanks DIRECTORY: copy or, if DIRECTORY is empty, download the Penn Treebank sample and GUM to
+# $RUN/raw. GUM's Reddit documents are left out: they have no words.
 treebanks() {
   local raw=$RUN/raw part=$RUN/raw.part
   if [ ! -d "$raw" ]; then
@@ -203,32 +200,32 @@ treebanks() {
     mv "$part" "$raw"
   fi
   (
-    export LC_ALL=C # the order of the files
-    same_trees 74f1512a2740a6b82c3c1ec38a6472bdb5802278af8cb57ebed78ead3010e25b "$raw/wsj_sample.mrg"
-    same_trees 285dab02c165886dc38729bde726cf2d963edbafb972fc9c17245dfb081519b8 "$raw"/gum/*.ptb
+    export LC_ALL=C # for the order of the files
+    check_trees 74f1512a2740a6b82c3c1ec38a6472bdb5802278af8cb57ebed78ead3010e25b "$raw/wsj_sample.mrg"
+    check_trees 285dab02c165886dc38729bde726cf2d963edbafb972fc9c17245dfb081519b8 "$raw"/gum/*.ptb
   )
 }
 
-# wmt14_data PAIR: gets the data of WMT 2014 and prepares it in $DATA/data.
+# wmt14_data PAIR: download WMT 2014 and prepare it in $DATA/data.
 wmt14_data() {
   DATA=${DATA:-runs/wmt14_${1/-/_}}
   step "get and prepare the data, in $DATA"
-  # shellcheck disable=SC2086 # no option is no argument
+  # shellcheck disable=SC2086 # empty options are not an argument
   run python preprocess/wmt14.py "$1" --dest "$DATA" ${TABLE:+--table "$TABLE"} ${PREPARE:-}
 }
 
-# wmt14_train ARCH ARGUMENTS: the paper's training, in $RUN, on $DATA/data.
+# wmt14_train ARCH ARGUMENTS: train in $RUN on $DATA/data as in the paper.
 wmt14_train() {
   local precision
   precision=$(gpu_precision)
   share_data
-  step "train ($1, 25,000 target tokens an update whatever the devices)"
-  # shellcheck disable=SC2086 # no precision is no argument
+  step "train ($1, 25,000 target tokens per update on any number of devices)"
+  # shellcheck disable=SC2086 # an empty precision is not an argument
   train --arch "$1" --max-tokens "$(device_tokens)" $precision \
     --log-format simple --log-interval 100 "${@:2}"
 }
 
-# wmt14 PAIR ARCH CHECKPOINTS BLEU ARGUMENTS: the paper's run on WMT 2014, and its row of Table 2.
+# wmt14 PAIR ARCH CHECKPOINTS BLEU ARGUMENTS: the paper's run on WMT 2014 and its BLEU in Table 2.
 wmt14() {
   wmt14_data "$1"
   wmt14_train "$2" "${@:5}"
@@ -236,9 +233,9 @@ wmt14() {
   printf '\nThe paper (Table 2, %s): BLEU %s, to compare with the paper BLEU above.\n' "$2" "$4"
 }
 
-# device_tokens: MAX_TOKENS, or what one device holds: a token for each 2 MiB of the smallest GPU,
-# up to a whole update of 25,000 and its padding. For a token of each side the big model keeps 0.44
-# MiB in bfloat16 and 0.74 in float32 until the backward pass. 4,096 where there is no GPU.
+# device_tokens: print MAX_TOKENS or the tokens per batch that one device holds: one per 2 MiB of the
+# smallest GPU, up to an update of 25,000 with its padding; 4,096 without a GPU. Per token of each side
+# the big model keeps 0.44 MiB in bfloat16 and 0.74 in float32 until the backward pass.
 device_tokens() {
   local memory
   memory=$(nvidia-smi --query-gpu=memory.total --format=csv,noheader,nounits 2>/dev/null |
@@ -251,8 +248,8 @@ device_tokens() {
 
 has_gpu() { command -v nvidia-smi >/dev/null && nvidia-smi -L >/dev/null 2>&1; }
 
-# gpu_precision: PRECISION if it is set; else --bf16 on a GPU, or --fp16 if one is too old to have
-# bfloat16 (a capability below 8.0, such as a V100's 7.0); and nothing without a GPU.
+# gpu_precision: print PRECISION if it is set; else --bf16 on GPUs, --fp16 if one of them lacks
+# bfloat16 (compute capability below 8.0, such as a V100's 7.0), and nothing without a GPU.
 gpu_precision() {
   local capability
   if [ -n "${PRECISION+set}" ] || ! has_gpu; then

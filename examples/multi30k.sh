@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # Multi30k (image captions, 29,000 pairs), English to German: from raw text to sacreBLEU on
-# test_2016_flickr; training takes 33 minutes on two CPU cores with bfloat16, and longer without.
-# Stopped and started again, it goes on.
-#   bash examples/multi30k.sh            fetches the text from github.com/multi30k/dataset
-#   bash examples/multi30k.sh DIRECTORY  takes train, val and test_2016_flickr .en and .de there
-# Further arguments go to fairseq-train, such as --seed 2 or --max-update 6000.
-# RUN (default: runs/multi30k) is the directory of all results. PREPARE has more options for
-# prepare.py; PRECISION= trains in float32 where the processor has bfloat16.
+# test_2016_flickr. Training takes 33 minutes on two CPU cores with bfloat16, and longer without.
+#   bash examples/multi30k.sh [ARGUMENTS]            download the text from github.com/multi30k/dataset
+#   bash examples/multi30k.sh DIRECTORY [ARGUMENTS]  use its train, val, test_2016_flickr .en and .de
+# ARGUMENTS go to fairseq-train, such as --seed 2 or --max-update 6000. Run again after an
+# interruption, it resumes.
+#   RUN        results (default: runs/multi30k)
+#   PREPARE    more options for prepare.py
+#   PRECISION  empty for float32 (default: --bf16 if the processor has bfloat16 instructions)
 set -euo pipefail
 source_dir=
 if [[ ${1:--} != -* ]]; then

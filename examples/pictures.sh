@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
-# Makes the pictures of README.md anew, in examples/pictures, of what multi30k.sh and table3.sh left
-# behind. Needs Chromium; Table 1 takes a minute on a machine that does nothing else.
-#   bash examples/pictures.sh                       all of them
-#   bash examples/pictures.sh attention report      some
-#   DRY_RUN=1 bash examples/pictures.sh             prints every command and runs none
+# Update the pictures of README.md, in examples/pictures, from the results of multi30k.sh and
+# table3.sh. Needs Chromium; Table 1 takes a minute on an idle machine.
+#   bash examples/pictures.sh                       all pictures
+#   bash examples/pictures.sh attention report      these pictures
+#   DRY_RUN=1 bash examples/pictures.sh             print every command and run none
 set -euo pipefail
 RUN=runs/pictures
 # shellcheck source=examples/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 pictures=examples/pictures
 
-# shot NAME SIZE PAGE: a picture of the upper part of a page.
+# shot NAME SIZE PAGE: save a picture of the upper part of a page.
 shot() {
   run "${CHROMIUM:-chromium}" --headless --no-sandbox --disable-gpu --hide-scrollbars \
     --window-size="$2" --screenshot="$PWD/$pictures/$1.png" "file://$PWD/$3"

@@ -1,15 +1,16 @@
 #!/usr/bin/env bash
-# From nothing to BLEU, with no data to download: dates, times, numbers, money, measures and lists,
-# from English to German. It takes about three minutes on two CPU cores, and as long to set up.
-#   bash examples/quickstart.sh    further arguments go to fairseq-train, such as --seed 2
-# RUN (default: runs/quickstart) is the directory of all results. PRECISION= trains in float32 where
-# the processor has bfloat16. Stopped and started again, it goes on.
+# From nothing to BLEU without downloading data: translates dates, times, numbers, amounts, measures
+# and lists from English to German. Takes about three minutes on two CPU cores, and as long to set up.
+#   bash examples/quickstart.sh [ARGUMENTS]    ARGUMENTS go to fairseq-train, such as --seed 2
+# Run again after an interruption, it resumes.
+#   RUN        results (default: runs/quickstart)
+#   PRECISION  empty for float32 (default: --bf16 if the processor has bfloat16 instructions)
 set -euo pipefail
 RUN=${RUN:-runs/quickstart}
 # shellcheck source=examples/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
-step "make the corpus"
+step "create the corpus"
 run python preprocess/cldr.py --dest "$RUN/raw"
 
 step "prepare"
@@ -24,12 +25,12 @@ translate_and_score 5
 
 cat <<END
 
-Done. $RUN holds the text, the data, the checkpoints, their mean (model.pt) and translation.txt.
-To see what its heads attend to, and how the training went beside the paper:
+Done. $RUN holds the text, the data, the checkpoints, their average (model.pt) and translation.txt.
+To see what the heads attend to, and a report on the training:
 
   .venv/bin/aiayn attention $RUN --split test --numbers 1 331 996 --output $RUN/attention.html
   .venv/bin/aiayn report $RUN
 
-To go on: bash examples/multi30k.sh trains on real sentences, and README.md says how the paper's
-own models are trained.
+Next: bash examples/multi30k.sh trains on real sentences; README.md shows how to train the paper's
+models.
 END

@@ -1,18 +1,18 @@
 #!/usr/bin/env bash
-# Makes .venv with torch, fairseq and the plugin. Run again, it brings the plugin up to date,
-# in seconds and without a network; interrupted, it goes on where it stopped.
+# Create .venv with torch, fairseq and the plugin. Run again, it updates the plugin in seconds,
+# without a network; after an interruption it resumes.
 #   bash examples/setup.sh
-#   PYTHON=/path/to/python bash examples/setup.sh    a torch that this Python has is kept
-#   TORCH=2.10.0 bash examples/setup.sh              a new .venv has this torch; 2.10 is the oldest
+#   PYTHON=/path/to/python bash examples/setup.sh    use this Python, and its torch if it has one
+#   TORCH=2.10.0 bash examples/setup.sh              install this torch in a new .venv (2.10 or later)
 set -euo pipefail
 unset CDPATH
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-torch=${TORCH:-2.13.0} # the tested one
+torch=${TORCH:-2.13.0} # the tested version
 VENV=$PWD/.venv
 log=$VENV/setup.log
 
-# The user's settings for other installations must not lead ours astray.
+# Settings of the user for other installations must not affect this one.
 export PIP_USER=0 PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_INPUT=1 PIP_PROGRESS_BAR=off
 unset PIP_TARGET PIP_PREFIX PYTHONHOME
 
@@ -37,7 +37,7 @@ die() {
 
 pip() { "$VENV/bin/python" -m pip "$@"; }
 
-# Runs a command with its output in the log; the log's last line, now and then, shows that it lives.
+# Run a command with its output in the log, and print the log's last line now and then.
 logged() {
   local status=0
   while sleep 20 >/dev/null 2>&1 9>&-; do
@@ -51,7 +51,7 @@ logged() {
   return "$status"
 }
 
-# Prefers the Python the user already works with: it may have torch.
+# Print the first usable Python, the user's default first, because it may have torch.
 find_python() {
   local candidate
   for candidate in python3 python python3.12 python3.13 python3.11 python3.10; do
@@ -63,7 +63,7 @@ find_python() {
   echo python3
 }
 
-# A TORCH that is asked for has to be the one that .venv gets, or has.
+# If TORCH is set, .venv must have this version or get it.
 check_torch() {
   local found
   [ -n "${TORCH:-}" ] || return 0
@@ -73,7 +73,7 @@ check_torch() {
   if [ -x "$VENV/bin/fairseq-train" ]; then
     found=$(torch_version)
     [ "${found%%+*}" = "$TORCH" ] ||
-      die ".venv has torch $found, and TORCH=$TORCH asks for another: remove .venv to make a new one"
+      die ".venv has torch $found, and TORCH=$TORCH asks for a different version: remove .venv to create a new one"
   fi
 }
 
@@ -89,24 +89,24 @@ check_python() {
   esac
 }
 
-# Only Python 3.12 on Linux x86-64 has a ready-made fairseq; for the others pip compiles it.
+# Only Python 3.12 on Linux x86-64 has a fairseq wheel; elsewhere pip compiles it.
 check_compiler() {
   local platform
   platform="$("$1" -c 'import sys; print("%d.%d" % sys.version_info[:2])') $(uname -sm)"
   [ "$platform" = "3.12 Linux x86_64" ] && return
   command -v "${CXX:-c++}" >/dev/null || command -v g++ >/dev/null ||
-    die "no C++ compiler, and fairseq has to be compiled: install one (on Debian and Ubuntu: apt install g++)"
+    die "no C++ compiler, and fairseq must be compiled: install one (on Debian and Ubuntu: apt install g++)"
   "$1" -c 'import os, sysconfig; os.stat(os.path.join(sysconfig.get_path("include"), "Python.h"))' 2>/dev/null ||
-    die "no Python.h for $1, and fairseq has to be compiled: install it (on Debian and Ubuntu: apt install python3-dev)"
+    die "no Python.h for $1, and fairseq must be compiled: install it (on Debian and Ubuntu: apt install python3-dev)"
 }
 
 make_venv() {
   local python=$1 site
-  say "making .venv with $("$python" --version) at $(command -v "$python")"
-  "$python" -m venv --clear "$VENV" || die "cannot make .venv with $python"
+  say "creating .venv with $("$python" --version) at $(command -v "$python")"
+  "$python" -m venv --clear "$VENV" || die "cannot create .venv with $python"
   if "$python" -c "$has_torch" >/dev/null 2>&1; then
     say "keeping the torch of $python"
-    # Not --system-site-packages: it would pass by a Python that is itself in a virtual environment.
+    # Not --system-site-packages: it would skip a Python that is itself in a virtual environment.
     site=$("$VENV/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
     "$python" >"$site/borrowed.pth" -c '
 import sys
@@ -116,13 +116,13 @@ for path in sys.path:
   fi
 }
 
-# Installs the plugin with what it needs, from a copy: a build would leave files in the checkout.
-# It is not editable: fairseq looks for --user-dir beside itself, so .venv needs the files.
+# Install the plugin and its dependencies from a copy, because a build leaves files in the checkout.
+# It is not editable: fairseq looks for --user-dir next to itself, so .venv needs the files.
 install_plugin() {
   pip install "$@" --no-build-isolation "$temporary/plugin[test,corpus,export,parsing,serve,view,wordpiece]"
 }
 
-# Asks pip for a small package, as only pip knows the index, proxy and certificates in use.
+# Download a small package with pip, the only program that has the index, proxy and certificates.
 check_network() {
   pip download --quiet --no-deps --no-cache-dir --retries 1 --timeout 15 \
     --dest "$temporary" subword-nmt >>"$log" 2>&1 </dev/null ||
@@ -132,11 +132,11 @@ check_network() {
 failed() {
   tail -n 15 "$log" >&2
   check_network
-  die "$1; the whole output is in $log"
+  die "$1; the full output is in $log"
 }
 
-# Prints what .venv only borrows of those packages whose commands the recipes call: its own
-# commands would be missing, and fairseq looks for --user-dir beside itself.
+# Print the packages with commands that .venv borrows from the user's Python. They are installed again:
+# .venv would lack their commands, and fairseq looks for --user-dir next to itself.
 borrowed() {
   "$VENV/bin/python" - <<'PYTHON'
 import sys
@@ -154,7 +154,7 @@ for found in distributions():  # in the order of sys.path, so .venv's own come f
 PYTHON
 }
 
-# What .venv depends on: the files of the checkout, and the packages that are in it.
+# Print a checksum of what .venv depends on: files of the checkout, and its own packages.
 state() {
   {
     find setup.py pyproject.toml README.md LICENSE examples/setup.sh aiayn_plugin \
@@ -178,19 +178,19 @@ install_everything() {
   echo "torch==$installed" >"$temporary/torch.txt"
 
   say "installing fairseq and the plugin with torch $installed (compiling fairseq takes minutes)"
-  # A newer pip refuses the metadata of the omegaconf that fairseq 0.12.2 needs.
+  # Newer versions of pip reject the metadata of the omegaconf that fairseq 0.12.2 needs.
   logged pip install --constraint "$temporary/torch.txt" setuptools wheel numpy cython \
-    'pip<24.1; python_version < "3.11"' || failed "cannot install what builds fairseq"
-  # fairseq-fixed is built without isolation, or pip would fetch another torch to build it with.
-  # fairseq 0.12.2 is built in isolation: its sources lack what it compiles when it sees a torch.
+    'pip<24.1; python_version < "3.11"' || failed "cannot install the build dependencies of fairseq"
+  # fairseq-fixed is built without isolation, or pip would download a different torch to build it.
+  # fairseq 0.12.2 is built in isolation: it would compile sources that it lacks if it found torch.
   logged pip install --no-deps --ignore-installed 'fairseq; python_version < "3.11"' ||
     failed "cannot install fairseq"
-  # without -g, the debug information that Python asks for: most of the time goes into it
+  # Python's default -g, debug information, would take most of the time.
   CFLAGS="${CFLAGS:-} -g0" logged install_plugin --constraint "$temporary/torch.txt" ||
     failed "cannot install fairseq"
   own=$(borrowed)
   if [ -n "$own" ]; then
-    # shellcheck disable=SC2086 # each package is a word of its own
+    # shellcheck disable=SC2086 # each word is a package
     logged pip install --no-deps --ignore-installed --no-build-isolation $own ||
       failed "cannot install $own"
   fi
@@ -201,7 +201,7 @@ install_everything() {
 
 if command -v flock >/dev/null; then
   exec 9<.
-  flock -n 9 || { say "waiting for another set-up of this checkout" && flock 9; } || true
+  flock -n 9 || { say "waiting for a set-up of this checkout that is running" && flock 9; } || true
 fi
 
 check_torch
@@ -217,10 +217,10 @@ unset PYTHONPATH
 
 mkdir "$temporary/plugin"
 cp -R setup.py pyproject.toml README.md LICENSE aiayn_plugin "$temporary/plugin"
-# If the state changed, pip finds out without an index whether only the plugin has to be renewed.
+# If the state has changed, pip first tries to update the plugin alone, without an index.
 if [ "$(state)" != "$(cat "$VENV/state" 2>/dev/null)" ]; then
   rm -f "$VENV/state"
-  say "bringing .venv up to date"
+  say "updating .venv"
   : >"$log"
   if ! [ -x "$VENV/bin/fairseq-train" ] || ! logged install_plugin --no-index; then
     install_everything

@@ -366,7 +366,7 @@ def test_the_trees_for_everyone_are_checked(run, repo, tmp_path):
     assert len(list((tmp_path / "raw" / "gum").iterdir())) == 237
     (tmp_path / "raw" / "gum" / "GUM_bio_byron.ptb").write_text("(S (NN other))")
     done = run("bash", "-c", get)
-    assert done.returncode == 1 and "are others than this recipe knows" in done.stderr
+    assert done.returncode == 1 and "have the wrong checksum" in done.stderr
 
 
 def test_further_trees_are_part_of_the_training(run, treebank, tmp_path):

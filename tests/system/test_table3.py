@@ -112,12 +112,12 @@ def test_the_papers_scale_takes_the_named_architectures(run, tmp_path):
 @pytest.mark.parametrize(
     ("rows", "env", "parts"),
     [
-        (["c_n2", "c_n3"], {}, ("no row c_n3", "base", "c_n2", "e_learned")),
+        (["c_n2", "c_n3"], {}, ("unknown row c_n3", "base", "c_n2", "e_learned")),
         ([], {"SCALE": "large"}, ("SCALE=large", "small or paper")),
         ([], {"JOBS": "two"}, ("JOBS=two",)),
         ([], {"TEXT": "absent"}, ("no directory absent",)),
         ([], {"DATA": "absent"}, ("no directory absent",)),
-        ([], {"SCALE": "paper", "UPDATES": "3"}, ("UPDATES", "small scale")),
+        ([], {"SCALE": "paper", "UPDATES": "3"}, ("UPDATES", "SCALE=small")),
     ],
 )
 def test_what_is_unknown_ends_in_one_line(run, tmp_path, rows, env, parts):
@@ -170,7 +170,7 @@ def test_what_is_finished_is_not_done_again_and_what_failed_is(run, places, tmp_
 
     done = run(*RECIPE, "c_n2", "base", env={**places, "UPDATES": "3"})
     assert done.returncode == 1
-    assert "base was begun with other settings" in done.stderr.splitlines()[-1]
+    assert "base was started with different settings" in done.stderr.splitlines()[-1]
 
 
 def test_a_row_is_trained_once_at_a_time(run, places, tmp_path):
@@ -179,7 +179,7 @@ def test_a_row_is_trained_once_at_a_time(run, places, tmp_path):
     with open(tmp_path / "run" / "base" / "lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         done = run(*RECIPE, "base", env=places)
-    assert done.returncode == 1 and "base is in training: stop that first" in done.stderr
+    assert done.returncode == 1 and "base is being trained by a different process" in done.stderr
     assert not (tmp_path / "run" / "base" / "train.log").exists()
 
 

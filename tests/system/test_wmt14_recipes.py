@@ -1,7 +1,6 @@
-"""The recipes of Table 2, with the miniature of WMT 2014's files and a model of two minutes."""
+"""The recipes of Table 2, with a miniature of WMT 2014 and a small model."""
 
 import os
-from pathlib import Path
 
 import pytest
 from mirror import serve
@@ -15,7 +14,7 @@ RECIPES = {
 
 
 @pytest.mark.parametrize("name", RECIPES)
-def test_dry_run_prints_every_command_and_runs_none(run, tmp_path, name):
+def test_a_dry_run_prints_every_command_and_runs_none(run, tmp_path, name):
     pair, arch, checkpoints, bleu = RECIPES[name]
     places = {"RUN": str(tmp_path / "run"), "DATA": str(tmp_path / "data")}
     done = run(
@@ -40,56 +39,38 @@ def test_dry_run_prints_every_command_and_runs_none(run, tmp_path, name):
 
 
 @pytest.mark.parametrize(
-    "gpus, given, tokens",
+    "memory, capability, given, options",
     [
-        ("24576", "", 12288),
-        ("81920\n16384", "", 8192),
-        ("143771", "", 30000),
-        ("[N/A]", "", 4096),
-        ("24576", "500", 500),
+        ("24576", "8.0", "", "--max-tokens 12288 --bf16"),
+        ("81920\n16384", "10.0", "", "--max-tokens 8192 --bf16"),  # the smallest GPU
+        ("143771", "9.0\n7.0", "", "--max-tokens 30000 --fp16"),  # the oldest GPU
+        ("[N/A]", "[N/A]", "", "--max-tokens 4096 --bf16"),
+        ("24576", "8.0", "500", "--max-tokens 500 --bf16"),
     ],
 )
-def test_a_batch_is_as_large_as_the_smallest_gpu_has_room_for(run, tmp_path, gpus, given, tokens):
+def test_memory_and_capability_of_the_gpus_set_batch_and_precision(
+    run, tmp_path, monkeypatch, memory, capability, given, options
+):
     smi = tmp_path / "nvidia-smi"
-    smi.write_text(f"#!/bin/sh\necho '{gpus}'\n")
+    smi.write_text(
+        f"#!/bin/sh\ncase $* in *memory.total*) echo '{memory}' ;; *) echo '{capability}' ;; esac\n"
+    )
     smi.chmod(0o755)
+    monkeypatch.delenv("PRECISION", raising=False)
     done = run(
         "bash",
         "examples/wmt14_en_de_base.sh",
         env={"DRY_RUN": "1", "MAX_TOKENS": given, "PATH": f"{tmp_path}:{os.environ['PATH']}"},
     )
     assert done.returncode == 0 and not done.stderr
-    assert f"--max-tokens {tokens} --bf16" in done.stdout
-
-
-@pytest.mark.parametrize(
-    "capability, precision",
-    [
-        ("8.0", "--bf16"),
-        ("10.0", "--bf16"),
-        ("9.0\n7.0", "--fp16"),
-        ("[N/A]", "--bf16"),
-    ],
-)
-def test_a_gpu_without_bfloat16_takes_float16(run, tmp_path, capability, precision):
-    smi = tmp_path / "nvidia-smi"
-    smi.write_text(f"#!/bin/sh\necho '{capability}'\n")
-    smi.chmod(0o755)
-    environment = {key: value for key, value in os.environ.items() if key != "PRECISION"}
-    done = run(
-        "bash",
-        "examples/wmt14_en_de_base.sh",
-        env={**environment, "DRY_RUN": "1", "PATH": f"{tmp_path}:{os.environ['PATH']}"},
-    )
-    assert done.returncode == 0 and not done.stderr
-    assert f" {precision} --log-format" in done.stdout
+    assert f" {options} --log-format" in done.stdout
 
 
 @pytest.fixture(scope="module")
 def recipe(run, repo, tmp_path_factory):
-    """One run of the English-French recipe, stopped after a few updates of a tiny model."""
+    """The directory and output of the English-French recipe with eight updates of a tiny model."""
     if not (repo / ".venv").is_dir():
-        pytest.skip("needs .venv, which examples/setup.sh makes")
+        pytest.skip("needs .venv: bash examples/setup.sh")
     folder = tmp_path_factory.mktemp("recipe")
     with serve(pairs=60) as mirror:
         places = {
@@ -106,7 +87,7 @@ def recipe(run, repo, tmp_path_factory):
     return folder / "run", done.stdout
 
 
-def test_recipe_goes_from_the_public_files_to_both_scores(recipe):
+def test_the_recipe_leads_from_the_public_files_to_both_scores(recipe):
     folder, output = recipe
     assert "paper BLEU" in output and "sacreBLEU" in output
     assert output.endswith(
@@ -116,7 +97,7 @@ def test_recipe_goes_from_the_public_files_to_both_scores(recipe):
     assert "▁" not in (folder / "translation.txt").read_text("utf-8")
 
 
-def test_word_pieces_serve_every_command_that_bpe_serves(run, recipe, repo):
+def test_word_pieces_work_in_every_command(run, recipe, repo):
     folder, _ = recipe
     model = ("--user-dir", repo / "aiayn_plugin", "--path", folder / "model.pt", "--beam", "2")
     source = folder / "data" / "test.raw.en"
@@ -130,16 +111,14 @@ def test_word_pieces_serve_every_command_that_bpe_serves(run, recipe, repo):
     done = run("bash", "-c", f"aiayn translate '{folder}' < '{source}'")
     assert done.returncode == 0, done.stderr
     assert len(done.stdout.splitlines()) == 20 and "▁" not in done.stdout
-    log = folder / "joined.log"
     done = run(
-        "bash",
-        "-c",
-        f"fairseq-generate '{folder}/data' --user-dir aiayn_plugin --cpu "
-        f"--path '{folder}/model.pt' --remove-bpe sentencepiece > '{log}'",
+        *("fairseq-generate", folder / "data", *model[:4], "--cpu"),
+        *("--remove-bpe", "sentencepiece"),
     )
     assert done.returncode == 0, done.stderr
+    (folder / "joined.log").write_text(done.stdout)
     scores = [
-        run("aiayn", "score", name, "--data", folder / "data").stdout
-        for name in (log, Path(folder / "generate.log"))
+        run("aiayn", "score", folder / name, "--data", folder / "data").stdout
+        for name in ("joined.log", "generate.log")
     ]
     assert scores[0] == scores[1] and "paper BLEU" in scores[0]
