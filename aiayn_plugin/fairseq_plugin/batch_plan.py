@@ -1,5 +1,7 @@
-"""§5.1: a plan of --tokens-per-update for one of fairseq's datasets."""
+"""§5.1: batches for --tokens-per-update."""
 
+import logging
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -7,30 +9,52 @@ from fairseq.data import data_utils
 
 from ..training.batching import BatchPlan, plan_batches
 
+logger = logging.getLogger(__name__)
 
-def plan_epoch(
-    dataset: Any, tokens_per_update: int, max_tokens: int, options: dict[str, Any]
-) -> BatchPlan:
-    """Return how the training set is cut. options: those of FairseqTask.get_batch_iterator."""
-    # fairseq shuffles with this seed before it sorts; outside, the generator stays where it was.
-    with data_utils.numpy_seed(options.get("seed", 1) + options.get("epoch", 1)):
-        order = dataset.ordered_indices()
-    if options.get("max_positions") is not None:
-        order, _ = dataset.filter_indices_by_size(order, options["max_positions"])
-    sizes = np.stack((dataset.src_sizes, dataset.tgt_sizes), axis=1).astype(np.int64)
-    widths = sizes.max(axis=1)[order]
 
-    def cut(limit: int) -> list[np.ndarray]:
-        return data_utils.batch_by_size(
-            order,
-            None,
-            num_tokens_vec=widths,
-            max_tokens=limit,
-            max_sentences=options.get("max_sentences"),
-            required_batch_size_multiple=options.get("required_batch_size_multiple", 1),
-        )
+class BatchPlanner:
+    """Plans the batches of a training set, and keeps the plan for its later epochs."""
 
-    return plan_batches(cut, sizes, tokens_per_update, options.get("num_shards", 1), max_tokens)
+    def __init__(self, tokens_per_update: int) -> None:
+        self.tokens_per_update = tokens_per_update
+        self.plan: BatchPlan | None = None
+        self._planned_for: tuple | None = None
+
+    def plan_epoch(self, dataset: Any, max_tokens: int, options: Mapping[str, Any]) -> BatchPlan:
+        """Return the plan of an epoch.
+
+        dataset: a LanguagePairDataset; sharded data has a different one in each epoch. options:
+        the keyword arguments of FairseqTask.get_batch_iterator.
+        """
+        devices = options.get("num_shards", 1)
+        if self.plan is None or self._planned_for != (dataset, max_tokens, devices):
+            self.plan = self._make_plan(dataset, max_tokens, devices, options)
+            self._planned_for = dataset, max_tokens, devices
+            logger.info("%s", self.plan)
+        return self.plan
+
+    def _make_plan(
+        self, dataset: Any, max_tokens: int, devices: int, options: Mapping[str, Any]
+    ) -> BatchPlan:
+        # fairseq shuffles with this seed before it sorts by length.
+        with data_utils.numpy_seed(options.get("seed", 1) + options.get("epoch", 1)):
+            order = dataset.ordered_indices()
+        if options.get("max_positions") is not None:
+            order, _ = dataset.filter_indices_by_size(order, options["max_positions"])
+        sizes = np.stack((dataset.src_sizes, dataset.tgt_sizes), axis=1).astype(np.int64)
+        longer_side = sizes.max(axis=1)[order]
+
+        def cut_batches(limit: int) -> list[np.ndarray]:
+            return data_utils.batch_by_size(
+                order,
+                None,
+                num_tokens_vec=longer_side,
+                max_tokens=limit,
+                max_sentences=options.get("max_sentences"),
+                required_batch_size_multiple=options.get("required_batch_size_multiple", 1),
+            )
+
+        return plan_batches(cut_batches, sizes, self.tokens_per_update, devices, max_tokens)
 
 
 def keep_first_epoch_batches(options: dict[str, Any]) -> None:

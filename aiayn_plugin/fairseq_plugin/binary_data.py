@@ -1,7 +1,7 @@
-"""fairseq's binary sentences: an .idx with their sizes beside a .bin with their tokens.
+"""fairseq's binary sentences: a .bin holds their tokens, an .idx their sizes and offsets.
 
-fairseq believes both files whatever they hold: a .bin of zeros is sentences of <s>, and a token
-beyond the dictionary ends a training hours later. So each pair is checked once when it is loaded.
+fairseq does not check these files: a .bin of zeros is read as sentences of <s>, and a token that is
+not in the dictionary ends a training hours later. So each pair is checked when it is loaded.
 """
 
 import struct
@@ -13,49 +13,48 @@ from fairseq.data.indexed_dataset import IndexedDataset, MMapIndexedDataset, _co
 
 from ..errors import InputError
 
-ADVICE = "get both files anew, or prepare the data anew"
-#: The heads of an .idx: --dataset-impl mmap, then cached and lazy.
-_MMAP = struct.Struct("<9sQBQ")  # magic, version, type of the tokens, sentences
-_OLD = struct.Struct("<8sQQQQQ")  # magic, version, type, bytes of a token, sentences, dimensions
+ADVICE = "copy both files again, or prepare the data again"
+#: Headers of an .idx: --dataset-impl mmap; cached and lazy.
+_MMAP_HEADER = struct.Struct("<9sQBQ")  # magic, version, token type, sentences
+#: magic, version, token type, bytes per token, sentences, dimensions
+_CACHED_HEADER = struct.Struct("<8sQQQQQ")
 _MMAP_MAGIC = MMapIndexedDataset.Index._HDR_MAGIC
-_OLD_MAGIC = IndexedDataset._HDR_MAGIC
-#: Sentences that are looked at together.
-_CHUNK = 1 << 18
+_CACHED_MAGIC = IndexedDataset._HDR_MAGIC
 
 
 class Index(NamedTuple):
-    """What an .idx says of its .bin."""
+    """The content of an .idx."""
 
     dtype: np.dtype
-    sizes: np.ndarray  # tokens of each sentence
-    offsets: np.ndarray  # where each begins
-    unit: int  # of the offsets: so many of them are a token
-    first: int  # the number in the .bin that stands for the dictionary's first entry
+    sizes: np.ndarray  # tokens in each sentence
+    offsets: np.ndarray  # where each sentence starts
+    offset_unit: int  # offset units per token
+    first_token: int  # the number in the .bin that stands for token ID 0
 
 
-def check_sentences(prefix: str, entries: int, eos: int) -> int:
-    """Return how many sentences prefix.idx and prefix.bin hold.
+def check_sentences(prefix: str, vocabulary: int, eos: int, chunk_size: int = 1 << 18) -> int:
+    """Return the number of sentences in prefix.idx and prefix.bin.
 
-    entries: those of the dictionary. eos: the number of the end symbol; fairseq-preprocess ends
-    each sentence in it. Raises InputError if one of the files is broken, or if they do not belong
-    together or to the dictionary. It reads the .bin once, in bounded memory.
+    vocabulary: entries of the dictionary. eos: the token that ends each sentence. Raises InputError
+    if a file is broken, or if the files do not match each other or the dictionary. Reads the .bin
+    once, chunk_size sentences at a time.
     """
     idx, bin = Path(f"{prefix}.idx"), Path(f"{prefix}.bin")
-    for path, other in ((idx, bin), (bin, idx)):
+    for path, counterpart in ((idx, bin), (bin, idx)):
         if not path.is_file():
-            raise InputError(f"{path} is missing beside {other.name}: {ADVICE}")
+            raise InputError(f"{path} is missing, but {counterpart.name} exists: {ADVICE}")
     try:
         index = read_index(idx)
-        if (odd := index.sizes < 1).any():
-            raise _misplaced(idx, odd, 0)
-        size, wanted = bin.stat().st_size, int(index.sizes.sum(dtype=np.int64))
-        if size != wanted * index.dtype.itemsize:
+        if (invalid := index.sizes < 1).any():
+            raise _broken_entry(idx, int(np.argmax(invalid)))
+        actual, tokens = bin.stat().st_size, int(index.sizes.sum(dtype=np.int64))
+        if actual != tokens * index.dtype.itemsize:
             raise InputError(
-                f"{bin} has {size:,} bytes, and its .idx is of {wanted:,} tokens of "
-                f"{index.dtype.itemsize}: the files do not belong together, or one is "
-                f"cut; {ADVICE}"
+                f"{bin} has {actual:,} bytes, but its .idx lists {tokens:,} tokens of "
+                f"{index.dtype.itemsize} bytes: the files do not match, or one is truncated; "
+                f"{ADVICE}"
             )
-        _check_tokens(idx, bin, index, entries, eos)
+        _check_tokens(idx, bin, index, vocabulary, eos, chunk_size)
     except OSError as error:
         raise InputError(f"{error.filename} cannot be read: {error.strerror}") from None
     return len(index.sizes)
@@ -64,72 +63,73 @@ def check_sentences(prefix: str, entries: int, eos: int) -> int:
 def read_index(path: Path) -> Index:
     """Return the content of an .idx. Raises InputError if it is broken, OSError if unreadable."""
     with open(path, "rb") as file:
-        head = file.read(_OLD.size)
-    mmap = head.startswith(_MMAP_MAGIC) and len(head) >= _MMAP.size
-    if mmap:
-        _, version, code, sentences = _MMAP.unpack_from(head)
-        length = _MMAP.size + 12 * sentences
-    elif head.startswith(_OLD_MAGIC) and len(head) == _OLD.size:
-        _, version, code, width, sentences, dimensions = _OLD.unpack(head)
-        length = _OLD.size + 8 * (2 * (sentences + 1) + dimensions)
+        header = file.read(_CACHED_HEADER.size)
+    is_mmap = header.startswith(_MMAP_MAGIC) and len(header) >= _MMAP_HEADER.size
+    if is_mmap:
+        _, version, code, sentences = _MMAP_HEADER.unpack_from(header)
+        expected_size = _MMAP_HEADER.size + 12 * sentences
+    elif header.startswith(_CACHED_MAGIC) and len(header) == _CACHED_HEADER.size:
+        _, version, code, token_bytes, sentences, dimensions = _CACHED_HEADER.unpack(header)
+        expected_size = _CACHED_HEADER.size + 8 * (2 * (sentences + 1) + dimensions)
     else:
-        raise InputError(f"{path} is no index of fairseq's: {ADVICE}")
+        raise InputError(f"{path} is not an index of fairseq: {ADVICE}")
     dtype = np.dtype(_code_to_dtype.get(code, object))
     if version != 1 or dtype.kind not in "iu":
         raise InputError(
-            f"{path} is broken, its head says version {version} and type {code}: {ADVICE}"
+            f"{path} is broken: its header has version {version} and token type {code}; {ADVICE}"
         )
-    if (size := path.stat().st_size) != length:
+    if (size := path.stat().st_size) != expected_size:
         raise InputError(
-            f"{path} is broken: it has {size:,} bytes, and {length:,} for the "
-            f"{sentences:,} sentences of its head; {ADVICE}"
+            f"{path} is broken: it has {size:,} bytes instead of {expected_size:,} for the "
+            f"{sentences:,} sentences of its header; {ADVICE}"
         )
     if not sentences:
-        raise InputError(f"{path} holds no sentence: {ADVICE}")
-    if mmap:
-        sizes = np.memmap(path, np.int32, "r", _MMAP.size, sentences)
-        offsets = np.memmap(path, np.int64, "r", _MMAP.size + 4 * sentences, sentences)
-        return Index(dtype, sizes, offsets, dtype.itemsize, 0)
-    table = np.memmap(path, np.int64, "r", _OLD.size, (2, sentences + 1))  # dimensions, offsets
-    if dimensions != sentences or (table[0] != np.arange(sentences + 1)).any():
-        raise InputError(f"{path} is broken or holds tables, not sentences: {ADVICE}")
-    sizes = np.memmap(path, np.int64, "r", _OLD.size + 16 * (sentences + 1), sentences)
-    if width != dtype.itemsize or table[1, -1] != sizes.sum():
-        raise InputError(f"{path} is broken: its sizes do not make up its tokens; {ADVICE}")
-    return Index(dtype, sizes, table[1, :-1], 1, 1)  # this format counts from 1
+        raise InputError(f"{path} holds no sentences: {ADVICE}")
+    if is_mmap:
+        sizes = np.memmap(path, np.int32, "r", _MMAP_HEADER.size, sentences)
+        offsets = np.memmap(path, np.int64, "r", _MMAP_HEADER.size + 4 * sentences, sentences)
+        return Index(dtype, sizes, offsets, offset_unit=dtype.itemsize, first_token=0)
+    start, entries = _CACHED_HEADER.size, sentences + 1
+    dimension_ends, offsets = np.memmap(path, np.int64, "r", start, (2, entries))
+    if dimensions != sentences or (dimension_ends != np.arange(entries)).any():
+        raise InputError(f"{path} is broken or holds tables instead of sentences: {ADVICE}")
+    sizes = np.memmap(path, np.int64, "r", start + 16 * entries, sentences)
+    if token_bytes != dtype.itemsize or offsets[-1] != sizes.sum():
+        raise InputError(f"{path} is broken: its sizes do not add up to its tokens; {ADVICE}")
+    return Index(dtype, sizes, offsets[:-1], offset_unit=1, first_token=1)
 
 
-def _check_tokens(idx: Path, bin: Path, index: Index, entries: int, eos: int) -> None:
-    """Raise InputError unless a .bin holds its index's sentences of the dictionary's words."""
-    lowest, beyond = index.first, index.first + entries
-    tokens, begin = np.memmap(bin, index.dtype, "r"), 0
-    for start in range(0, len(index.sizes), _CHUNK):
-        sizes = index.sizes[start : start + _CHUNK]
-        ends = begin + np.cumsum(sizes, dtype=np.int64)
-        offsets = index.offsets[start : start + _CHUNK]
-        if (odd := (ends - sizes) * index.unit != offsets).any():
-            raise _misplaced(idx, odd, start)
-        chunk = tokens[begin : ends[-1]]
-        if chunk.max() >= beyond or chunk.min() < lowest:
-            place = int(np.argmax((chunk >= beyond) | (chunk < lowest)))
-            sentence = start + int(np.searchsorted(ends, begin + place, "right")) + 1
+def _check_tokens(
+    idx: Path, bin: Path, index: Index, vocabulary: int, eos: int, chunk_size: int
+) -> None:
+    """Raise InputError unless the sentences are where the index says and end with eos."""
+    lowest, limit = index.first_token, index.first_token + vocabulary
+    tokens, chunk_start = np.memmap(bin, index.dtype, "r"), 0
+    for first in range(0, len(index.sizes), chunk_size):
+        sizes = index.sizes[first : first + chunk_size]
+        offsets = index.offsets[first : first + chunk_size]
+        ends = chunk_start + np.cumsum(sizes, dtype=np.int64)
+        if (invalid := (ends - sizes) * index.offset_unit != offsets).any():
+            raise _broken_entry(idx, first + int(np.argmax(invalid)))
+        chunk = tokens[chunk_start : ends[-1]]
+        if chunk.max() >= limit or chunk.min() < lowest:
+            position = int(np.argmax((chunk >= limit) | (chunk < lowest)))
+            sentence = first + int(np.searchsorted(ends, chunk_start + position, "right")) + 1
             raise InputError(
-                f"{bin}: sentence {sentence} holds the token {int(chunk[place]) - lowest}, and "
-                f"the dictionary has {entries:,} entries: the file is broken or of another "
-                f"dictionary; {ADVICE}"
+                f"{bin}: sentence {sentence} has the token ID {int(chunk[position]) - lowest}, but "
+                f"the dictionary has {vocabulary:,} entries: the file is broken or was made with "
+                f"another dictionary; {ADVICE}"
             )
-        if (odd := tokens[ends - 1] != lowest + eos).any():
-            sentence = start + int(np.argmax(odd)) + 1
+        if (invalid := tokens[ends - 1] != lowest + eos).any():
+            sentence = first + int(np.argmax(invalid)) + 1
             raise InputError(
-                f"{bin}: sentence {sentence} does not end in the end symbol: the file "
-                f"is broken or of another dictionary; {ADVICE}"
+                f"{bin}: sentence {sentence} does not end with the end symbol: the file is broken "
+                f"or was made with another dictionary; {ADVICE}"
             )
-        begin = int(ends[-1])
+        chunk_start = int(ends[-1])
 
 
-def _misplaced(idx: Path, odd: np.ndarray, start: int) -> InputError:
-    """Return the error for the first odd sentence of a chunk."""
-    sentence = start + int(np.argmax(odd)) + 1
+def _broken_entry(idx: Path, position: int) -> InputError:
     return InputError(
-        f"{idx} is broken: size and place of sentence {sentence} do not fit; {ADVICE}"
+        f"{idx} is broken: the size or offset of sentence {position + 1} is invalid; {ADVICE}"
     )

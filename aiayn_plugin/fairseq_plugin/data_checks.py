@@ -1,145 +1,170 @@
-"""Prepared data as the task finds it: what is missing, changed or broken is told in one line."""
+"""Checks of prepared data: missing, changed or broken files end a command with one line."""
 
 import logging
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 from fairseq import utils
-from fairseq.data import data_utils
+from fairseq.data import Dictionary, FairseqDataset, data_utils
 from fairseq.data.indexed_dataset import infer_dataset_impl
 from fairseq.file_io import PathManager
-from omegaconf import OmegaConf
 
 from ..errors import InputError
 from ..text.manifest import read_manifest, read_verified_dictionary, verify_files
 from .binary_data import check_sentences
 
 logger = logging.getLogger(__name__)
-#: The values of --dataset-impl for text, and those for files that binary.py reads. None: fairseq
-#: does not know the file either.
-TEXT = ("raw", "fasta")
-BINARY = (None, "mmap", "cached", "lazy")
-ADVICE = "give a directory that a program of preprocess/ or fairseq-preprocess made"
+#: Values of --dataset-impl for text, and for files of binary_data.py. None: fairseq does not
+#: recognize the file either.
+TEXT_FORMATS = ("raw", "fasta")
+BINARY_FORMATS = (None, "mmap", "cached", "lazy")
+ADVICE = "give a directory made by preprocess/ or fairseq-preprocess"
 
 
 def check_directories(cfg: Any) -> None:
-    """Raise InputError if a directory of the task's data is missing, or shows no languages."""
-    for path in map(Path, utils.split_paths(cfg.data)):
+    """Raise InputError if a data directory is missing, or if its languages are unknown.
+
+    cfg: the task's configuration.
+    """
+    paths = utils.split_paths(cfg.data)
+    for path in map(Path, paths):
         if not path.is_dir() and not PathManager.path_requires_pathmanager(str(path)):
-            what = "is no directory" if path.exists() else "is missing"
-            raise InputError(f"the data directory {path} {what}: {ADVICE}")
-    given = cfg.source_lang, cfg.target_lang
-    first = utils.split_paths(cfg.data)[0]
-    if None in given and None in data_utils.infer_language_pair(first):
-        raise InputError(
-            f"no file in {first} is named as a split of two languages, like "
-            f"train.en-de.en.bin: {ADVICE}, or --source-lang and --target-lang"
-        )
+            problem = "is not a directory" if path.exists() else "is missing"
+            raise InputError(f"the data directory {path} {problem}: {ADVICE}")
+    if None in (cfg.source_lang, cfg.target_lang):
+        if None in data_utils.infer_language_pair(paths[0]):
+            raise InputError(
+                f"{paths[0]} has no file of a language pair, such as train.en-de.en.bin: "
+                f"{ADVICE}, or --source-lang and --target-lang"
+            )
 
 
 def check_dictionary(path: Path) -> None:
-    """As read_verified_dictionary, with what helps if the file is missing."""
+    """Raise InputError if a dictionary is missing, changed or broken."""
     if PathManager.path_requires_pathmanager(str(path)):
         return
     if not path.is_file() and path.name not in read_manifest(path.parent):
-        others = ", ".join(sorted(other.name for other in path.parent.glob("dict.*.txt")))
-        there = f"; there: {others}; see --source-lang and --target-lang" if others else ""
-        raise InputError(f"{path} is missing: {ADVICE}{there}")
+        present = ", ".join(sorted(found.name for found in path.parent.glob("dict.*.txt")))
+        hint = f"; there is {present}: see --source-lang and --target-lang" if present else ""
+        raise InputError(f"{path} is missing: {ADVICE}{hint}")
     read_verified_dictionary(path)
 
 
-def check_split(task: Any, split: str, epoch: int, combine: bool) -> None:
-    """Check the files of a split before the task loads them, as FairseqTask.load_dataset does.
+def check_split(
+    cfg: Any,
+    split: str,
+    epoch: int,
+    combine: bool,
+    dictionaries: Sequence[Dictionary],
+    needs_target: bool,
+) -> None:
+    """Check the files of a split before FairseqTask.load_dataset reads them.
 
-    Without its target side a split can be translated; then there is a warning. Raises InputError if
-    the split is unknown, lacks a target that is needed, or if a file is missing, changed or broken.
+    cfg: the task's configuration. dictionaries: of source and target. Warns if the split has no
+    target side and does not need it. Raises InputError if the split does not exist, or if a file is
+    missing, changed or broken.
     """
-    cfg = task.cfg
-    paths = utils.split_paths(cfg.data)
-    data = Path(paths[(epoch - 1) % len(paths) if split == cfg.train_subset else 0])
+    shards = utils.split_paths(cfg.data)  # of the training set; other splits are in the first
+    data = Path(shards[(epoch - 1) % len(shards)] if split == cfg.train_subset else shards[0])
     if PathManager.path_requires_pathmanager(str(data)):
         return
     manifest = read_manifest(data)
-    known = {path.name for path in data.iterdir()} | {*manifest}
-    ends = ("",) if cfg.dataset_impl in TEXT else (".bin", ".idx")
+    files = {path.name for path in data.iterdir()} | {*manifest}
+    endings = ("",) if cfg.dataset_impl in TEXT_FORMATS else (".bin", ".idx")
     langs = [cfg.source_lang, cfg.target_lang]
-    for part in _parts(data, split, langs, combine, ends, known):
-        sides = [f"{part}.{lang}" for lang in langs]
-        verify_files(data, manifest, [side + end for side in sides for end in ends], contents=False)
-        if not any(sides[1] + end in known for end in ends):
-            _without_target(data / sides[1], task)
+    for prefix in _find_prefixes(data, split, langs, combine, endings, files):
+        sides = [f"{prefix}.{lang}" for lang in langs]
+        verify_files(
+            data, manifest, [side + ending for side in sides for ending in endings], contents=False
+        )
+        if not any(sides[1] + ending in files for ending in endings):
+            _report_missing_target(data / sides[1], needs_target)
             del sides[1]
         impl = cfg.dataset_impl or infer_dataset_impl(str(data / sides[0]))
-        if impl in BINARY:
-            _check_sentences([data / side for side in sides], task)
+        if impl in BINARY_FORMATS:
+            _check_sentences([data / side for side in sides], dictionaries)
 
 
-def _without_target(side: Path, task: Any) -> None:
-    """Warn that a split has no target side, or raise InputError if the task needs it."""
-    generation = (OmegaConf.is_config(task.cfg) and task.cfg._get_root().get("generation")) or {}
-    if task.needs_target or generation.get("score_reference") or generation.get("prefix_size"):
+def _find_prefixes(
+    data: Path, split: str, langs: list[str], combine: bool, endings: tuple[str, ...], files: set
+) -> Iterator[str]:
+    """Yield the prefixes of a split's files: test.en-de; with combine also test1.en-de, and so on.
+
+    fairseq looks for the source side. Raises InputError if there is none.
+    """
+    pairs = ["-".join(langs), "-".join(reversed(langs))]
+    for number in count() if combine else (0,):
+        candidates = [
+            (f"{split}{number or ''}.{pair}", lang)  # in fairseq's order
+            for lang in langs
+            for pair in pairs
+        ]
+        prefixes = [
+            prefix
+            for prefix, lang in candidates
+            if any(f"{prefix}.{lang}{ending}" in files for ending in endings)
+        ]
+        if prefixes:
+            yield prefixes[0]
+        elif number:
+            return
+        else:
+            pattern = re.compile(rf"(.+)\.(?:{'|'.join(map(re.escape, pairs))})\..*")
+            splits = sorted({match[1] for match in map(pattern.fullmatch, files) if match})
+            raise InputError(
+                f"no split {split!r} of {' and '.join(langs)} in {data}: "
+                + (f"its splits are {', '.join(splits)}" if splits else ADVICE)
+            )
+
+
+def _report_missing_target(side: Path, needs_target: bool) -> None:
+    if needs_target:
         raise InputError(
-            f"{side}.bin and .idx are missing, the target side: prepare the data "
-            "anew, or give a split that has both sides"
+            f"{side}.bin and .idx, the target side, are missing: prepare the data again, or give "
+            "a split that has both sides"
         )
-    logger.warning("%s.bin and .idx are missing: there are no references, and no scores", side)
+    logger.warning("%s.bin and .idx are missing: there are no references and no scores", side)
 
 
-def _check_sentences(sides: list[Path], task: Any) -> None:
-    """Raise InputError if the files of one or both sides are broken."""
-    dictionaries = task.source_dictionary, task.target_dictionary
+def _check_sentences(sides: list[Path], dictionaries: Sequence[Dictionary]) -> None:
+    """Raise InputError if the files of the source, or of both sides, are broken."""
     counts = [
         check_sentences(str(side), len(dictionary), dictionary.eos())
         for side, dictionary in zip(sides, dictionaries, strict=False)
     ]
     if counts[0] != counts[-1]:
         raise InputError(
-            f"{sides[0]} holds {counts[0]:,} sentences and {sides[1]} {counts[1]:,}: "
-            "prepare the data anew"
+            f"{sides[0]} holds {counts[0]:,} sentences, but {sides[1]} {counts[1]:,}: "
+            "prepare the data again"
         )
 
 
 @contextmanager
-def in_one_line(split: str) -> Iterator[None]:
-    """Give what fairseq reports of a split's files as an InputError: it checks raw text itself."""
+def loading_errors_in_one_line(split: str) -> Iterator[None]:
+    """Raise fairseq's errors about the files of a split as an InputError."""
     try:
         yield
     except InputError:
         raise
     except (OSError, ValueError, AssertionError) as error:
         raise InputError(
-            f"split {split!r} cannot be loaded: {error}; prepare the data anew"
+            f"split {split!r} cannot be loaded: {error}; prepare the data again"
         ) from error
 
 
-def _parts(
-    data: Path, split: str, langs: list[str], combine: bool, ends: tuple[str, ...], known: set[str]
-) -> Iterator[str]:
-    """Yield the names of a split's parts, such as test.en-de. Raises InputError if it has none.
-
-    known: the names of all files. fairseq finds a part by its source side.
-    """
-    pairs = ["-".join(langs), "-".join(reversed(langs))]
-    for number in count() if combine else (0,):
-        part = f"{split}{number or ''}"
-        found = [
-            name
-            for lang in langs
-            for name in (f"{part}.{pair}" for pair in pairs)
-            if {f"{name}.{lang}{end}" for end in ends} & known
-        ]
-        if found:
-            yield found[0]
-        elif number:
-            return
-        else:
-            named = re.compile(rf"(.+)\.(?:{'|'.join(map(re.escape, pairs))})\..*")
-            there = sorted({match[1] for match in map(named.fullmatch, known) if match})
-            raise InputError(
-                f"no split {split!r} of {' and '.join(langs)} in {data}: "
-                + (f"there are {', '.join(there)}" if there else ADVICE)
-            )
+def check_lengths(indices: Any, dataset: FairseqDataset, max_positions: Any) -> None:
+    """Raise InputError if a sentence is longer than max_positions, a pair of source and target."""
+    _, too_long = dataset.filter_indices_by_size(indices, max_positions)
+    if too_long:
+        first = min(too_long)
+        tokens = tuple(map(int, dataset.size(first)))
+        raise InputError(
+            f"{len(too_long)} sentences exceed the (source, target) limits {max_positions} of the "
+            f"model and the task, such as sentence {first + 1} with {tokens} tokens: raise "
+            "--max-source-positions and --max-target-positions (except for learned positions), or "
+            "skip these sentences with --skip-invalid-size-inputs-valid-test"
+        )

@@ -1,4 +1,4 @@
-"""The disk that the checkpoints of a training need."""
+"""Disk space for the checkpoints of a training."""
 
 import logging
 import os
@@ -10,26 +10,26 @@ from omegaconf import DictConfig
 logger = logging.getLogger(__name__)
 
 
-def check_disk(cfg: DictConfig, parameters: int) -> None:
-    """Log what the checkpoints of a run will need, and warn if the disk has less."""
+def check_disk_space(cfg: DictConfig, parameters: int) -> None:
+    """Log the space that a training's checkpoints need, and warn if the disk has less."""
     directory = cfg.checkpoint.save_dir
-    needed = disk_needed(cfg, parameters)
-    free = disk_free(directory) + disk_used(directory)
+    needed = needed_bytes(cfg, parameters)
+    available = free_bytes(directory) + used_bytes(directory)
     logger.info(
-        "checkpoints in %s need about %.1f GB; %.1f GB are free for them",
+        "checkpoints in %s need about %.1f GB; %.1f GB are available",
         directory,
         needed / 1e9,
-        free / 1e9,
+        available / 1e9,
     )
-    if needed > free:
+    if needed > available:
         logger.warning(
-            "not enough disk for the checkpoints: make room, choose another --save-dir, or "
-            "keep fewer with --keep-interval-updates"
+            "not enough disk space for the checkpoints: free some, give another --save-dir, or "
+            "keep fewer checkpoints with --keep-interval-updates"
         )
 
 
-def disk_needed(cfg: DictConfig, parameters: int) -> int:
-    """Return the bytes of the checkpoints that a run keeps: those to average, best and last."""
+def needed_bytes(cfg: DictConfig, parameters: int) -> int:
+    """Return the size of the checkpoints that a training keeps: those to average, best and last."""
     checkpoint = cfg.checkpoint
     if checkpoint.no_save:
         return 0
@@ -42,15 +42,15 @@ def disk_needed(cfg: DictConfig, parameters: int) -> int:
     return (kept + 2) * copies * 4 * parameters
 
 
-def disk_used(directory: str) -> int:
-    """Return the bytes of the checkpoints there; a file with two names counts once."""
+def used_bytes(directory: str) -> int:
+    """Return the size of the checkpoints in a directory; hard links of a file count once."""
     stats = (os.stat(path) for path in Path(directory).glob("checkpoint*.pt"))
     return sum({stat.st_ino: stat.st_size for stat in stats}.values())
 
 
-def disk_free(directory: str) -> int:
-    """Return the bytes free where a directory is, or will be made."""
-    directory = os.path.abspath(directory)
-    while not os.path.exists(directory):
-        directory = os.path.dirname(directory)
-    return shutil.disk_usage(directory).free
+def free_bytes(directory: str) -> int:
+    """Return the free space of the disk that holds, or will hold, a directory."""
+    path = Path(directory).absolute()
+    while not path.exists():
+        path = path.parent
+    return shutil.disk_usage(path).free

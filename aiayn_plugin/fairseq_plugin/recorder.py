@@ -93,7 +93,7 @@ class Recorder(logging.Handler):
                 "train": len(task.datasets.get(cfg.dataset.train_subset, ())),
                 "valid": len(task.datasets.get(valid_subset, ())),
             },
-            "batches": asdict(task.planned[1]) if task.planned else None,
+            "batches": asdict(plan) if (plan := task.batch_planner.plan) else None,
             "data": task.cfg.data,
             "kept": _first_line(data / PAIRS_FILE),
             "text": _text_settings(data / SETTINGS_FILE),

@@ -1,4 +1,4 @@
-"""fairseq's binary sentences: those of its own builders are taken, and broken ones are not."""
+"""fairseq's binary sentences: files of its own builders pass, and broken ones are refused."""
 
 import numpy as np
 import pytest
@@ -7,18 +7,18 @@ from breakages import BIN, IDX
 from fairseq.data import indexed_dataset
 
 from aiayn_plugin.errors import InputError
-from aiayn_plugin.fairseq_plugin import binary_data as binary
 from aiayn_plugin.fairseq_plugin.binary_data import check_sentences
 
-EOS, ENTRIES = 2, 1000
+EOS, VOCABULARY = 2, 1000
 SENTENCES = [[5, 6, EOS], [EOS], [999, 0, 3, 1, EOS], *([n, EOS] for n in range(4, 900))]
+CHUNK_SIZE = 7  #: less than the sentences, so that several chunks are checked
 
 
 @pytest.fixture(params=["mmap", "cached"])
 def write(request, tmp_path):
     """`write(sentences)` writes them as fairseq-preprocess does, and returns their prefix."""
 
-    def build(sentences, vocab_size=ENTRIES):
+    def build(sentences, vocab_size=VOCABULARY):
         prefix = str(tmp_path / "x")
         builder = indexed_dataset.make_builder(f"{prefix}.bin", request.param, vocab_size)
         for sentence in sentences:
@@ -29,66 +29,60 @@ def write(request, tmp_path):
     return build
 
 
-@pytest.mark.parametrize("vocab_size", [ENTRIES, 100_000])  # 2 and 4 bytes a token
-def test_what_fairseq_writes_is_taken(write, monkeypatch, vocab_size):
-    monkeypatch.setattr(binary, "_CHUNK", 7)
-    assert check_sentences(write(SENTENCES, vocab_size), ENTRIES, EOS) == len(SENTENCES)
+@pytest.mark.parametrize("vocab_size", [VOCABULARY, 100_000])  # 2 and 4 bytes per token
+def test_files_of_fairseq_pass(write, vocab_size):
+    prefix = write(SENTENCES, vocab_size)
+    assert check_sentences(prefix, VOCABULARY, EOS, CHUNK_SIZE) == len(SENTENCES)
 
 
-@pytest.mark.parametrize("place", [0, 2, 6, 7, 500])
+@pytest.mark.parametrize("position", [0, 2, 6, 7, 500])
 @pytest.mark.parametrize(
     "sentence, message",
     [
-        ([1000, EOS], "sentence {} holds the token 1000, and the dictionary has 1,000 entries"),
-        ([5, 6], "sentence {} does not end in the end symbol"),
+        ([1000, EOS], "sentence {} has the token ID 1000, but the dictionary has 1,000 entries"),
+        ([5, 6], "sentence {} does not end with the end symbol"),
     ],
 )
-def test_the_first_odd_sentence_is_named(write, monkeypatch, place, sentence, message):
-    monkeypatch.setattr(binary, "_CHUNK", 7)
+def test_the_error_names_the_first_invalid_sentence(write, position, sentence, message):
     sentences = [*SENTENCES]
-    sentences[place] = sentence
-    with pytest.raises(InputError, match=message.format(place + 1)):
-        check_sentences(write(sentences), ENTRIES, EOS)
+    sentences[position] = sentence
+    with pytest.raises(InputError, match=message.format(position + 1)):
+        check_sentences(write(sentences), VOCABULARY, EOS, CHUNK_SIZE)
 
 
-WAYS = {
-    **{f"bin {name}": how for name, how in BIN.items()},
-    **{f"idx {name}": how for name, how in IDX.items()},
-}
+BREAKAGES = [*(("bin", name) for name in BIN), *(("idx", name) for name in IDX)]
 
 
 @pytest.mark.parametrize("write", ["mmap"], indirect=True)
-@pytest.mark.parametrize("way", WAYS)
-def test_broken_files_are_one_line(write, way):
-    end, how = way[:3], WAYS[way]
-    path = f"{write(SENTENCES)}.{end}"
-    with open(path, "r+b") as file:
+@pytest.mark.parametrize("ending, name", BREAKAGES)
+def test_a_broken_file_is_refused_in_one_line(write, ending, name):
+    prefix = write(SENTENCES)
+    with open(f"{prefix}.{ending}", "r+b") as file:
         content = file.read()
         file.seek(0)
         file.truncate()
-        file.write(how(content))
+        file.write({"bin": BIN, "idx": IDX}[ending][name](content))
     with pytest.raises(InputError) as error:
-        check_sentences(path[:-4], ENTRIES, EOS)
-    assert path[:-4] in str(error.value) and "\n" not in str(error.value)
+        check_sentences(prefix, VOCABULARY, EOS)
+    assert prefix in str(error.value) and "\n" not in str(error.value)
 
 
-def test_every_flipped_byte_of_an_index_is_found(write):
-    """A random sample of bytes, and all of the head."""
-    path = f"{write(SENTENCES)}.idx"
-    good = np.fromfile(path, np.uint8)
+def test_every_flipped_bit_of_an_index_is_detected(write):
+    """One bit in each byte of the header, and in a random sample of the other bytes."""
+    prefix = write(SENTENCES)
+    original = np.fromfile(f"{prefix}.idx", np.uint8)
     rng = np.random.default_rng(1)
-    places = [*range(60), *rng.integers(0, len(good), 200)]
-    for place in places:
-        bad = good.copy()
-        bad[place] ^= 1 << rng.integers(8)
-        bad.tofile(path)
+    for position in [*range(60), *rng.integers(0, len(original), 200)]:
+        changed = original.copy()
+        changed[position] ^= 1 << rng.integers(8)
+        changed.tofile(f"{prefix}.idx")
         with pytest.raises(InputError):
-            check_sentences(path[:-4], ENTRIES, EOS)
+            check_sentences(prefix, VOCABULARY, EOS)
 
 
-def test_rows_of_a_table_are_no_sentences(write, tmp_path):
-    builder = indexed_dataset.make_builder(str(tmp_path / "x.bin"), "cached", ENTRIES)
+def test_tables_are_refused(tmp_path):
+    builder = indexed_dataset.make_builder(str(tmp_path / "x.bin"), "cached", VOCABULARY)
     builder.add_item(torch.IntTensor([[3, 4], [5, EOS]]))
     builder.finalize(str(tmp_path / "x.idx"))
-    with pytest.raises(InputError, match="tables"):
-        check_sentences(str(tmp_path / "x"), ENTRIES, EOS)
+    with pytest.raises(InputError, match="holds tables instead of sentences"):
+        check_sentences(str(tmp_path / "x"), VOCABULARY, EOS)

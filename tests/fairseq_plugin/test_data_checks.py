@@ -35,7 +35,7 @@ def load(data, split="test", *flags, combine=False, target=False):
     cfg = copy.deepcopy(command_line(*flags))
     cfg.task.data = str(data)
     task = tasks.setup_task(cfg.task)
-    task.needs_target = target
+    task.has_criterion = target
     task.load_dataset(split, combine=combine)
     return task
 
@@ -78,7 +78,7 @@ def test_the_error_for_an_unknown_split_lists_the_splits(data):
     with pytest.raises(InputError) as error:
         load(data, "tset")
     assert one_line(error) == (
-        f"no split 'tset' of en and de in {data}: there are test, train, valid"
+        f"no split 'tset' of en and de in {data}: its splits are test, train, valid"
     )
 
 
@@ -89,8 +89,8 @@ def test_a_split_without_its_target_is_loaded_with_a_warning(corpus, tmp_path, c
     remove("test.en-de.de.bin", "test.en-de.de.idx")(data)
     task = load(data)
     assert len(task.dataset("test")) == 5 and task.dataset("test").tgt is None
-    assert "no references" in caplog.text
-    with pytest.raises(InputError, match="de.bin and .idx are missing, the target side"):
+    assert "there are no references" in caplog.text
+    with pytest.raises(InputError, match="de.bin and .idx, the target side, are missing"):
         load(data, target=True)
 
 

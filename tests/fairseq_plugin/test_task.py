@@ -1,17 +1,24 @@
-"""§5.1: the task's batches, for training and for validation, and its errors."""
+"""§5.1: the task's batches in training and validation, also with sharded data, and its errors."""
+
+import json
+import re
+import shutil
 
 import pytest
+from breakages import in_a_copy
+from commands import TRAIN, last_line
+from fairseq.data import indexed_dataset
 from fairseq.data.iterators import GroupedIterator
 from models import dictionary, trainer
 from omegaconf import OmegaConf
 
 from aiayn_plugin.errors import InputError
 from aiayn_plugin.fairseq_plugin.task import AiaynTranslation, AiaynTranslationConfig
+from aiayn_plugin.text.manifest import MANIFEST
 
-pytestmark = pytest.mark.usefixtures("quiet")
 
-
-def test_a_training_with_bad_settings_ends_with_one_line():
+@pytest.mark.usefixtures("quiet")
+def test_invalid_settings_end_a_training_in_one_line():
     task = AiaynTranslation(AiaynTranslationConfig(), dictionary(10), dictionary(11))
     with pytest.raises(InputError, match="source and target dictionaries differ"):
         limits = {"max_source_positions": 64, "max_target_positions": 64}
@@ -20,20 +27,21 @@ def test_a_training_with_bad_settings_ends_with_one_line():
         )
 
 
-def test_validation_loses_no_sentence(corpus, tmp_path):
-    """fairseq drops what is left over of batches of 8, and 1,014 mod 8 is 6."""
+@pytest.mark.usefixtures("quiet")
+def test_validation_drops_no_sentence(corpus, tmp_path):
+    """fairseq drops the remainder of batches of 8, and 1,014 mod 8 is 6."""
     training, _ = trainer(corpus, tmp_path, "--required-batch-size-multiple", "8")
     training.task.load_dataset("valid")
     batches = training.get_valid_iterator("valid").next_epoch_itr(shuffle=False)
     assert sum(batch["nsentences"] for batch in batches) == 1014
 
 
+@pytest.mark.usefixtures("quiet")
 @pytest.mark.parametrize("devices", [1, 2, 8])
-def test_tokens_of_an_update_whatever_the_devices(corpus, tmp_path, devices):
+def test_an_update_has_the_same_tokens_on_any_number_of_devices(corpus, tmp_path, devices):
     """The batches of all devices are grouped as fairseq's trainer groups them."""
     training, _ = trainer(corpus, tmp_path, "--tokens-per-update", "600", "--max-tokens", "300")
     task, updates, tokens, sentences = training.task, 0, 0, 0
-    task.planned = None  # made for one device
     for device in range(devices):
         epoch = task.get_batch_iterator(
             task.dataset("train"),
@@ -54,3 +62,55 @@ def test_tokens_of_an_update_whatever_the_devices(corpus, tmp_path, devices):
             sentences += batch["nsentences"]
     assert sentences == len(task.dataset("train"))
     assert tokens / updates == pytest.approx(600, rel=0.05)
+
+
+@pytest.fixture
+def second_shard(corpus, tmp_path):
+    """Half of the training set, its targets cut to one token and the end symbol.
+
+    Few of a batch's tokens are target tokens, so an update takes many more batches.
+    """
+    shard = shutil.copytree(corpus, tmp_path / "second")
+    (shard / MANIFEST).unlink()
+    for lang in ("en", "de"):
+        prefix = shard / f"train.en-de.{lang}"
+        sentences = indexed_dataset.make_dataset(str(corpus / prefix.name), "mmap")
+        builder = indexed_dataset.make_builder(f"{prefix}.bin", "mmap", 1000)
+        for index in range(len(sentences) // 2):
+            sentence = sentences[index]
+            builder.add_item(sentence if lang == "en" else sentence[[0, -1]])
+        builder.finalize(f"{prefix}.idx")
+    return shard
+
+
+def train_two_epochs(first, second, folder):
+    """Return the finished command, and the last update and the mean tokens of each epoch."""
+    flags = "--tokens-per-update 1000 --max-tokens 500 --max-epoch 2 --disable-validation".split()
+    log = in_a_copy(
+        "fairseq-train", f"{first}:{second}", *TRAIN, *flags, "--save-dir", folder, cwd=folder
+    )
+    records = [json.loads(line) for line in (folder / "run.jsonl").read_text().splitlines()]
+    epochs = [record for record in records if record["event"] == "epoch"]
+    return log, [(epoch["update"], float(epoch["values"]["wpb"])) for epoch in epochs]
+
+
+def test_each_shard_has_its_own_batch_plan(corpus, second_shard, tmp_path):
+    (tmp_path / "run").mkdir()
+    log, epochs = train_two_epochs(corpus, second_shard, tmp_path / "run")
+    assert log.returncode == 0, log.stderr
+    planned = [int(n) for n in re.findall(r"(\d+) updates per epoch", log.stdout)]
+    (first, first_tokens), (last, second_tokens) = epochs
+    # At the end fairseq prepares a third epoch, which has the first shard again.
+    assert planned == [first, last - first, first]
+    assert first_tokens == pytest.approx(1000, rel=0.1)
+    assert second_tokens == pytest.approx(1000, rel=0.1)
+
+
+def test_each_shard_is_checked_before_its_epoch(corpus, second_shard, tmp_path):
+    (tmp_path / "run").mkdir()
+    broken = second_shard / "train.en-de.de.bin"
+    content = broken.read_bytes()
+    broken.write_bytes(content[:40] + b"\xff\xff" + content[42:])
+    log, epochs = train_two_epochs(corpus, second_shard, tmp_path / "run")
+    assert f"{broken}: sentence 11 has the token ID 65535" in last_line(log)
+    assert len(epochs) == 1, "the first epoch has the other shard"
