@@ -1,4 +1,4 @@
-"""Small models, and fairseq's trainings of them, for the tests."""
+"""Small models for the tests, and fairseq trainers for them."""
 
 from argparse import Namespace
 from pathlib import Path
@@ -21,14 +21,14 @@ PAD, EOS = 1, 2
 
 
 class Hostile:
-    """What prints a line when it is loaded without weights_only."""
+    """Runs code, which prints a line, when it is unpickled without weights_only."""
 
     def __reduce__(self):
         return print, ("this must not run",)
 
 
 def dictionary(words: int) -> Dictionary:
-    """Return a dictionary of so many entries, with fairseq's four."""
+    """Return a dictionary of `words` entries, fairseq's four special symbols included."""
     entries = Dictionary()
     for i in range(words - len(entries)):
         entries.add_symbol(f"w{i}")
@@ -40,7 +40,7 @@ def build(
 ) -> Transformer:
     """Return a small model in float64, always with the same weights.
 
-    words: of the source, and of the target if it has no `symbols` of its own.
+    words: entries of the source dictionary; symbols: of the target dictionary (default: words).
     """
     settings = {"N": 2, "d_model": 16, "d_ff": 24, "h": 4, **settings}
     settings = {"max_source_positions": 64, "max_target_positions": 64, **settings}
@@ -54,10 +54,7 @@ def build(
 
 
 def fairseq_model(words: int = 30, **settings) -> tuple[TransformerModel, Namespace]:
-    """Return a small Transformer of fairseq's in float32, always with the same weights.
-
-    Its settings come with it.
-    """
+    """Return a small fairseq Transformer in float32, always the same, and its settings."""
     args = Namespace(
         encoder_layers=2,
         decoder_layers=2,
@@ -89,47 +86,47 @@ def sentences(source_length=6, target_length=5, batch=2):
 
 
 def pad_left(tokens, n):
-    """Return tokens (batch, m) after n columns of padding."""
+    """Return tokens (batch, m) with n columns of padding on the left."""
     return torch.cat((torch.full((tokens.size(0), n), PAD), tokens), dim=1)
 
 
 def pad_right(tokens, n):
-    """Return tokens (batch, m) before n columns of padding."""
+    """Return tokens (batch, m) with n columns of padding on the right."""
     return torch.cat((tokens, torch.full((tokens.size(0), n), PAD)), dim=1)
 
 
 def parse(*argv: str, parser=options.get_training_parser, data: str | Path = "data") -> Any:
-    """Return what one of fairseq's commands reads from a command line."""
+    """Return the options that a fairseq command parses from a command line."""
     return options.parse_args_and_arch(parser(), [str(data), *argv])
 
 
-def configuration(*argv: str, **how) -> DictConfig:
-    """Return fairseq's configuration for a command line; `how` is as for parse."""
-    return convert_namespace_to_omegaconf(parse(*argv, **how))
+def configuration(*argv: str, **kwargs) -> DictConfig:
+    """Return fairseq's configuration for a command line; kwargs are parse's."""
+    return convert_namespace_to_omegaconf(parse(*argv, **kwargs))
 
 
 def trainer(data: Path, save_dir: Path, *flags: str, cpu: bool = True) -> tuple[Trainer, Any]:
-    """Return fairseq's trainer of a small model, and its epoch of batches.
+    """Return fairseq's trainer of a small model, and its epoch iterator.
 
-    It continues the run in save_dir if there is one. Without `cpu` it takes a GPU if there is one.
+    It resumes the run in save_dir, if any. Without `cpu` it uses a GPU if there is one.
     """
     small = [word for word in SMALL if cpu or word != "--cpu"]
     cfg = configuration(*small, "--save-dir", str(save_dir), *flags, data=data)
     utils.set_torch_seed(cfg.common.seed)
     task = tasks.setup_task(cfg.task)
     model, criterion = task.build_model(cfg.model), task.build_criterion(cfg.criterion)
-    continued = Trainer(cfg, task, model, criterion)
-    _, epoch = checkpoint_utils.load_checkpoint(cfg.checkpoint, continued)
-    return continued, epoch
+    resumed = Trainer(cfg, task, model, criterion)
+    _, epoch = checkpoint_utils.load_checkpoint(cfg.checkpoint, resumed)
+    return resumed, epoch
 
 
 def rates_taken(trainer: Trainer, epoch: Any, updates: int) -> list[float]:
-    """Return the rate that the optimiser holds at the moment it takes each of some updates."""
-    taken = []
+    """Return the learning rate with which the optimiser takes each of the next updates."""
+    rates = []
     trainer.optimizer.optimizer.register_step_pre_hook(
-        lambda optimizer, args, kwargs: taken.append(optimizer.param_groups[0]["lr"])
+        lambda optimizer, args, kwargs: rates.append(optimizer.param_groups[0]["lr"])
     )
     batches = epoch.next_epoch_itr(shuffle=True)
     for _ in range(updates):
         trainer.train_step([next(batches)])
-    return taken
+    return rates

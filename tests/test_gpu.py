@@ -1,4 +1,4 @@
-"""What only a GPU can show: its kernels, its precisions, and moving to it and away."""
+"""Tests that need a GPU: its kernels and dtypes, and moving a training to it and back."""
 
 import copy
 import re
@@ -15,11 +15,11 @@ from aiayn_plugin.inference.translator import Translator
 from aiayn_plugin.training.loss import projected_loss
 
 pytestmark = [
-    pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU here"),
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU"),
     pytest.mark.usefixtures("quiet"),
 ]
-#: What is fixed, so that trainings can be compared.
-FIXED = [
+#: Settings that make trainings comparable.
+COMPARABLE = [
     "--dropout",
     "0",
     "--tokens-per-update",
@@ -34,17 +34,17 @@ FIXED = [
 PRECISIONS = {"float32": [], "bf16": ["--bf16"], "fp16": ["--fp16"], "amp": ["--amp"]}
 
 
-def losses(corpus, folder, updates, *flags):
-    """Return the loss of each of some updates, and what goes on with the run."""
-    training, epoch = trainer(corpus, folder, *FIXED, *flags, cpu="--cpu" in flags)
+def train(corpus, folder, updates, *flags):
+    """Return the losses of the next updates, the trainer and its epoch iterator."""
+    training, epoch = trainer(corpus, folder, *COMPARABLE, *flags, cpu="--cpu" in flags)
     assert training.device.type == ("cpu" if "--cpu" in flags else "cuda")
     batches = list(epoch.next_epoch_itr(shuffle=False))
     start = training.get_num_updates()
-    found = []
-    while training.get_num_updates() < start + updates:  # an overflow of fp16 is no update
+    losses = []
+    while training.get_num_updates() < start + updates:  # an fp16 overflow skips the update
         step = training.train_step([batches[training.get_num_updates() % len(batches)]])
-        found += [] if step is None else [float(step["loss"])]
-    return found, training, epoch
+        losses += [] if step is None else [float(step["loss"])]
+    return losses, training, epoch
 
 
 @pytest.mark.parametrize(
@@ -55,36 +55,36 @@ def losses(corpus, folder, updates, *flags):
         (torch.float16, 2e-3),
     ],
 )
-def test_loss_and_gradients_are_those_of_float64_on_a_cpu(precision, tolerance):
+def test_loss_and_gradients_equal_those_of_float64_on_a_cpu(precision, tolerance):
     model = build(words=500, dropout=0.0)
     source, target = sentences(batch=8)
-    found = []
-    for device, kind in (("cpu", torch.float64), ("cuda", torch.float32)):
-        one = copy.deepcopy(model).to(device, kind)
-        one.product_dtype = precision if device == "cuda" else None
-        features, _ = one(source.to(device), None, target.to(device), features_only=True)
-        with one.in_product_precision():
-            loss, _ = projected_loss(features, one.projection, target.to(device), 0.1, 1)
+    results = []
+    for device, dtype in (("cpu", torch.float64), ("cuda", torch.float32)):
+        moved = copy.deepcopy(model).to(device, dtype)
+        moved.product_dtype = precision if device == "cuda" else None
+        features, _ = moved(source.to(device), None, target.to(device), features_only=True)
+        with moved.in_product_precision():
+            loss, _ = projected_loss(features, moved.projection, target.to(device), 0.1, 1)
         loss.backward()
-        gradients = torch.cat([weight.grad.flatten() for weight in one.parameters()])
-        found.append([loss.detach().cpu().double(), gradients.cpu().double()])
-    for ours, exact in zip(found[1], found[0], strict=True):
-        assert (ours - exact).norm() < tolerance * exact.norm()
+        gradients = torch.cat([weight.grad.flatten() for weight in moved.parameters()])
+        results.append([loss.detach().cpu().double(), gradients.cpu().double()])
+    for actual, exact in zip(results[1], results[0], strict=True):
+        assert (actual - exact).norm() < tolerance * exact.norm()
 
 
 @pytest.mark.parametrize("kind", PRECISIONS)
-def test_every_precision_learns_as_a_cpu_does(corpus, tmp_path, kind):
-    expected, *_ = losses(corpus, tmp_path / "cpu", 20, "--cpu")
-    found, *_ = losses(corpus, tmp_path / "gpu", 20, *PRECISIONS[kind])
-    assert found == pytest.approx(expected, rel=1e-3 if kind == "float32" else 0.03)
+def test_training_in_every_precision_equals_that_on_a_cpu(corpus, tmp_path, kind):
+    expected, *_ = train(corpus, tmp_path / "cpu", 20, "--cpu")
+    actual, *_ = train(corpus, tmp_path / "gpu", 20, *PRECISIONS[kind])
+    assert actual == pytest.approx(expected, rel=1e-3 if kind == "float32" else 0.03)
 
 
 @pytest.mark.parametrize(
     "flags", [[], ["--bf16"], ["--neighbourhood", "3"]], ids=["float32", "bf16", "restricted"]
 )
-def test_no_step_of_an_update_waits(corpus, tmp_path, flags):
-    """torch raises an error where a step waits for the GPU."""
-    _, training, epoch = losses(corpus, tmp_path, 1, *flags)  # what is prepared once may wait
+def test_updates_never_synchronise(corpus, tmp_path, flags):
+    """torch raises an error where the CPU waits for the GPU."""
+    _, training, epoch = train(corpus, tmp_path, 1, *flags)  # the first update may wait
     sample, _ = training._prepare_sample(next(epoch.next_epoch_itr(shuffle=False)))
     torch.cuda.set_sync_debug_mode("error")
     try:
@@ -97,16 +97,16 @@ def test_no_step_of_an_update_waits(corpus, tmp_path, flags):
 
 @pytest.mark.parametrize("first, then", [(["--cpu"], []), ([], ["--cpu"])], ids=["to", "away"])
 @pytest.mark.parametrize("kind", [[], ["--bf16"]], ids=["float32", "bf16"])
-def test_a_training_goes_on_on_another_device(corpus, tmp_path, first, then, kind):
-    _, training, epoch = losses(corpus, tmp_path / "moved", 5, *first, *kind)
+def test_training_resumes_on_a_different_device(corpus, tmp_path, first, then, kind):
+    _, training, epoch = train(corpus, tmp_path / "moved", 5, *first, *kind)
     checkpoint_utils.save_checkpoint(training.cfg.checkpoint, training, epoch, 1.0)
-    found, training, _ = losses(corpus, tmp_path / "moved", 5, *then, *kind)
+    actual, training, _ = train(corpus, tmp_path / "moved", 5, *then, *kind)
     assert training.get_num_updates() == 10
-    expected, *_ = losses(corpus, tmp_path / "stayed", 10, *first, *kind)
-    assert found == pytest.approx(expected[5:], rel=0.01)
+    expected, *_ = train(corpus, tmp_path / "same", 10, *first, *kind)
+    assert actual == pytest.approx(expected[5:], rel=0.01)
 
 
-def test_a_gpu_finds_what_a_cpu_finds(model_dir):
+def test_translations_on_gpu_and_cpu_are_the_same(model_dir):
     on_cpu, on_gpu = (Translator.load(model_dir, device=device) for device in ("cpu", "cuda"))
     for lines in (LINES, LINES[:1]):
         assert on_gpu.translate(lines) == on_cpu.translate(lines)
@@ -114,14 +114,14 @@ def test_a_gpu_finds_what_a_cpu_finds(model_dir):
 
 @pytest.mark.parametrize("precision", ["bfloat16", "float16"])
 def test_half_precision_translates(model_dir, precision):
-    found = Translator.load(model_dir, device="cuda", precision=precision).translate(LINES)
-    assert len(found) == len(LINES)
+    translator = Translator.load(model_dir, device="cuda", precision=precision)
+    assert len(translator.translate(LINES)) == len(LINES)
 
 
-@pytest.mark.skipif(torch.cuda.device_count() < 2, reason="there are no two GPUs here")
+@pytest.mark.skipif(torch.cuda.device_count() < 2, reason="fewer than two GPUs")
 @pytest.mark.parametrize("kind", ["float32", "bf16", "fp16"])
-def test_two_gpus_are_one_with_twice_the_accumulation(run, corpus, tmp_path, kind):
-    found = []
+def test_two_gpus_equal_one_with_twice_the_accumulation(run, corpus, tmp_path, kind):
+    losses = []
     for processes, batches in ((1, 2), (2, 1)):
         log = run(
             "torchrun",
@@ -153,5 +153,5 @@ def test_two_gpus_are_one_with_twice_the_accumulation(run, corpus, tmp_path, kin
         )
         assert log.returncode == 0, log.stderr[-2000:]
         text = log.stdout + log.stderr
-        found.append([float(loss) for loss in re.findall(r"train_inner .* loss=([\d.]+)", text)])
-    assert len(found[0]) > 5 and found[0] == pytest.approx(found[1], rel=0.01)
+        losses.append([float(loss) for loss in re.findall(r"train_inner .* loss=([\d.]+)", text)])
+    assert len(losses[0]) > 5 and losses[0] == pytest.approx(losses[1], rel=0.01)
