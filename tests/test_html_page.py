@@ -1,4 +1,4 @@
-"""Pages: nothing is fetched, and no text becomes markup or a script."""
+"""HTML pages load nothing, and text never becomes markup or a script."""
 
 import itertools
 import re
@@ -22,7 +22,7 @@ def test_text_stays_text(browser, tmp_path):
     assert browser.complaints() == []
 
 
-def test_the_browser_refuses_what_the_page_is_made_to_run_or_fetch(browser, tmp_path):
+def test_the_browser_blocks_injected_scripts_and_requests(browser, tmp_path):
     path = tmp_path / "page.html"
     body = (
         "<script>document.title='run'</script><img src=x onerror=\"document.title='run'\">"
@@ -34,23 +34,23 @@ def test_the_browser_refuses_what_the_page_is_made_to_run_or_fetch(browser, tmp_
     assert any("Content Security Policy" in text for text in browser.complaints())
 
 
-def test_json_cannot_end_its_element():
+def test_embedded_json_cannot_close_its_element():
     assert embeddable_json(["</script>", "<!--"]) == '["\\u003c/script>","\\u003c!--"]'
 
 
-def test_figures_are_files_of_known_kinds(tmp_path):
+def test_a_figure_is_saved_in_the_format_of_its_suffix(tmp_path):
     figure = plots.new_figure(2, 1)
     figure.subplots().plot([1, 2])
-    for kind, begin in (("svg", b"<?xml"), ("pdf", b"%PDF"), ("png", b"\x89PNG")):
-        plots.save(figure, tmp_path / f"figure.{kind}")
-        assert (tmp_path / f"figure.{kind}").read_bytes().startswith(begin)
+    for suffix, start in (("svg", b"<?xml"), ("pdf", b"%PDF"), ("png", b"\x89PNG")):
+        plots.save(figure, tmp_path / f"figure.{suffix}")
+        assert (tmp_path / f"figure.{suffix}").read_bytes().startswith(start)
     with pytest.raises(InputError, match="a figure is a file .svg, .pdf or .png"):
         plots.save(figure, tmp_path / "figure.docx")
     assert plots.inline_svg(figure).startswith("<svg")
 
 
-def seen_by(kind: str, colour: str) -> torch.Tensor:
-    """Return CIE L*a*b* of a colour as people with a kind of colour blindness see it.
+def perceived(kind: str, colour: str) -> torch.Tensor:
+    """Return the CIE L*a*b* coordinates of a colour as seen with a kind of colour blindness.
 
     The matrices are those of Machado, Oliveira and Fernandes (2009) for a full deficiency.
     """
@@ -94,33 +94,33 @@ def seen_by(kind: str, colour: str) -> torch.Tensor:
 
 @pytest.mark.parametrize("kind", ["none", "protan", "deutan", "tritan"])
 @pytest.mark.parametrize("dark", [False, True])
-def test_colours_of_the_same_dashes_can_be_told_apart(kind, dark):
+def test_colours_of_one_line_style_are_distinguishable(kind, dark):
     colours = list(COLOURS)
     if dark:
         colours[6:] = re.findall(r"--c[67]: (#\w+)", asset("html_page.css").split("dark)")[1])[:2]
-    for group in (colours[:4], colours[4:]):  # heads 1 to 4 have no dashes, 5 to 8 have some
+    for group in (colours[:4], colours[4:]):  # heads 1 to 4 are drawn solid, 5 to 8 dashed
         for one, other in itertools.combinations(group, 2):
-            assert (seen_by(kind, one) - seen_by(kind, other)).norm() > 15
+            assert (perceived(kind, one) - perceived(kind, other)).norm() > 15
 
 
-@pytest.mark.parametrize("scheme, back", [("light", 255), ("dark", 22)])
-def test_both_schemes_are_readable(browser, tmp_path, scheme, back):
+@pytest.mark.parametrize("scheme, red", [("light", 255), ("dark", 22)])
+def test_both_colour_schemes_are_readable(browser, tmp_path, scheme, red):
     path = tmp_path / "page.html"
     path.write_text(page("title", "<p>body</p>"), encoding="utf-8")
     browser.scheme(scheme)
     browser.open(path)
     channels = """getComputedStyle(document.body).{}.match(/[0-9.]+/g).slice(0, 3).map(Number)"""
-    behind, text = (browser.js(channels.format(of)) for of in ("backgroundColor", "color"))
-    assert behind[0] == back
-    assert contrast(behind, text) > 7  # the strictest of WCAG's steps
+    background, text = (browser.js(channels.format(of)) for of in ("backgroundColor", "color"))
+    assert background[0] == red
+    assert contrast(background, text) > 7  # WCAG level AAA
     for name in ("--faint", "--accent"):
         value = browser.js(f"getComputedStyle(document.body).getPropertyValue('{name}').trim()")
         colour = [int(value[i : i + 2], 16) for i in (1, 3, 5)]
-        assert contrast(behind, colour) > 4.5
+        assert contrast(background, colour) > 4.5  # WCAG level AA
 
 
 def contrast(one, other):
-    """Return WCAG's contrast of two colours (0 to 255)."""
+    """Return WCAG's contrast ratio of two colours (channels from 0 to 255)."""
 
     def luminance(colour):
         linear = [c / 3294.6 if c <= 10 else ((c / 255 + 0.055) / 1.055) ** 2.4 for c in colour]

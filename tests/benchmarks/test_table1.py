@@ -64,9 +64,9 @@ def lstm(x, layer):
     h = c = torch.zeros(x.size(1), dtype=torch.float64)
     for row in x:
         gates = count.times(layer.weight_ih_l0, row) + count.times(layer.weight_hh_l0, h)
-        take, keep, new, show = gates.chunk(4)
-        c = keep.sigmoid() * c + take.sigmoid() * new.tanh()
-        h = show.sigmoid() * c.tanh()
+        i, f, g, o = gates.chunk(4)  # input, forget, cell and output gate
+        c = f.sigmoid() * c + i.sigmoid() * g.tanh()
+        h = o.sigmoid() * c.tanh()
         out.append(h)
     return torch.stack(out), count.done
 
@@ -78,10 +78,10 @@ def convolution(x, layer):
     before = (layer.kernel_size[0] - 1) // 2
     for i in range(n):
         total = torch.zeros(d, dtype=torch.float64)
-        for place in range(layer.kernel_size[0]):
-            j = i + place - before
+        for offset in range(layer.kernel_size[0]):
+            j = i + offset - before
             if 0 <= j < n:
-                total += count.times(layer.weight[:, :, place], x[j])
+                total += count.times(layer.weight[:, :, offset], x[j])
         out.append(total)
     return torch.stack(out), count.done
 
@@ -95,7 +95,7 @@ def test_loops_that_compute_the_layers_count_the_same_multiply_adds(size):
     recurrent = nn.LSTM(size.d, size.d, bias=False).double()
     convolutional = nn.Conv1d(size.d, size.d, size.k, padding="same", bias=False).double()
     mask = build_mask(size.n, size.n, None, window, x.device)
-    found = {
+    layers = {
         "full": (attention(x, lambda i, j: True), F.scaled_dot_product_attention(*[x[None]] * 3)),
         "recurrent": (lstm(x, recurrent), recurrent(x)[0]),
         "convolutional": (convolution(x, convolutional), convolutional(x.T).T),
@@ -104,14 +104,14 @@ def test_loops_that_compute_the_layers_count_the_same_multiply_adds(size):
             F.scaled_dot_product_attention(*[x[None]] * 3, mask),
         ),
     }
-    assert set(found) == set(TABLE_1)
-    for name, ((out, count), expected) in found.items():
+    assert set(layers) == set(TABLE_1)
+    for name, ((out, count), expected) in layers.items():
         torch.testing.assert_close(out, expected.view_as(out))
         assert count == TABLE_1[name].operations(size), name
 
 
 @pytest.mark.parametrize(
-    ("name", "term", "times"),
+    ("name", "term", "factor"),
     [
         ("full", lambda n, d, k, r: n * n * d, 2),
         ("recurrent", lambda n, d, k, r: n * d * d, 8),
@@ -119,11 +119,11 @@ def test_loops_that_compute_the_layers_count_the_same_multiply_adds(size):
         ("restricted", lambda n, d, k, r: r * n * d, 2),
     ],
 )
-def test_complexity_grows_as_the_paper_says(name, term, times):
+def test_complexity_grows_as_the_paper_says(name, term, factor):
     sizes = itertools.product((2000, 8000), (64, 512), (3, 9), (16, 64))
     for n, d, k, r in sizes:
-        found = TABLE_1[name].operations(Sizes(n, d, k, r)) / term(n, d, k, r)
-        assert found == pytest.approx(times, rel=0.02)  # less at the ends
+        ratio = TABLE_1[name].operations(Sizes(n, d, k, r)) / term(n, d, k, r)
+        assert ratio == pytest.approx(factor, rel=0.02)  # slightly less, because of the ends
 
 
 def sees(layer, n, d):
@@ -166,8 +166,8 @@ def test_the_path_length_of_self_attention_connects_all_positions(size):
     for name, r in (("full", None), ("restricted", size.r)):
         layer = MultiHeadAttention(size.d, 1, size.d, size.d, neighbourhood=r).double()
         near = sees(lambda x, layer=layer: layer(x)[0], size.n, size.d)
-        found = steps_to_see(lambda _, near=near: near, lambda i, seen: len(seen) == size.n)
-        assert TABLE_1[name].longest_path(size) == found
+        steps = steps_to_see(lambda _, near=near: near, lambda i, seen: len(seen) == size.n)
+        assert TABLE_1[name].longest_path(size) == steps
 
 
 @pytest.mark.parametrize("k", [2, 3, 4])
@@ -188,11 +188,11 @@ def test_the_path_length_of_dilated_convolutions_reaches_the_first_position(k):
                 )
             )
         # from the first layer up or from the last one down: the steps add up to the same
-        found = steps_to_see(
+        steps = steps_to_see(
             lambda layer, stack=stack: stack[min(layer, len(stack) - 1)],
             lambda i, seen: seen == set(range(i + 1)),
         )
-        assert TABLE_1["convolutional"].longest_path(Sizes(n, 2, k, 3)) == found
+        assert TABLE_1["convolutional"].longest_path(Sizes(n, 2, k, 3)) == steps
 
 
 def test_an_lstm_processes_its_positions_in_sequence():
