@@ -102,7 +102,7 @@ def test_each_of_fifty_clients_gets_its_own_translations(request, expected, name
         ("GET", "/translate", None, {}, 405, "Method Not Allowed"),
         ("GET", "/../../etc/passwd", None, {}, 404, "Not Found"),
         ("GET", "/attention?text=" + 201 * "x", None, {}, 413, "201 characters"),
-        ("GET", "/attention?text=", None, {}, 400, "no word"),
+        ("GET", "/attention?text=", None, {}, 400, "line 1 is empty"),
         ("GET", "/attention?text=x", None, {"Sec_Fetch_Site": "cross-site"}, 403, "cross-site"),
     ],
 )
