@@ -14,14 +14,14 @@ from fairseq.models.transformer import TransformerModel
 from torch import Tensor
 
 from ..checkpoints.compatibility import Identity, settings_without_shape
-from ..checkpoints.loading import model_settings
+from ..checkpoints.loading import MAX_POSITIONS, model_settings
 from ..checkpoints.safe_load import configuration
 from ..errors import InputError
 from ..paper import ModelSettings
 from .model import Transformer
 from .option_names import LEARNED, STACK_OPTIONS, STACKS, TIES
 
-#: Parts of the names of weights, fairseq's and ours; final_layer_norm is the last one of a layer.
+#: fairseq's names of a weight's components, and ours; final_layer_norm is a layer's last.
 NAMES = {
     "embed_tokens": "embedding",
     "embed_positions": "positions",
@@ -37,8 +37,8 @@ NAMES = {
     "self_attn_layer_norm": "add_norms.0.norm",
     "encoder_attn_layer_norm": "add_norms.1.norm",
 }
-#: Options of fairseq's model that the paper's model has not, and the values that turn them off.
-OFF = {
+#: Options of fairseq's model that the paper's model lacks, and the values that disable them.
+DISABLED = {
     "encoder_normalize_before": False,
     "decoder_normalize_before": False,
     "layernorm_embedding": False,
@@ -51,16 +51,15 @@ OFF = {
     "activation_fn": "relu",
     "base_layers": 0,
 }
-#: Copies of an encoder layer's weights that fairseq 0.12.2 keeps, and makes anew as it loads them.
+#: Copies of an encoder layer's weights that fairseq 0.12.2 stores, and recreates when loading.
 COPIES = re.compile(r"encoder\.layers\.\d+\.(in_proj|out_proj|fc1|fc2)_(weight|bias)")
 #: Rows of fairseq's learned positions before the first position: padding_idx + 1.
 FIRST_POSITION = 2
-#: Positions of a model whose settings do not say how many.
-MAX_POSITIONS = 1024
+LIMITS = ("max_source_positions", "max_target_positions")
 
 
 def our_name(name: str) -> str:
-    """Return the name of one of fairseq's weights in our model."""
+    """Return our name of one of fairseq's weights."""
     final = "add_norms.1.norm" if name.startswith("encoder") else "add_norms.2.norm"
     names = {**NAMES, "final_layer_norm": final}
     return ".".join(names.get(part, part) for part in name.split("."))
@@ -69,25 +68,26 @@ def our_name(name: str) -> str:
 def settings_from_fairseq(args: Any) -> ModelSettings:
     """Return our model's settings for those of a fairseq transformer.
 
-    Raises InputError if the paper's model cannot be this one.
+    Raises InputError if the paper's model cannot express them.
     """
-    for name, off in OFF.items():
-        if (value := getattr(args, name, off)) != off and (value or off):
-            raise InputError(f"the paper's model has no {name} (here {value}): cannot convert")
+    for name, disabled in DISABLED.items():
+        value = getattr(args, name, disabled)
+        if value != disabled and (value or disabled):
+            raise InputError(f"cannot convert: the paper's model has no {name} (here {value})")
     both: dict[str, Any] = {}
     for theirs in (*STACK_OPTIONS, LEARNED):
         encoder, decoder = (getattr(args, f"{stack}_{theirs}") for stack in STACKS)
         if encoder != decoder:
             raise InputError(
-                f"encoder and decoder differ in {theirs} ({encoder} and {decoder}), "
-                "and the paper's have the same: cannot convert"
+                f"cannot convert: encoder and decoder differ in {theirs} ({encoder} and "
+                f"{decoder}), but not in the paper's model"
             )
         both[theirs] = encoder
     learned = both.pop(LEARNED)
     if int(args.decoder_output_dim) != both["embed_dim"]:
         raise InputError(
-            f"decoder_output_dim {args.decoder_output_dim} is not d_model "
-            f"{both['embed_dim']}: cannot convert"
+            f"cannot convert: decoder_output_dim {args.decoder_output_dim} is not d_model "
+            f"{both['embed_dim']}"
         )
     ties = [value for name, value in TIES.items() if getattr(args, name)]
     return ModelSettings(
@@ -101,13 +101,14 @@ def settings_from_fairseq(args: Any) -> ModelSettings:
 
 
 def settings_for_fairseq(settings: ModelSettings, positions: Mapping[str, int]) -> dict[str, Any]:
-    """Return fairseq's settings for those of our model. positions: max_source_positions and so on.
+    """Return fairseq's settings for those of our model.
 
-    Raises InputError if fairseq's transformer cannot be this model.
+    positions: max_source_positions and max_target_positions. Raises InputError if fairseq's
+    transformer cannot express the settings.
     """
     if settings.positions == "sinusoids":
         raise InputError(
-            "fairseq's transformer has not the paper's sinusoids: only models with "
+            "fairseq's transformer does not have the paper's sinusoids: only models with "
             "--positions fairseq or learned can be converted"
         )
     if set(settings.head_widths()) != {settings.d_model / settings.h}:
@@ -139,7 +140,7 @@ def weights_from_fairseq(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def weights_for_fairseq(ours: Transformer, theirs: TransformerModel) -> dict[str, Tensor]:
-    """Return our model's weights under fairseq's names, for a fairseq model of its size."""
+    """Return our model's weights under fairseq's names, for a fairseq model of the same size."""
     state = {**ours.state_dict(), "decoder.W_vocabulary.weight": ours.projection}
     weights = {}
     for name, default in theirs.state_dict().items():
@@ -155,33 +156,33 @@ def weights_for_fairseq(ours: Transformer, theirs: TransformerModel) -> dict[str
 
 
 def convert(state: dict) -> tuple[dict, str]:
-    """Return fairseq's transformer as one of ours, or one of ours as fairseq's, and its name.
+    """Convert fairseq's transformer to our model, or ours to fairseq's; name the result's kind.
 
-    state: what a checkpoint file holds. The result, without an optimiser's state, is what a file
-    can hold. Raises InputError if it cannot be done.
+    state: the content of a checkpoint. The result has no optimizer state. Raises InputError if the
+    model cannot be converted.
     """
     cfg, name = configuration(state)
-    dictionaries = Identity.read(state.get("task_state") or {}).dictionaries
+    trained = Identity.read(state.get("task_state") or {})
     settings, weights = cfg["model"], state["model"]
-    identity = Identity(dictionaries)
     kind = ARCH_MODEL_REGISTRY.get(name)
     try:
         if kind is TransformerModel:
-            cfg["model"], model = _ours(settings, weights)
-            ours = settings_without_shape(model_settings(argparse.Namespace(**cfg["model"])))
-            identity = Identity(dictionaries, ours)
+            ours, limits, model = _ours(settings, weights)
+            cfg["model"] = {"_name": "aiayn_transformer", **asdict(ours), **limits}
+            identity = Identity(trained.dictionaries, settings_without_shape(ours))
             result = "aiayn_transformer"
         elif kind is Transformer or name == "aiayn_transformer":
             cfg["model"], model = _theirs(settings, weights)
             cfg["task"]["_name"] = "translation"
+            identity = Identity(trained.dictionaries)
             result = "fairseq's transformer"
         else:
             raise InputError(
-                f"a model of architecture {name} is not of fairseq's transformer "
-                "family, nor one of aiayn_plugin's"
+                f"the architecture {name} is neither of fairseq's transformer family nor of "
+                "aiayn_plugin"
             )
-    except (KeyError, RuntimeError) as error:  # what torch reports of weights that do not fit
-        raise InputError(f"the weights are not those of a {name}: {error}") from None
+    except (KeyError, RuntimeError) as error:  # torch's, for missing and misshapen weights
+        raise InputError(f"the weights do not fit a {name}: {error}") from None
     history = {
         "criterion_name": "",
         "optimizer_name": "",
@@ -199,44 +200,42 @@ def convert(state: dict) -> tuple[dict, str]:
     }, result
 
 
-def _ours(args: argparse.Namespace, weights: dict[str, Tensor]) -> tuple[dict, dict]:
-    """Return our settings and weights for fairseq's, in the form of any of its versions."""
+def _ours(
+    args: argparse.Namespace, weights: dict[str, Tensor]
+) -> tuple[ModelSettings, dict[str, int], dict[str, Tensor]]:
+    """Return our settings, numbers of positions and weights for those of any fairseq version."""
     args = argparse.Namespace(**vars(args))
     ARCH_CONFIG_REGISTRY[getattr(args, "arch", None) or args._name](args)
-    positions = {}
-    for side in ("source", "target"):
-        name = f"max_{side}_positions"
+    limits = {}
+    for name in LIMITS:
         if getattr(args, name, None) is None:
             setattr(args, name, getattr(args, "max_positions", MAX_POSITIONS))
-        positions[name] = getattr(args, name)
+        limits[name] = getattr(args, name)
     args.encoder_embed_path = args.decoder_embed_path = None  # the checkpoint has the embeddings
     settings = settings_from_fairseq(args)
     model = TransformerModel.build_model(args, _task(weights, "embed_tokens"))
     own = {name: weight for name, weight in weights.items() if not COPIES.fullmatch(name)}
-    model.load_state_dict(own)  # which gives old weights their present names
+    model.load_state_dict(own)  # which renames weights of old versions
     ours = weights_from_fairseq(model.state_dict())
     if settings.tie_embeddings != "none":
         del ours["decoder.W_vocabulary.weight"]
-    return {"_name": "aiayn_transformer", **asdict(settings), **positions}, ours
+    return settings, limits, ours
 
 
 def _theirs(args: argparse.Namespace, weights: dict[str, Tensor]) -> tuple[Any, dict]:
     """Return fairseq's settings and weights for ours."""
     settings = model_settings(args)
-    positions = {
-        name: getattr(args, name, MAX_POSITIONS)
-        for name in ("max_source_positions", "max_target_positions")
-    }
-    theirs = settings_for_fairseq(settings, positions)
+    limits = {name: getattr(args, name, MAX_POSITIONS) for name in LIMITS}
+    theirs = argparse.Namespace(**settings_for_fairseq(settings, limits))
     task = _task(weights, "embedding")
-    ours = Transformer.build_model(SimpleNamespace(**asdict(settings), **positions), task)
+    ours = Transformer.build_model(SimpleNamespace(**asdict(settings), **limits), task)
     ours.load_state_dict(weights)
-    model = TransformerModel.build_model(argparse.Namespace(**theirs), task)
-    return argparse.Namespace(**theirs), weights_for_fairseq(ours, model)
+    model = TransformerModel.build_model(theirs, task)
+    return theirs, weights_for_fairseq(ours, model)
 
 
 def _task(weights: dict[str, Tensor], embedding: str) -> Any:
-    """Return what building a model asks of a task: dictionaries of the right length."""
+    """Return what building a model needs of a task: dictionaries of the right size."""
     sizes = [len(weights[f"{stack}.{embedding}.weight"]) for stack in STACKS]
     source, target = map(_dictionary, sizes)
     return SimpleNamespace(source_dictionary=source, target_dictionary=target, cfg=None)

@@ -145,9 +145,12 @@ def test_checkpoints_of_old_are_converted(stock):
     "spoil, message",
     [
         (lambda state: state.pop("cfg"), "no settings of its model"),
-        (lambda state: state["model"].pop("decoder.layers.1.fc1.weight"), "weights are not those"),
-        (lambda state: state["model"].pop("encoder.embed_tokens.weight"), "weights are not those"),
-        (lambda state: setattr(state["cfg"]["model"], "_name", "lstm"), "architecture lstm is not"),
+        (lambda state: state["model"].pop("decoder.layers.1.fc1.weight"), "weights do not fit"),
+        (lambda state: state["model"].pop("encoder.embed_tokens.weight"), "weights do not fit"),
+        (
+            lambda state: setattr(state["cfg"]["model"], "_name", "lstm"),
+            "architecture lstm is neither",
+        ),
     ],
 )
 def test_broken_checkpoints_are_refused(stock, spoil, message):

@@ -91,7 +91,7 @@ def test_a_spoilt_model_directory_is_one_line(translate, model_dir, tmp_path):
     assert log.returncode == 1
     assert (
         log.stderr == b"aiayn: error: spoilt/model.pt is missing: give a directory that a "
-        b"recipe or aiayn bundle made\n"
+        b"recipe or aiayn bundle wrote\n"
     )
     assert log.stdout == b""
 
