@@ -113,7 +113,8 @@ SEARCHES = {
     "--min-len 4",
     "ensemble": "--path $work/longer/checkpoint_16_200.pt:$work/longer/checkpoint_last.pt",
     "sampling": f"{MODEL} --sampling --sampling-topk 5 --seed 3 --beam 2 --nbest 2",
-    "diverse beams": f"{MODEL} --diverse-beam-groups 2 --beam 4 --nbest 2",
+    # With several batches fairseq fails: it takes a sentence's number for its row.
+    "diverse beams": f"{MODEL} --diverse-beam-groups 2 --beam 4 --nbest 2 --batch-size 60",
     "one beam": f"{MODEL} --beam 1",
     "no repeated n-grams": f"{MODEL} --no-repeat-ngram-size 2",
     "given references": f"{MODEL} --score-reference",
@@ -368,8 +369,8 @@ def train(side: Side, name: str) -> list[str]:
         command = command.replace("$data", "$data:$work/shard")
         make_shard(side)
     if name == "two processes":
-        port = free_port()
-        command = f"torch.distributed.run --nproc_per_node 2 --master-port {port} -m {command}"
+        launcher = f"torch.distributed.run --nproc_per_node 2 --master-port {free_port()}"
+        command = f"{launcher} -m {command}"
     output = "".join(side.run(f"{command} {TRAININGS[name]} --save-dir {shlex.quote(str(folder))}"))
     measured = metrics(output)
     if len(measured) < 20:
