@@ -124,8 +124,15 @@ def test_our_task_is_the_default_and_a_given_task_wins(parser):
     assert parse("--path", "m.pt", "--task", "translation", parser=parser).task == "translation"
 
 
+def fairseq_generate_parser():
+    """Return the parser of fairseq-generate, which has an --arch that it does not use."""
+    parser = options.get_generation_parser()
+    parser.add_argument("--arch", "-a", default="wav2vec2")
+    return parser
+
+
 @pytest.mark.parametrize(
-    "parser", [options.get_generation_parser, options.get_interactive_generation_parser]
+    "parser", [fairseq_generate_parser, options.get_interactive_generation_parser]
 )
 @pytest.mark.parametrize(
     "flags, expected",
@@ -148,7 +155,7 @@ def test_the_search_is_the_papers_unless_fairseqs_is_asked_for(parser, flags, ex
 def test_the_search_of_trees_is_the_papers(tmp_path, flags, expected):
     """--beam 4 wins, though it is the default of translations."""
     TextSettings("en", "tree", merges=0, tokenizer=PENN).save(tmp_path / SETTINGS_FILE)
-    parser = options.get_generation_parser
+    parser = fairseq_generate_parser
     args = parse("--path", "m.pt", *flags, parser=parser, data=tmp_path)
     assert (args.beam, args.lenpen, args.max_len_a, args.max_len_b) == expected
 

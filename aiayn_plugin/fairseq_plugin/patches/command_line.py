@@ -28,14 +28,15 @@ def with_paper_defaults(parse: Callable) -> Callable:
     ):
         evaluate_only_literals()  # also in the running command
         known = vars(parser.parse_known_args([])[0])
-        trains, searches = "arch" in known, "lenpen" in known
-        if trains or searches:
+        has_arch, searches = "arch" in known, "lenpen" in known  # fairseq-generate has both
+        trains = has_arch and not searches
+        if has_arch or searches:
             parser.formatter_class = argparse.RawDescriptionHelpFormatter
-            parser.epilog = help_text(trains)
+            parser.epilog = help_text(has_arch)
         # fairseq's first pass without defaults: only what is on the command line
         first_pass = parser.parse_known_args(input_args, Namespace(**dict.fromkeys(known)))[0]
         given = {name: value for name, value in vars(first_pass).items() if value is not None}
-        paper = defaults.training_defaults(given)
+        paper = defaults.training_defaults(given) if trains else {}
 
         def modify(parser: ArgumentParser) -> None:
             if parser.get_default("task") in (None, "translation"):
@@ -60,7 +61,7 @@ def with_paper_defaults(parse: Callable) -> Callable:
     return parse_args_and_arch
 
 
-def help_text(trains: bool) -> str:
+def help_text(has_arch: bool) -> str:
     """Return the end of --help: the options of the model and the task, which fairseq omits."""
     fairseq_options = {f.name for f in fields(TranslationConfig)}
     task = [
@@ -69,7 +70,7 @@ def help_text(trains: bool) -> str:
         if f.name not in fairseq_options
     ]
     text = "options of aiayn_plugin's task:\n" + "\n".join(task)
-    if not trains:
+    if not has_arch:
         return text
     model = [
         _help_line(f.name, f.metadata["choices"] or (), f.metadata["help"])
