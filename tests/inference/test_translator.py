@@ -1,4 +1,4 @@
-"""§6.1: raw text to raw text from Python, with a hardly trained model."""
+"""§6.1 Raw text to raw text from Python, with a barely trained model."""
 
 import copy
 import shutil
@@ -17,20 +17,20 @@ from aiayn_plugin.inference.translator import Translator
 from aiayn_plugin.paper import ModelSettings
 
 
-def within(folder, change):
-    """Change what the model.pt of a directory holds."""
+def change_checkpoint(folder, change):
+    """Change the contents of a directory's model.pt."""
     state = torch.load(folder / "model.pt")
     change(state)
     torch.save(state, folder / "model.pt")
 
 
 def replace(path, old, new):
-    """Replace a text in a file."""
+    """Replace text in a file."""
     path.write_text(path.read_text().replace(old, new))
 
 
 @pytest.mark.parametrize(
-    "spoil, message",
+    "damage, message",
     [
         (lambda folder: (folder / "model.pt").write_bytes(b"PK"), "no checkpoint"),
         (lambda folder: (folder / "model.pt").write_bytes(b""), "no checkpoint"),
@@ -39,19 +39,19 @@ def replace(path, old, new):
         (lambda folder: torch.save({"weights": {}}, folder / "model.pt"), "holds no model"),
         (lambda folder: torch.save({"model": {}}, folder / "model.pt"), "no settings of its model"),
         (
-            lambda folder: within(
+            lambda folder: change_checkpoint(
                 folder, lambda state: state["cfg"].update(model=Namespace(arch="transformer"))
             ),
-            "architecture transformer, none",
+            "architecture transformer is not one of the plugin's",
         ),
         (
-            lambda folder: within(
+            lambda folder: change_checkpoint(
                 folder, lambda state: state["cfg"]["task"].update(_name="language_modeling")
             ),
-            "of the task language_modeling",
+            "its task is language_modeling",
         ),
         (
-            lambda folder: within(folder, lambda state: state["cfg"]["model"].update(h=2)),
+            lambda folder: change_checkpoint(folder, lambda state: state["cfg"]["model"].update(h=2)),
             "another architecture",
         ),
         (lambda folder: (folder / "data" / "text.json").write_text("{"), "not valid JSON"),
@@ -71,27 +71,27 @@ def replace(path, old, new):
         ),
     ],
 )
-def test_a_spoilt_model_directory_is_refused(model_dir, tmp_path, capsys, spoil, message):
-    shutil.copytree(model_dir, tmp_path / "spoilt")
-    spoil(tmp_path / "spoilt")
+def test_a_broken_run_directory_is_reported_in_one_line(model_dir, tmp_path, capsys, damage, message):
+    shutil.copytree(model_dir, tmp_path / "broken")
+    damage(tmp_path / "broken")
     with pytest.raises((ValueError, OSError), match=message) as error:
-        Translator.load(tmp_path / "spoilt", device="cpu")
+        Translator.load(tmp_path / "broken", device="cpu")
     assert "\n" not in str(error.value)
     assert "this must not run" not in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("name", [field.name for field in fields(ModelSettings)])
-def test_a_model_of_strange_settings_is_refused_in_one_line(model_dir, tmp_path, name):
-    """Or it is loaded, where the setting does not matter to a translation."""
-    shutil.copytree(model_dir, tmp_path / "strange")
+def test_invalid_model_settings_are_reported_in_one_line(model_dir, tmp_path, name):
+    """The model loads if a setting does not affect translation."""
+    shutil.copytree(model_dir, tmp_path / "invalid")
     for value in (None, "x", 0, -1, 2.5, 10**6, float("nan"), [1]):
-        shutil.copy(model_dir / "model.pt", tmp_path / "strange")
-        within(
-            tmp_path / "strange",
+        shutil.copy(model_dir / "model.pt", tmp_path / "invalid")
+        change_checkpoint(
+            tmp_path / "invalid",
             lambda state, value=value: state["cfg"]["model"].update({name: value}),
         )
         try:
-            Translator.load(tmp_path / "strange", device="cpu").translate(["March 3"])
+            Translator.load(tmp_path / "invalid", device="cpu").translate(["March 3"])
         except InputError as error:
             assert "\n" not in str(error)
 
@@ -105,21 +105,21 @@ def test_a_model_of_strange_settings_is_refused_in_one_line(model_dir, tmp_path,
     ],
 )
 @pytest.mark.parametrize("positions", ["sinusoids", "learned"])
-def test_strange_numbers_of_positions_are_refused_in_one_line(
+def test_invalid_numbers_of_positions_are_reported_in_one_line(
     model_dir, tmp_path, part, name, positions
 ):
-    shutil.copytree(model_dir, tmp_path / "strange")
+    shutil.copytree(model_dir, tmp_path / "invalid")
     for value in (None, "x", 1, -1, 2.5, 10**13, float("nan"), float("inf"), [1]):
-        shutil.copy(model_dir / "model.pt", tmp_path / "strange")
-        within(
-            tmp_path / "strange",
+        shutil.copy(model_dir / "model.pt", tmp_path / "invalid")
+        change_checkpoint(
+            tmp_path / "invalid",
             lambda state, value=value: (
                 state["cfg"]["model"].update(positions=positions),
                 state["cfg"][part].update({name: value}),
             ),
         )
         try:
-            Translator.load(tmp_path / "strange", device="cpu").translate(["March 3"])
+            Translator.load(tmp_path / "invalid", device="cpu").translate(["March 3"])
         except InputError as error:
             assert "\n" not in str(error) and "model.pt" in str(error)
 
@@ -138,7 +138,7 @@ def test_settings_that_differ_from_those_of_the_training_are_refused(
     model_dir, tmp_path, settings, message
 ):
     shutil.copytree(model_dir, tmp_path / "changed")
-    within(tmp_path / "changed", lambda state: state["task_state"]["settings"].update(settings))
+    change_checkpoint(tmp_path / "changed", lambda state: state["task_state"]["settings"].update(settings))
     with pytest.raises(InputError, match=f"model.pt: [^\n]*{message}[^\n]*$"):
         Translator.load(tmp_path / "changed", device="cpu")
 
@@ -146,7 +146,7 @@ def test_settings_that_differ_from_those_of_the_training_are_refused(
 @pytest.mark.parametrize("side", ["source", "target"])
 def test_dictionaries_that_differ_from_those_of_the_training_are_refused(model_dir, tmp_path, side):
     shutil.copytree(model_dir, tmp_path / "changed")
-    within(
+    change_checkpoint(
         tmp_path / "changed", lambda state: state["task_state"]["dictionaries"].update({side: "0"})
     )
     with pytest.raises(InputError, match=f"does not match the {side} dictionary of the checkpoint"):
@@ -193,16 +193,16 @@ def test_options_that_need_fairseq_keep_the_papers_search(model_dir):
     assert theirs.translate_nbest(LINES) == ours.translate_nbest(LINES)
 
 
-def test_the_search_is_the_papers_whatever_the_model_was_trained_with(model_dir, tmp_path):
+def test_the_search_is_the_papers_whatever_the_training_used(model_dir, tmp_path):
     shutil.copytree(model_dir, tmp_path / "other")
-    within(tmp_path / "other", lambda state: state["cfg"]["task"].update(length_penalty="fairseq"))
+    change_checkpoint(tmp_path / "other", lambda state: state["cfg"]["task"].update(length_penalty="fairseq"))
     ours, other = (Translator.load(path, device="cpu") for path in (model_dir, tmp_path / "other"))
     assert other.translate_nbest(LINES) == ours.translate_nbest(LINES)
     with pytest.raises(TypeError):
         ours.translate("March 3")
 
 
-def test_fairseqs_from_pretrained_searches_the_same(model_dir):
+def test_from_pretrained_of_fairseq_searches_the_same(model_dir):
     hub = Transformer.from_pretrained(str(model_dir), "model.pt", str(model_dir / "data"))
     ours = Translator.load(model_dir, device="cpu")
     lines = [ours.pipeline.encode(line) for line in LINES if line]
