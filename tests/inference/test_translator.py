@@ -51,7 +51,9 @@ def replace(path, old, new):
             "its task is language_modeling",
         ),
         (
-            lambda folder: change_checkpoint(folder, lambda state: state["cfg"]["model"].update(h=2)),
+            lambda folder: change_checkpoint(
+                folder, lambda state: state["cfg"]["model"].update(h=2)
+            ),
             "another architecture",
         ),
         (lambda folder: (folder / "data" / "text.json").write_text("{"), "not valid JSON"),
@@ -71,7 +73,9 @@ def replace(path, old, new):
         ),
     ],
 )
-def test_a_broken_run_directory_is_reported_in_one_line(model_dir, tmp_path, capsys, damage, message):
+def test_a_broken_run_directory_is_reported_in_one_line(
+    model_dir, tmp_path, capsys, damage, message
+):
     shutil.copytree(model_dir, tmp_path / "broken")
     damage(tmp_path / "broken")
     with pytest.raises((ValueError, OSError), match=message) as error:
@@ -138,7 +142,9 @@ def test_settings_that_differ_from_those_of_the_training_are_refused(
     model_dir, tmp_path, settings, message
 ):
     shutil.copytree(model_dir, tmp_path / "changed")
-    change_checkpoint(tmp_path / "changed", lambda state: state["task_state"]["settings"].update(settings))
+    change_checkpoint(
+        tmp_path / "changed", lambda state: state["task_state"]["settings"].update(settings)
+    )
     with pytest.raises(InputError, match=f"model.pt: [^\n]*{message}[^\n]*$"):
         Translator.load(tmp_path / "changed", device="cpu")
 
@@ -195,7 +201,9 @@ def test_options_that_need_fairseq_keep_the_papers_search(model_dir):
 
 def test_the_search_is_the_papers_whatever_the_training_used(model_dir, tmp_path):
     shutil.copytree(model_dir, tmp_path / "other")
-    change_checkpoint(tmp_path / "other", lambda state: state["cfg"]["task"].update(length_penalty="fairseq"))
+    change_checkpoint(
+        tmp_path / "other", lambda state: state["cfg"]["task"].update(length_penalty="fairseq")
+    )
     ours, other = (Translator.load(path, device="cpu") for path in (model_dir, tmp_path / "other"))
     assert other.translate_nbest(LINES) == ours.translate_nbest(LINES)
     with pytest.raises(TypeError):

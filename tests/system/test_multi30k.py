@@ -1,8 +1,9 @@
-"""§6.1 on real sentences, with a trained model of fairseq's and its converted twin.
+"""§6.1 on real sentences, with a trained model of fairseq's and the same model converted.
 
-The converter, the two searches and CTranslate2 are compared with each other, on a thousand
-sentences each.
+The converter, both rules of the search and CTranslate2 are compared on a thousand sentences.
 """
+
+import dataclasses
 
 import pytest
 import torch
@@ -10,7 +11,6 @@ from fairseq import checkpoint_utils, options, search, tasks, utils
 from models import configuration
 
 from aiayn_plugin.fairseq_plugin.generator import Generator
-from aiayn_plugin.search.rules import PaperRules
 
 pytestmark = [pytest.mark.long, pytest.mark.usefixtures("quiet")]
 FAIRSEQ = ["--task", "translation", "--beam", "4", "--lenpen", "0.6"]
@@ -33,7 +33,7 @@ class Setup:
         return self.task.build_generator([self.model], self.cfg.generation)
 
     def search(self, dtype, size=64, generator=None):
-        """Return the hypotheses of each sentence by its number, from batches of `size`."""
+        """Return the hypotheses of each sentence by its index, searched in batches of `size`."""
         self.model.to(dtype).eval()
         generator = generator or self.generator()
         batches = self.task.get_batch_iterator(
@@ -46,16 +46,43 @@ class Setup:
         assert sorted(found) == list(range(1000))
         return found
 
-    def closest(self, number, generator):
-        """Return how close, in float64, two candidates of a sentence were where a search cut.
+    def closest_in_fairseqs_search(self, number):
+        """Return how close two candidates of a sentence were in float64 where the search cut.
 
-        The generator has to watch its cuts. Its two best hypotheses count too.
+        The two best hypotheses count too.
         """
         self.model.double().eval()
+        generator = self.generator()
+        generator.search = WatchedFairseqSearch(self.task.target_dictionary)
         sample = self.test.collater([self.test[number]])
         best, second = self.task.inference_step(generator, [self.model], sample)[0][:2]
-        watched = generator if isinstance(generator, Generator) else generator.search
-        return min(watched.closest, float(best["score"] - second["score"]))
+        return min(generator.search.closest, float(best["score"] - second["score"]))
+
+    @torch.no_grad()
+    def closest_in_the_papers_search(self, number, beam=4, alpha=0.6):
+        """Return the same for the paper's search, by a slow and obvious one."""
+        model, pad, eos = self.model.double().eval(), self.task.target_dictionary.pad(), 2
+        source = self.test[number]["source"][None]
+        limit = source.size(1) - 1 + 50
+        tokens, totals, closest, scores = torch.tensor([[eos]]), torch.zeros(1).double(), [], []
+        for step in range(limit + 1):
+            logits = model(source.expand(len(tokens), -1), None, tokens)[0]
+            log_p = logits[:, -1].log_softmax(dim=-1)
+            log_p[:, pad] = -torch.inf
+            if step == 0:
+                log_p[:, eos] = -torch.inf
+            if step == limit:
+                log_p[:, [i for i in range(log_p.size(1)) if i != eos]] = -torch.inf
+            best = (totals[:, None] + log_p).flatten().topk(2 * beam + 1)
+            closest.append(gap(best.values, beam))
+            parents, chosen = best.indices // log_p.size(1), best.indices % log_p.size(1)
+            ends = chosen.eq(eos) & best.values.isfinite()
+            scores += (best.values[:beam] / ((6 + step) / 6) ** alpha)[ends[:beam]].tolist()
+            rows = (~ends).nonzero()[:beam, 0]
+            tokens = torch.cat((tokens[parents[rows]], chosen[rows, None]), dim=1)
+            totals = best.values[rows]
+        first, second = sorted(scores, reverse=True)[:2]
+        return min(*closest, first - second)
 
 
 def tokens(found):
@@ -64,22 +91,22 @@ def tokens(found):
 
 
 def differences(one, other):
-    """Return the numbers of the sentences in which two searches differ."""
+    """Return the indices of the sentences in which two searches differ."""
     return [number for number in one if one[number] != other[number]]
 
 
 def gap(totals, beam):
-    """Return the least gap between two neighbours of which a search may take only one.
+    """Return the smallest gap between two neighbours of which a search may keep only one.
 
     totals: log P (…, n) of candidates, best first. A search finishes those of the first `beam` that
-    end, and goes on with `beam` of the others: each cut is between two neighbours from there on.
+    end and extends `beam` others, so each cut is between two neighbours from there on.
     """
     gaps = -totals.diff(dim=-1)[..., beam - 1 : 2 * beam]
     return min([float("inf"), *gaps[totals[..., beam : 2 * beam + 1].isfinite()].tolist()])
 
 
 class WatchedFairseqSearch(search.BeamSearch):
-    """fairseq's beam search; `closest` is the least gap so far."""
+    """fairseq's beam search; `closest` is the smallest gap so far."""
 
     closest = float("inf")
 
@@ -91,21 +118,9 @@ class WatchedFairseqSearch(search.BeamSearch):
         return super().step(step, lprobs, scores, *args, **kwargs)
 
 
-class WatchedSearch(Generator):
-    """The plugin's search, likewise."""
-
-    closest = float("inf")
-
-    def forbid_repeats(self, scores, hypotheses, step):
-        super().forbid_repeats(scores, hypotheses, step)  # the last change of the scores
-        totals = (scores + hypotheses.score[:, :, None]).flatten(1)
-        best = totals.topk(2 * self.beam_size + 1).values
-        self.closest = min(self.closest, gap(best, self.beam_size))
-
-
 @pytest.fixture
 def exact_softmax(monkeypatch):
-    """fairseq's softmaxes in the precision of what they get; they round to float32 otherwise."""
+    """Let fairseq's softmaxes keep the precision of their input, not round it to float32."""
 
     def exact(function):
         return lambda x, dim, onnx_trace=False: function(x, dim=dim)
@@ -122,9 +137,7 @@ def test_a_converted_model_is_the_original(trained_on_multi30k, exact_softmax, c
     single = [tokens(side.search(torch.float32)) for side in (theirs, converted)]
     gaps = {}
     for number in differences(*single):
-        generator = theirs.generator()
-        generator.search = WatchedFairseqSearch(theirs.task.target_dictionary)
-        gaps[number] = theirs.closest(number, generator)
+        gaps[number] = theirs.closest_in_fairseqs_search(number)
     with capsys.disabled():
         print(
             f"\nconverted: the same of 1,000 in float64 {1000 - len(differences(*exact))}, in "
@@ -139,8 +152,8 @@ def test_the_papers_search_loses_nothing_in_any_batch(trained_on_multi30k, capsy
     setup = Setup(data, ours)
     generation = setup.cfg.generation
     assert (generation.beam, generation.lenpen, generation.max_len_b) == (4, 0.6, 50)
-    to_the_limit = setup.generator()
-    to_the_limit.rules = PaperRules(0.6, 1, 50, kept=1, early=False)
+    settings = dataclasses.replace(setup.generator().search.settings, stop_early=False)
+    to_the_limit = Generator([setup.model], setup.task.target_dictionary, settings)
     expected = setup.search(torch.float64, 64, to_the_limit)
     for size in (1, 7, 64):
         found = setup.search(torch.float64, size)
@@ -152,13 +165,7 @@ def test_the_papers_search_loses_nothing_in_any_batch(trained_on_multi30k, capsy
     gaps = {}
     for size in (1, 7, 64):
         for number in differences(tokens(setup.search(torch.float32, size)), tokens(expected)):
-            watched = WatchedSearch(
-                [setup.model],
-                setup.task.target_dictionary,
-                beam_size=4,
-                rules=PaperRules(0.6, 1, 50, kept=2),
-            )
-            gaps[size, number] = setup.closest(number, watched)
+            gaps[size, number] = setup.closest_in_the_papers_search(number)
     with capsys.disabled():
         print(
             "\nthe paper's search: not as in float64 at (batch size, sentence), with the closest "
