@@ -40,7 +40,7 @@ def run(args: argparse.Namespace) -> None:
     if args.pretty and args.nbest > 1:
         raise InputError("--pretty prints one tree per line: omit --nbest")
     from ..inference.parser import Parser
-    from ..parsing.trees import as_line
+    from ..parsing.trees import format_tree
 
     parser = Parser.load(
         args.model,
@@ -60,9 +60,9 @@ def run(args: argparse.Namespace) -> None:
         if args.pretty:
             return [f"{nbest[0].tree.pformat()}\n" if nbest else "" for nbest in parsed]
         if args.nbest == 1:
-            return [as_line(nbest[0].tree) if nbest else "" for nbest in parsed]
+            return [format_tree(nbest[0].tree) if nbest else "" for nbest in parsed]
         return [
-            f"{number} ||| {as_line(each.tree)} ||| {each.score:.4f}"
+            f"{number} ||| {format_tree(each.tree)} ||| {each.score:.4f}"
             for number, nbest in enumerate(parsed, start=first)
             for each in nbest
         ]

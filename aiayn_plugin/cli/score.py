@@ -109,14 +109,14 @@ def of_trees(args: argparse.Namespace) -> None:
             "give --trees for a file of trees, or --data for a log of fairseq-generate"
         )
     from ..parsing import scores
-    from ..parsing.trees import as_line
+    from ..parsing.trees import format_tree
 
     found = (
-        scores.of_files(args.trees, args.system)
+        scores.score_files(args.trees, args.system)
         if args.trees is not None
-        else scores.of_log(args.system, args.data, args.split)
+        else scores.score_log(args.system, args.data, args.split)
     )
-    gold, system = (list(map(as_line, trees)) for trees in (found.gold, found.system))
+    gold, system = (list(map(format_tree, trees)) for trees in (found.gold, found.system))
     show(args, [], gold, system, "tree")
     print("\n".join(found.lines()))
 

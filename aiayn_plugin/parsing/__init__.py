@@ -1,4 +1,4 @@
-"""§6.3 English constituency parsing: trees, their linearisation, F1. Neither torch nor fairseq."""
+"""§6.3 English constituency parsing: trees, their linearisation and grammar, F1; no fairseq."""
 
 from ..errors import InputError
 

@@ -1,9 +1,9 @@
 """§6.3, Table 4: labelled bracketing F1 by the conventions of EVALB with COLLINS.prm.
 
-Brackets above the whole (TOP) and punctuation do not count, and PRT counts as ADVP. EVALB takes the
-punctuation out of each tree by that tree's own tags, and gives no score to a sentence in which the
-two then differ in length. Here the gold tree says for both which words are punctuation, so that
-each sentence has a score; where EVALB has one, it is the same.
+The outer bracket (TOP) and punctuation do not count, and PRT counts as ADVP. EVALB removes
+punctuation from each tree by that tree's own tags, and skips a sentence if the remaining lengths
+differ. Here the gold tags decide for both trees, so each sentence has a score; it equals EVALB's
+wherever EVALB has one.
 """
 
 from collections import Counter
@@ -13,29 +13,29 @@ from dataclasses import dataclass
 from nltk import Tree
 
 from ..errors import InputError
-from .trees import ROOTS, category, is_word, words
+from .trees import ROOTS, category, is_preterminal, tree_words
 
-#: Tags of words that do not count.
+#: Tags of words that are not counted.
 PUNCTUATION = (",", ":", "``", "''", ".", "-NONE-")
-EQUAL = {"PRT": "ADVP"}
-#: Words of the longest sentence of the second result.
-SHORT = 40
+EQUIVALENT_LABELS = {"PRT": "ADVP"}
+#: Words of the longest sentence that counts as short.
+MAX_SHORT_WORDS = 40
 
 
 @dataclass(frozen=True)
-class Count:
-    """Brackets and tags of one sentence, or of many: sums."""
+class BracketCounts:
+    """Brackets and tags of a sentence, or sums over many."""
 
     matched: int = 0
     gold: int = 0
     system: int = 0
-    tags: int = 0  #: right ones
-    words: int = 0  #: without punctuation
-    exact: int = 0  #: sentences with the very brackets of the gold tree
+    tags: int = 0  #: correct ones
+    words: int = 0  #: excluding punctuation
+    exact: int = 0  #: sentences whose brackets all match the gold tree
     sentences: int = 0
 
-    def __add__(self, other: "Count") -> "Count":
-        return Count(
+    def __add__(self, other: "BracketCounts") -> "BracketCounts":
+        return BracketCounts(
             *(a + b for a, b in zip(vars(self).values(), vars(other).values(), strict=True))
         )
 
@@ -56,69 +56,69 @@ class Count:
         return 2 * self.matched / total if total else 0.0
 
 
-def count(gold: Tree, system: Tree) -> Count:
+def compare_trees(gold: Tree, system: Tree) -> BracketCounts:
     """Return the counts of one sentence. Raises InputError if the words differ."""
-    ours, theirs = words(system), words(gold)
-    if ours != theirs:
+    words, gold_words = tree_words(system), tree_words(gold)
+    if words != gold_words:
         raise InputError(
-            f"other words than the gold tree's: {' '.join(ours)[:80]!r}, not "
-            f"{' '.join(theirs)[:80]!r}"
+            f"the words differ from the gold tree's: {' '.join(words)[:80]!r} instead of "
+            f"{' '.join(gold_words)[:80]!r}"
         )
     gold_tags, tags = ([tag for _, tag in tree.pos()] for tree in (gold, system))
-    counts = [tag not in PUNCTUATION for tag in gold_tags]
-    wanted, found = (Counter(brackets(tree, counts)) for tree in (gold, system))
-    right = sum(tag == own for tag, own, does in zip(gold_tags, tags, counts, strict=True) if does)
-    return Count(
-        sum((wanted & found).values()),
-        sum(wanted.values()),
-        sum(found.values()),
-        right,
-        sum(counts),
-        int(wanted == found),
-        1,
+    is_counted = [tag not in PUNCTUATION for tag in gold_tags]
+    expected, actual = (Counter(brackets(tree, is_counted)) for tree in (gold, system))
+    pairs = zip(gold_tags, tags, is_counted, strict=True)
+    return BracketCounts(
+        matched=(expected & actual).total(),
+        gold=expected.total(),
+        system=actual.total(),
+        tags=sum(counted and gold_tag == tag for gold_tag, tag, counted in pairs),
+        words=sum(is_counted),
+        exact=int(expected == actual),
+        sentences=1,
     )
 
 
-def brackets(tree: Tree, counts: Sequence[bool]) -> list[tuple[str, int, int]]:
+def brackets(tree: Tree, is_counted: Sequence[bool]) -> list[tuple[str, int, int]]:
     """Return label, start and end of each constituent that counts.
 
-    counts: for each word whether it does; places are among those that do. A constituent without
-    such a word does not count. For example, (S (NP (NNS dogs)) (VP (VBP bark)) (. .)) has
-    (S, 0, 2), (NP, 0, 1) and (VP, 1, 2).
+    is_counted: for each word; positions are those among the counted words, and a constituent
+    without a counted word does not count. For example, (S (NP (NNS dogs)) (VP (VBP bark)) (. .))
+    has (S, 0, 2), (NP, 0, 1) and (VP, 1, 2).
     """
     found: list[tuple[str, int, int]] = []
-    word = place = 0
+    word = position = 0
 
-    def walk(part: Tree) -> None:
-        nonlocal word, place
-        if is_word(part):
-            place += counts[word]
+    def walk(constituent: Tree) -> None:
+        nonlocal word, position
+        if is_preterminal(constituent):
+            position += is_counted[word]
             word += 1
             return
-        at, start = len(found), place
-        for child in part:
+        index, start = len(found), position
+        for child in constituent:
             walk(child)
-        label = category(part.label())
-        if place > start and label not in (*ROOTS, *PUNCTUATION):
-            found.insert(at, (EQUAL.get(label, label), start, place))
+        label = category(constituent.label())
+        if position > start and label not in (*ROOTS, *PUNCTUATION):
+            found.insert(index, (EQUIVALENT_LABELS.get(label, label), start, position))
 
     walk(tree)
     return found
 
 
-def score(pairs: Iterable[tuple[Tree, Tree]]) -> dict[str, Count]:
-    """Return the counts of all sentences, "all", and of those with up to SHORT words, "short".
+def compare_all(pairs: Iterable[tuple[Tree, Tree]]) -> tuple[BracketCounts, BracketCounts]:
+    """Return the counts of all sentences, and of those with up to MAX_SHORT_WORDS words.
 
-    pairs: the gold tree and the system's of each sentence. Raises InputError, with the sentence's
-    number, if its words differ.
+    pairs: gold tree and system tree of each sentence. Raises InputError, with the sentence's
+    number, if the words of a pair differ.
     """
-    found = {"all": Count(), "short": Count()}
+    total = short = BracketCounts()
     for number, (gold, system) in enumerate(pairs, start=1):
         try:
-            of_sentence = count(gold, system)
+            counts = compare_trees(gold, system)
         except InputError as error:
             raise InputError(f"sentence {number}: {error}") from None
-        found["all"] += of_sentence
-        if sum(tag != "-NONE-" for _, tag in gold.pos()) <= SHORT:
-            found["short"] += of_sentence
-    return found
+        total += counts
+        if sum(tag != "-NONE-" for _, tag in gold.pos()) <= MAX_SHORT_WORDS:
+            short += counts
+    return total, short

@@ -1,76 +1,73 @@
-"""§6.3 A tree as a sequence, after "Grammar as a Foreign Language" (Vinyals et al., 2015).
+"""§6.3 Trees as sequences, after "Grammar as a Foreign Language" (Vinyals et al., 2015).
 
-(S (NP (NNP John)) (VP (VBZ sleeps))) is the sequence (S (NP NNP )NP (VP VBZ )VP )S: brackets with
-labels, and for each word its tag.
+(S (NP (NNP John)) (VP (VBZ sleeps))) becomes (S (NP NNP )NP (VP VBZ )VP )S: labelled brackets, and
+a tag for each word.
 """
 
 import re
+from collections import deque
 from collections.abc import Sequence
 
 from nltk import Tree
 
 from ..text.settings import MAX_TREE_DEPTH
-from .trees import TOP, is_word
+from .trees import TOP, is_preterminal
 
-#: The tag of a word for which the sequence has none: the most frequent one.
-NO_TAG = "NN"
+#: The tag of a word whose tag is missing from a sequence: the most frequent one.
+DEFAULT_TAG = "NN"
 
 
-def sequence(tree: Tree) -> list[str]:
+def linearise_tree(tree: Tree) -> list[str]:
     """Return the symbols of a cleaned tree."""
-    if is_word(tree):
+    if is_preterminal(tree):
         return [tree.label()]
-    inner = [symbol for part in tree for symbol in sequence(part)]
+    inner = [symbol for part in tree for symbol in linearise_tree(part)]
     return [f"({tree.label()}", *inner, f"){tree.label()}"]
 
 
-def tree_of(symbols: Sequence[str], words: Sequence[str]) -> tuple[Tree, int]:
-    """Return a well-formed tree over exactly these words, and how many mends it took.
+def build_tree(symbols: Sequence[str], words: Sequence[str]) -> tuple[Tree, int]:
+    """Return a well-formed tree over exactly these words, and the number of repairs it took.
 
-    Of a sequence that `sequence` made, it is the tree that the sequence was made of, without a
-    mend. A mend is: a bracket closed that the sequence leaves open, a bracket or a tag dropped that
-    is one too many, a constituent dropped that has no words, a tag given to a word that has none,
-    and TOP put above what has no common bracket. There has to be a word.
+    This inverts `linearise_tree`, without repairs. A repair closes an open bracket, drops a
+    superfluous bracket or tag or a constituent without words, adds a missing tag, or puts TOP above
+    several constituents. Raises ValueError if there are no words.
 
-    For example, "(S (NP NN )VP" over "dogs bark" is (S (NP (NN dogs) (NN bark))) after four mends:
-    )VP has no beginning, "bark" no tag, and two brackets no end.
+    For example, "(S (NP NN )VP" over "dogs bark" gives (S (NP (NN dogs) (NN bark))) and four
+    repairs: )VP was never opened, "bark" has no tag, and two brackets are not closed.
     """
     if not words:
-        raise ValueError("there is no tree without a word")
+        raise ValueError("a tree needs at least one word")
     open_: list[Tree] = [Tree(TOP, [])]
-    left = iter(words)
-    mends = read = 0
+    remaining = deque(words)
+    repairs = 0
     for symbol in symbols:
         if re.search(r"[()\s]", symbol[1:]):
-            mends += 1
+            repairs += 1
         elif symbol.startswith("(") and len(open_) <= MAX_TREE_DEPTH - 2:
             open_.append(Tree(symbol[1:], []))
         elif symbol.startswith(")") and any(part.label() == symbol[1:] for part in open_[1:]):
-            while True:
-                done = open_.pop()
-                mends += _put(open_[-1], done)
-                if done.label() == symbol[1:]:
-                    break
-                mends += 1  # closed before its time
-        elif symbol[0] not in "()" and read < len(words):
-            open_[-1].append(Tree(symbol, [next(left)]))
-            read += 1
+            while open_[-1].label() != symbol[1:]:
+                repairs += 1 + _close(open_)
+            repairs += _close(open_)
+        elif symbol[0] not in "()" and remaining:
+            open_[-1].append(Tree(symbol, [remaining.popleft()]))
         else:
-            mends += 1
-    for word in left:
-        open_[-1].append(Tree(NO_TAG, [word]))
-        mends += 1
+            repairs += 1
+    for word in remaining:
+        open_[-1].append(Tree(DEFAULT_TAG, [word]))
+        repairs += 1
     while len(open_) > 1:
-        mends += 1 + _put(open_[-2], open_[-1])
-        open_.pop()
+        repairs += 1 + _close(open_)
     top = open_[0]
-    if len(top) > 1 or is_word(top[0]):
-        return top, mends + 1
-    return top[0], mends
+    if len(top) > 1 or is_preterminal(top[0]):
+        return top, repairs + 1
+    return top[0], repairs
 
 
-def _put(parent: Tree, part: Tree) -> int:
-    """Put a closed constituent under its parent, if it has words; return the mends this took."""
-    if len(part):
-        parent.append(part)
-    return int(not len(part))
+def _close(open_: list[Tree]) -> int:
+    """Append the innermost constituent to its parent, unless it is empty; return the repairs."""
+    constituent = open_.pop()
+    if not len(constituent):
+        return 1
+    open_[-1].append(constituent)
+    return 0

@@ -1,4 +1,4 @@
-"""§6.3 Raw sentences to the words of the Penn Treebank, to subwords, and symbols to trees."""
+"""§6.3 From raw sentences to Penn Treebank words and subwords, and from symbols to trees."""
 
 import re
 from collections.abc import Sequence
@@ -12,17 +12,17 @@ from ..text.lines import clean_line
 from ..text.pipeline import load_subwords
 from ..text.settings import TextSettings
 from ..text.subwords import Subwords
-from .linearisation import tree_of
-from .trees import escaped, plain
+from .linearisation import build_tree
+from .trees import escape, unescape
 
-#: Characters that the treebank does not have, and its own for them.
+#: Characters absent from the treebank, and its equivalents.
 TYPOGRAPHIC = str.maketrans(
     {"“": "``", "”": "''", "‘": "`", "’": "'", "—": "--", "–": "--", "…": "..."}
 )
 
 
 class ParsingPipeline:
-    """Words and subwords with the settings of one directory of trees."""
+    """Splits sentences into words and subwords with the settings of a directory of trees."""
 
     def __init__(self, settings: TextSettings, subwords: Subwords) -> None:
         self.settings = settings
@@ -31,26 +31,26 @@ class ParsingPipeline:
 
     @classmethod
     def load(cls, data_dir: str | Path) -> "ParsingPipeline":
-        """Return the pipeline of a directory that preprocess/trees.py made.
+        """Return the pipeline of a directory made by preprocess/trees.py.
 
-        Raises InputError and OSError as load_subwords does, and InputError for other data.
+        Raises InputError and OSError as load_subwords does, and InputError for data without trees.
         """
         settings, subwords = load_subwords(data_dir)
         if not settings.holds_trees:
-            raise InputError(f"{data_dir} holds no trees, but translations: aiayn translate")
+            raise InputError(f"{data_dir} holds translations, not trees: use aiayn translate")
         return cls(settings, subwords)
 
     def words(self, line: str, tokenised: bool = False) -> list[str]:
-        """Return the words of a raw sentence, or of one whose words have spaces between them.
+        """Return the words of a raw sentence; with `tokenised`, of words separated by spaces.
 
-        For example, `It isn't "new".` is It, is, n't, ``, new, '', and the full stop. -LRB- and the
-        like become brackets.
+        For example, `It isn't "new".` gives It, is, n't, ``, new, '' and the full stop. -LRB- and
+        the like become brackets.
         """
         line = clean_line(line)
         if not tokenised:
-            # What the tokeniser calls a word may hold a space that is none to it, but to fairseq.
+            # A word may contain a character that is a space only to str.split and fairseq.
             line = " ".join(self._tokenize(line.translate(TYPOGRAPHIC)))
-        return list(map(plain, line.split()))
+        return list(map(unescape, line.split()))
 
     def encode(self, words: Sequence[str]) -> list[str]:
         """Return the subwords of a sentence."""
@@ -58,9 +58,9 @@ class ParsingPipeline:
 
 
 def read_tree(symbols: str, words: Sequence[str]) -> tuple[Tree, int]:
-    """Return the tree that a model's symbols make over the words, and how many mends it took.
+    """Return the tree over the words that a model's symbols describe, and its number of repairs.
 
-    An unknown symbol is none of a tree. In the tree the words have no brackets: -LRB- for (.
+    Unknown symbols are ignored. The tree spells brackets in words as -LRB- and -RRB-.
     """
     known = [symbol for symbol in symbols.split() if not re.fullmatch("<+unk>+", symbol)]
-    return tree_of(known, list(map(escaped, words)))
+    return build_tree(known, list(map(escape, words)))

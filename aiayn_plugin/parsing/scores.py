@@ -1,4 +1,4 @@
-"""§6.3, Table 4: what fairseq-generate printed, or files of trees, to labelled F1."""
+"""§6.3, Table 4: labelled F1 of what fairseq-generate printed, or of files of trees."""
 
 import re
 from collections.abc import Iterable
@@ -11,10 +11,10 @@ from nltk import Tree
 from ..errors import InputError
 from ..text.manifest import read_manifest, verify_files
 from ..text.scores import hypotheses
-from .f1 import SHORT, Count, score
-from .linearisation import sequence
+from .f1 import MAX_SHORT_WORDS, BracketCounts, compare_all
+from .linearisation import linearise_tree
 from .pipeline import ParsingPipeline, read_tree
-from .trees import cleaned, read_trees, words
+from .trees import clean_tree, read_trees, tree_words
 
 #: A target in the output of fairseq-generate.
 TARGET = re.compile(r"T-(\d{1,18})\t(.*)\n?")
@@ -22,17 +22,16 @@ TARGET = re.compile(r"T-(\d{1,18})\t(.*)\n?")
 
 @dataclass(frozen=True)
 class TreeScores:
-    """The trees of a system and their counts against the gold ones, all and the short ones."""
+    """A system's trees, the gold trees, and the counts of one against the other."""
 
     system: list[Tree]
     gold: list[Tree]
-    all: Count
-    short: Count  #: of sentences of up to SHORT words
-    #: For each tree how many mends made it well-formed; none for trees that were read as such.
-    mends: list[int]
+    all: BracketCounts
+    short: BracketCounts  #: of sentences of up to MAX_SHORT_WORDS words
+    repairs: list[int]  #: for each tree parsed from symbols; empty for trees read from a file
 
     def numbers(self) -> dict[str, Any]:
-        """Return all counts and scores, as plain data."""
+        """Return all counts and scores as plain data."""
         return {
             **{
                 name: {
@@ -43,34 +42,35 @@ class TreeScores:
                 }
                 for name, count in (("all", self.all), ("short", self.short))
             },
-            "mends": self.mends,
+            "repairs": self.repairs,
         }
 
     def lines(self) -> list[str]:
-        """Return a line for each score, with its name and its use."""
-        found, short = self.all, self.short
+        """Return a line for each score, with its name and what it measures."""
+        counts, short = self.all, self.short
         lines = [
-            f"F1           {100 * found.f1:.2f}   labelled brackets, to compare with Table 4 "
+            f"F1           {100 * counts.f1:.2f}   labelled brackets, to compare with Table 4 "
             "(counted as EVALB does with COLLINS.prm)",
-            f"precision    {100 * found.precision:.2f}   recall {100 * found.recall:.2f}",
+            f"precision    {100 * counts.precision:.2f}   recall {100 * counts.recall:.2f}",
             f"F1 short     {100 * short.f1:.2f}   of the {short.sentences:,} sentences of up to "
-            f"{SHORT} words",
-            f"exact match  {found.exact / found.sentences:.1%}   ({found.sentences:,} sentences)",
-            f"tags         {found.tags / max(1, found.words):.1%}   of {found.words:,} words",
+            f"{MAX_SHORT_WORDS} words",
+            f"exact match  {counts.exact / counts.sentences:.1%}   "
+            f"({counts.sentences:,} sentences)",
+            f"tags         {counts.tags / max(1, counts.words):.1%}   of {counts.words:,} words",
         ]
-        if self.mends:
-            mended = sum(number > 0 for number in self.mends)
+        if self.repairs:
+            repaired = sum(count > 0 for count in self.repairs)
             lines.append(
-                f"mended       {mended:,} of {len(self.mends):,} trees, by "
-                f"{sum(self.mends):,} mends, to be well-formed"
+                f"repaired     {repaired:,} of {len(self.repairs):,} trees, with "
+                f"{sum(self.repairs):,} repairs"
             )
         return lines
 
 
-def of_log(log: Path, data: Path, split: str) -> TreeScores:
-    """Return the scores of what fairseq-generate printed, against the trees kept in `data`.
+def score_log(log: Path, data: Path, split: str) -> TreeScores:
+    """Return the scores of fairseq-generate's output against the gold trees in `data`.
 
-    Raises InputError or OSError for a log or data that cannot be used.
+    Raises InputError or OSError for an unusable log or data.
     """
     pipeline = ParsingPipeline.load(data)
     raw = f"{split}.raw.{pipeline.settings.target_lang}"
@@ -79,53 +79,51 @@ def of_log(log: Path, data: Path, split: str) -> TreeScores:
         symbols = hypotheses(lines)
     with open(log, encoding="utf-8", newline="\n") as lines:
         targets = {int(match[1]): match[2] for match in map(TARGET.fullmatch, lines) if match}
-    gold = list(_trees(data / raw))
-    other = next(
-        (n for n, tree in enumerate(gold) if not _same(targets.get(n, "<unk>"), sequence(tree))),
-        None,
+    gold = list(_read_clean_trees(data / raw))
+    differing = next(
+        (i for i, tree in enumerate(gold) if not _matches(targets.get(i, "<unk>"), tree)), None
     )
-    if len(symbols) != len(gold) or other is not None:
-        which = "" if other is None else f", and sentence {other + 1} is another"
+    if len(symbols) != len(gold) or differing is not None:
+        where = "" if differing is None else f", and sentence {differing + 1} differs"
         raise InputError(
-            f"{log} has {len(symbols):,} hypotheses, and {data / raw} {len(gold):,} "
-            f"trees{which}: give the split that was parsed with --split"
+            f"{log} has {len(symbols):,} hypotheses, but {data / raw} has {len(gold):,} trees"
+            f"{where}: give the parsed split with --split"
         )
-    found = [read_tree(line, tree.leaves()) for line, tree in zip(symbols, gold, strict=True)]
-    return _scores(gold, [tree for tree, _ in found], [mends for _, mends in found])
+    parsed = [read_tree(line, tree.leaves()) for line, tree in zip(symbols, gold, strict=True)]
+    return _score(gold, [tree for tree, _ in parsed], [repairs for _, repairs in parsed])
 
 
-def of_files(gold: Path, system: Path) -> TreeScores:
-    """Return the scores of a file of trees against another.
+def score_files(gold: Path, system: Path) -> TreeScores:
+    """Return the scores of a file of trees against a file of gold trees.
 
-    Raises InputError or OSError for files that cannot be used, and InputError if the trees differ
-    in number or in their words.
+    Raises InputError or OSError for unusable files, and InputError if their trees differ in number
+    or in their words.
     """
-    ours, theirs = list(_trees(system)), list(_trees(gold))
-    if len(ours) != len(theirs):
-        pairs = zip(map(words, ours), map(words, theirs), strict=False)
+    trees, gold_trees = list(_read_clean_trees(system)), list(_read_clean_trees(gold))
+    if len(trees) != len(gold_trees):
+        pairs = zip(map(tree_words, trees), map(tree_words, gold_trees), strict=False)
         first = next(
-            (n for n, (a, b) in enumerate(pairs, start=1) if a != b),
-            min(len(ours), len(theirs)) + 1,
+            (number for number, (a, b) in enumerate(pairs, start=1) if a != b),
+            min(len(trees), len(gold_trees)) + 1,
         )
         raise InputError(
-            f"{system} has {len(ours):,} trees, but {gold} {len(theirs):,}: they "
-            f"differ from sentence {first} on"
+            f"{system} has {len(trees):,} trees, but {gold} has {len(gold_trees):,}: they differ "
+            f"from sentence {first} on"
         )
-    return _scores(theirs, ours, [])
+    return _score(gold_trees, trees, [])
 
 
-def _same(symbols: str, wanted: list[str]) -> bool:
-    """Whether a target of a log is a tree's; what the dictionary does not know may be anything."""
-    found = symbols.split()
-    return "<unk>" in symbols or found == wanted
+def _matches(target: str, tree: Tree) -> bool:
+    """Whether a target in a log is this tree; one with unknown symbols may be any tree."""
+    return "<unk>" in target or target.split() == linearise_tree(tree)
 
 
-def _trees(path: Path) -> Iterable[Tree]:
-    return (tree for tree in map(cleaned, read_trees(path)) if tree is not None)
+def _read_clean_trees(path: Path) -> Iterable[Tree]:
+    return (tree for tree in map(clean_tree, read_trees(path)) if tree is not None)
 
 
-def _scores(gold: list[Tree], system: list[Tree], mends: list[int]) -> TreeScores:
+def _score(gold: list[Tree], system: list[Tree], repairs: list[int]) -> TreeScores:
     if not gold:
-        raise InputError("nothing to score: there is no tree")
-    counts = score(zip(gold, system, strict=True))
-    return TreeScores(system, gold, counts["all"], counts["short"], mends)
+        raise InputError("there are no trees to score")
+    total, short = compare_all(zip(gold, system, strict=True))
+    return TreeScores(system, gold, total, short, repairs)

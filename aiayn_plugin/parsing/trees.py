@@ -1,4 +1,4 @@
-"""§6.3 Bracketed trees as the Penn Treebank writes them, read and cleaned."""
+"""§6.3 Reading and cleaning bracketed trees of the Penn Treebank."""
 
 import re
 from collections.abc import Iterator
@@ -10,63 +10,63 @@ from ..errors import InputError
 from ..text.lines import clean_line, read_lines
 from ..text.settings import MAX_TREE_DEPTH
 
-#: Labels that some treebanks put above a sentence; the Penn Treebank has an empty one there.
+#: Labels above a sentence in some treebanks; the Penn Treebank has an empty label there.
 ROOTS = ("", "TOP", "ROOT", "S1")
-#: The label above several constituents that make up one sentence.
+#: The label above several constituents that make up a sentence.
 TOP = "TOP"
-#: The tag of what was moved or left out (traces), which no one says.
+#: The tag of traces, which stand for moved or omitted words.
 TRACE = "-NONE-"
-#: Characters of the longest tree. A bracket that is not closed would take all of a file.
-LONGEST = 1_000_000
-#: How words with brackets are written in a tree. The other brackets may stand there as they are.
+#: Limits a tree, which would otherwise extend to the end of the file if a bracket is missing.
+MAX_CHARACTERS = 1_000_000
+#: Escapes of the brackets that delimit constituents; trees may contain other brackets as they are.
 ESCAPES = {"(": "-LRB-", ")": "-RRB-"}
-#: Words of the Penn Treebank, and the same outside of trees.
+#: Escaped words of the Penn Treebank and their plain spelling.
 SPELLINGS = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{", "-RCB-": "}"}
 
 
 def read_trees(path: str | Path) -> Iterator[Tree]:
-    """Yield the trees of a file, as they stand there, one or many, over any number of lines.
+    """Yield the trees of a file, unchanged; trees may span lines and share them.
 
-    Raises InputError, with file and line, for anything that is no tree.
+    Raises InputError, with file and line, for anything that is not a tree.
     """
-    text: list[str] = []  # of the tree that is being read
+    text: list[str] = []  # of the current tree
     depth = begins = length = 0
     for number, line in enumerate(map(clean_line, read_lines(path)), start=1):
         for part in re.findall(r"[()]|[^()]+", line):
             if depth == 0 and part not in "()" and part.strip():
-                raise InputError(f"{path}, line {number}: {part.strip()[:40]!r} is in no brackets")
+                raise InputError(f"{path}, line {number}: {part.strip()[:40]!r} has no brackets")
             if part == ")" and depth == 0:
-                raise InputError(f"{path}, line {number}: a bracket is closed that none opened")
+                raise InputError(f"{path}, line {number}: a closing bracket has no opening one")
             if depth == 0:
                 begins = number
             depth += {"(": 1, ")": -1}.get(part, 0)
             if depth > MAX_TREE_DEPTH:
                 raise InputError(
-                    f"{path}, line {number}: more than {MAX_TREE_DEPTH} brackets are open; "
-                    f"the tree begins in line {begins}"
+                    f"{path}, line {number}: more than {MAX_TREE_DEPTH} open brackets; the tree "
+                    f"begins in line {begins}"
                 )
             text.append(part)
             length = length + len(part) if depth else 0
-            if length > LONGEST:
+            if length > MAX_CHARACTERS:
                 raise InputError(
                     f"{path}, line {begins}: the tree that begins here has more than "
-                    f"{LONGEST:,} characters: is a bracket missing?"
+                    f"{MAX_CHARACTERS:,} characters: is a bracket missing?"
                 )
             if depth == 0 and part == ")":
-                yield _tree("".join(text), path, begins)
+                yield _parse_tree("".join(text), path, begins)
                 text.clear()
         text.append("\n")
     if depth:
         raise InputError(f"{path}, line {begins}: the tree that begins here is not closed")
 
 
-def _tree(text: str, path: str | Path, line: int) -> Tree:
-    """Return a tree that is well-formed all the way down."""
+def _parse_tree(text: str, path: str | Path, line: int) -> Tree:
+    """Return the tree of a text. Raises InputError for an ill-formed one."""
     try:
         tree = Tree.fromstring(text)
     except ValueError as error:
         reason = " ".join(str(error).split())
-        raise InputError(f"{path}, line {line}: no tree begins here: {reason[:120]}") from None
+        raise InputError(f"{path}, line {line}: not a tree: {reason[:120]}") from None
     for part in tree.subtrees():
         words = sum(isinstance(child, str) for child in part)
         name = f"{path}, line {line}: in the tree that begins here, ({part.label()} …)"
@@ -74,62 +74,62 @@ def _tree(text: str, path: str | Path, line: int) -> Tree:
             raise InputError(f"{name} is empty")
         if words and len(part) > 1:
             raise InputError(
-                f"{name} has a word beside others: each word has brackets of its own, with its tag"
+                f"{name} mixes a word with other children: each word needs its own brackets and tag"
             )
     return tree
 
 
 def category(label: str) -> str:
-    """Return a label without functions and indices: NP of NP-SBJ-1 and NP=2; -LRB-, = stay."""
+    """Return a label without functions and indices: NP for NP-SBJ-1 and NP=2, but -LRB- and =."""
     return label if label[:1] in ("-", "=") else re.split("[-=]", label)[0]
 
 
-def cleaned(tree: Tree) -> Tree | None:
-    """Return a tree without traces, what they leave empty, functions, indices and its outer label.
+def clean_tree(tree: Tree) -> Tree | None:
+    """Return a tree without traces, emptied constituents, functions, indices and outer label.
 
-    Several constituents under the outer label stay together under TOP, and so does a single word.
-    Returns None if nothing is left.
+    Several constituents under the outer label, or a single word, are put under TOP. Returns None if
+    nothing is left.
     """
-    parts = [tree] if tree.label() not in ROOTS else list(tree)
-    if tree.label() in ROOTS and parts and isinstance(parts[0], str):
-        parts = [tree]  # a tag may have the name of a root
+    # A tag may have the name of a root.
+    is_root = tree.label() in ROOTS and not (len(tree) and isinstance(tree[0], str))
+    parts = list(tree) if is_root else [tree]
     kept = [part for part in map(_without_traces, parts) if part is not None]
     if not kept:
         return None
-    if len(kept) > 1 or is_word(kept[0]):
+    if len(kept) > 1 or is_preterminal(kept[0]):
         return Tree(TOP, kept)
-    return cleaned(kept[0]) if kept[0].label() in ROOTS and len(kept[0]) == 1 else kept[0]
+    return clean_tree(kept[0]) if kept[0].label() in ROOTS and len(kept[0]) == 1 else kept[0]
 
 
 def _without_traces(tree: Tree) -> Tree | None:
-    if is_word(tree):
+    if is_preterminal(tree):
         return None if tree.label() == TRACE else Tree(category(tree.label()), [tree[0]])
     kept = [part for part in map(_without_traces, tree) if part is not None]
     return Tree(category(tree.label()), kept) if kept else None
 
 
-def is_word(tree: Tree) -> bool:
-    """Whether a tree is a tag and its word."""
+def is_preterminal(tree: Tree) -> bool:
+    """Whether a tree is a tag with its word."""
     return len(tree) == 1 and isinstance(tree[0], str)
 
 
-def words(tree: Tree) -> list[str]:
-    """Return the words of a tree as they are outside of trees."""
-    return list(map(plain, tree.leaves()))
+def tree_words(tree: Tree) -> list[str]:
+    """Return the words of a tree in plain spelling."""
+    return list(map(unescape, tree.leaves()))
 
 
-def plain(word: str) -> str:
-    r"""Return a word of the Penn Treebank as others write it: ( for -LRB-, 1/2 for 1\/2."""
+def unescape(word: str) -> str:
+    r"""Return the plain spelling of a word of the Penn Treebank: ( for -LRB-, 1/2 for 1\/2."""
     return SPELLINGS.get(word, re.sub(r"\\([/*])", r"\1", word))
 
 
-def escaped(word: str) -> str:
-    """Return a word as it is written in a tree, without brackets: -LRB- and -RRB- for ( and )."""
+def escape(word: str) -> str:
+    """Return a word as trees spell it: -LRB- and -RRB- for ( and )."""
     return re.sub("[()]", lambda bracket: ESCAPES[bracket[0]], word)
 
 
-def as_line(tree: Tree) -> str:
-    """Return a tree in one line, as other programs read it."""
-    if is_word(tree):
-        return f"({tree.label()} {escaped(tree[0])})"
-    return f"({tree.label()} {' '.join(map(as_line, tree))})"
+def format_tree(tree: Tree) -> str:
+    """Return a tree in one line of the usual bracketed format."""
+    if is_preterminal(tree):
+        return f"({tree.label()} {escape(tree[0])})"
+    return f"({tree.label()} {' '.join(map(format_tree, tree))})"

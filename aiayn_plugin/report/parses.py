@@ -60,7 +60,7 @@ def scores(runs: Sequence[Run]) -> list[Table | Text]:
         for split, found in run.trees.items():
             count, short = found.all, found.short
             numbers = (count.f1, count.precision, count.recall, short.f1)
-            mended = sum(number > 0 for number in found.mends)
+            mended = sum(number > 0 for number in found.repairs)
             rows.append(
                 [
                     f"{run.name}, {split}" if len(runs) > 1 else split,
@@ -91,7 +91,7 @@ def scores(runs: Sequence[Run]) -> list[Table | Text]:
 
 def examples(run: Run) -> Section | None:
     """Return some trees, from all over the set."""
-    from ..parsing.trees import as_line, words
+    from ..parsing.trees import format_tree, tree_words
 
     found = run.trees.get("test") or run.trees.get("valid")
     if found is None:
@@ -103,9 +103,9 @@ def examples(run: Run) -> Section | None:
         rows.append(
             [
                 f"{n + 1}",
-                " ".join(words(gold))[:500],
-                as_line(gold)[:1000],
-                "the same" if own == gold else as_line(own)[:1000],
+                " ".join(tree_words(gold))[:500],
+                format_tree(gold)[:1000],
+                "the same" if own == gold else format_tree(own)[:1000],
             ]
         )
     head = ("sentence", "words", "gold tree", "tree")

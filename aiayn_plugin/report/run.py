@@ -196,8 +196,8 @@ def _evaluate(log: Path, split: str, trees: bool) -> "Evaluation | TreeScores":
     if _regular(log).stat().st_size > MOST_BYTES:
         raise InputError(f"more than {MOST_BYTES:,} bytes: score it with aiayn score")
     if trees:
-        from ..parsing.scores import of_log
+        from ..parsing.scores import score_log
 
-        return of_log(log, log.parent / "data", split)
+        return score_log(log, log.parent / "data", split)
     text = translations(log, log.parent / "data", split)
     return Evaluation(text, score(text.system, text.references, text.target_lang))

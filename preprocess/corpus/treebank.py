@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 from nltk import Tree
 
 from aiayn_plugin.errors import InputError
-from aiayn_plugin.parsing.linearisation import sequence
-from aiayn_plugin.parsing.trees import as_line, cleaned, read_trees, words
+from aiayn_plugin.parsing.linearisation import linearise_tree
+from aiayn_plugin.parsing.trees import clean_tree, format_tree, read_trees, tree_words
 from aiayn_plugin.text.lines import MAX_WORD_LENGTH
 from aiayn_plugin.text.manifest import sha256
 
@@ -122,9 +122,9 @@ def _read_file(path: Path, place: Path) -> int:
     """Write the words and the tree of each sentence of a file; return how many there are."""
     number = 0
     with open(place, "w", encoding="utf-8", newline="\n") as file:
-        for tree in map(cleaned, read_trees(path)):
+        for tree in map(clean_tree, read_trees(path)):
             if tree is not None:
-                file.write(f"{' '.join(words(tree))}\t{as_line(tree)}\n")
+                file.write(f"{' '.join(tree_words(tree))}\t{format_tree(tree)}\n")
                 number += 1
     return number
 
@@ -164,7 +164,7 @@ def linearise_batch(cleaning: Cleaning | None, pairs: LinePairs) -> Batch:
     kept: list[tuple[str, str]] = []
     dropped, counts = Counts(), Counts()
     for sentence, tree in ((source.decode(), target.decode()) for source, target in pairs):
-        symbols = sequence(Tree.fromstring(tree))
+        symbols = linearise_tree(Tree.fromstring(tree))
         of_sentence = sentence.split()
         flaw = cleaning.flaw(len(of_sentence), len(symbols)) if cleaning else None
         if cleaning and max(map(len, of_sentence)) > MAX_WORD_LENGTH:

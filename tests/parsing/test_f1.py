@@ -1,13 +1,13 @@
-"""F1: counted by hand, and as another implementation counts."""
+"""§6.3 F1, counted by hand and compared with another implementation."""
 
 import random
 
 import pytest
-from beside_pyevalb import differing
+from compare_pyevalb import compare
 from nltk import Tree
 
 from aiayn_plugin.errors import InputError
-from aiayn_plugin.parsing.f1 import Count, brackets, count, score
+from aiayn_plugin.parsing.f1 import BracketCounts, brackets, compare_all, compare_trees
 
 
 def tree(text):
@@ -30,7 +30,7 @@ GOLD = "(S (NP (DT the) (NN dog)) (VP (VBZ sleeps) (ADVP (RB now))) (. .))"
             GOLD,
             "(TOP (S (NP (DT the) (NN dog)) (VP (VBZ sleeps)) (ADVP (RB now)) (. .)))",
             (3, 4, 4, 4, 4, 0),
-        ),  # the VP is another
+        ),  # the VP differs
         (
             GOLD,
             "(S (NP (DT the)) (X (NN dog) (VBZ sleeps) (RB now)) (NP (. .)))",
@@ -40,18 +40,18 @@ GOLD = "(S (NP (DT the) (NN dog)) (VP (VBZ sleeps) (ADVP (RB now))) (. .))"
             GOLD,
             "(S (NP (DT the) (NN dog)) (VP (VBZ sleeps) (ADVP (RB now)) (. .)))",
             (4, 4, 4, 4, 4, 1),
-        ),  # where the full stop hangs does not matter
+        ),  # the parent of the full stop does not matter
         (
             GOLD,
             "(S (NP (DT the) (NN dog)) (VP (VBZ sleeps) (ADVP (RB now))) (NN .))",
             (4, 4, 4, 4, 4, 1),
-        ),  # the gold tree says that it is punctuation
+        ),  # punctuation by the gold tree's tag
         ("(NP (NP (NN a)))", "(NP (NN a))", (1, 2, 1, 1, 1, 0)),  # the same bracket twice
         ("(S (NP-SBJ (NN a)))", "(S (NP (NN a)))", (2, 2, 2, 1, 1, 1)),
         ("(TOP (NN a))", "(TOP (NN a))", (0, 0, 0, 1, 1, 1)),
         ("(S1 (S (NN a)))", "(ROOT (S (NN a)))", (1, 1, 1, 1, 1, 1)),
         ("(S (NP=2 (NN a)))", "(S (NP (NN a)))", (2, 2, 2, 1, 1, 1)),
-        # one word beside a sign that does not count, which the system's tree has elsewhere
+        # one word and a sign that is not counted, which has a different parent in the system's tree
         *(
             (f"(S (NP (NN a)) ({sign} x))", f"(S (NP (NN a) ({sign} x)))", (2, 2, 2, 1, 1, 1))
             for sign in (",", ":", "``", "''", ".")
@@ -59,11 +59,11 @@ GOLD = "(S (NP (DT the) (NN dog)) (VP (VBZ sleeps) (ADVP (RB now))) (. .))"
         ("(S (NP (NN a)) ($ x))", "(S (NP (NN a) ($ x)))", (1, 2, 2, 2, 2, 0)),
     ],
 )
-def test_counts_are_those_of_the_conventions(gold, system, expected):
-    assert count(tree(gold), tree(system)) == Count(*expected, 1)
+def test_counts_follow_the_conventions(gold, system, expected):
+    assert compare_trees(tree(gold), tree(system)) == BracketCounts(*expected, 1)
 
 
-def test_places_leave_punctuation_out():
+def test_positions_skip_punctuation():
     found = brackets(
         tree("(S (`` ``) (NP (NN a)) (: :) (VP (VB b) (NP (. .))))"),
         [False, True, False, True, False],
@@ -73,26 +73,32 @@ def test_places_leave_punctuation_out():
 
 def test_sums_and_short_sentences():
     forty = f"(S {' '.join('(NN a)' for _ in range(39))} (. .))"
-    assert score([(tree(forty), tree(forty))])["short"].sentences == 1
+    assert compare_all([(tree(forty), tree(forty))])[1].sentences == 1
     long = f"(S {' '.join('(NN a)' for _ in range(40))} (. .))"
-    found = score([(tree(GOLD), tree(GOLD)), (tree(long), tree(long))])
-    assert (found["all"].sentences, found["short"].sentences) == (2, 1)
-    half = Count(matched=1, gold=4, system=2)
+    total, short = compare_all([(tree(GOLD), tree(GOLD)), (tree(long), tree(long))])
+    assert (total.sentences, short.sentences) == (2, 1)
+    half = BracketCounts(matched=1, gold=4, system=2)
     assert (half.recall, half.precision, half.f1) == (0.25, 0.5, pytest.approx(1 / 3))
-    assert Count().f1 == Count().recall == Count().precision == 0
+    empty = BracketCounts()
+    assert empty.f1 == empty.recall == empty.precision == 0
 
 
-def test_other_words_are_refused_with_the_number_of_the_sentence():
-    with pytest.raises(InputError, match="sentence 2: other words than the gold tree's: 'the cat"):
-        score([(tree(GOLD), tree(GOLD)), (tree(GOLD), tree(GOLD.replace("dog", "cat")))])
+def test_differing_words_are_reported_with_the_sentence_number():
+    with pytest.raises(
+        InputError, match="sentence 2: the words differ from the gold tree's: 'the cat"
+    ):
+        compare_all([(tree(GOLD), tree(GOLD)), (tree(GOLD), tree(GOLD.replace("dog", "cat")))])
 
 
-def test_words_may_be_spelled_as_the_treebank_does_or_as_others_do():
-    assert count(tree(r"(S (CD 1\/2) (-LCB- -LCB-))"), tree("(S (CD 1/2) (-LCB- {))")).exact == 1
+def test_words_may_be_escaped_or_in_plain_spelling():
+    assert (
+        compare_trees(tree(r"(S (CD 1\/2) (-LCB- -LCB-))"), tree("(S (CD 1/2) (-LCB- {))")).exact
+        == 1
+    )
 
 
 def random_tree(rng, words):
-    """Return a random tree over words with their tags, with every case that has a convention."""
+    """Return a random tree over words with their tags, covering every convention."""
     if len(words) == 1 and rng.random() < 0.6:
         return Tree(words[0][1], [words[0][0]])
     label = rng.choice(["NP", "VP", "PP", "ADVP", "PRT"])
@@ -103,7 +109,7 @@ def random_tree(rng, words):
     return Tree(label, [random_tree(rng, part) for part in parts])
 
 
-def test_scores_are_those_of_another_implementation():
+def test_counts_agree_with_pyevalb():
     pytest.importorskip("PYEVALB")
     rng = random.Random(1)
     f1s = set()
@@ -120,7 +126,7 @@ def test_scores_are_those_of_another_implementation():
             )
             for _ in range(2)
         ]
-        ours, other = differing(*pair)
-        assert other == ""
+        ours, difference = compare(*pair)
+        assert difference == ""
         f1s.add(round(ours.f1, 2))
     assert len(f1s) > 30

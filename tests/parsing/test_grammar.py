@@ -8,7 +8,7 @@ import torch
 
 from aiayn_plugin.errors import InputError
 from aiayn_plugin.parsing.grammar import TreeGrammar
-from aiayn_plugin.parsing.linearisation import sequence, tree_of
+from aiayn_plugin.parsing.linearisation import build_tree, linearise_tree
 
 SPECIAL = ["<s>", "<pad>", "</s>", "<unk>"]
 SYMBOLS = [*SPECIAL, "(A", ")A", "(B", ")B", "N", "V", "(never", "madeupword0000"]
@@ -19,8 +19,10 @@ SUBWORDS = [*SPECIAL, "a", "b@@", "c", "@@"]
 def is_tree(symbols, words):
     """Whether symbols are those of a tree over this number of words."""
     names = [f"w{i}" for i in range(words)]
-    tree, repairs = tree_of(symbols, names)
-    return bool(symbols) and repairs == 0 and sequence(tree) == symbols and symbols[0][0] == "("
+    tree, repairs = build_tree(symbols, names)
+    return (
+        bool(symbols) and repairs == 0 and linearise_tree(tree) == symbols and symbols[0][0] == "("
+    )
 
 
 def allowed(symbols, words, remaining, **settings):

@@ -1,4 +1,4 @@
-"""Raw sentences to the words and the subwords of a treebank."""
+"""§6.3 From raw sentences to treebank words and subwords."""
 
 import pytest
 
@@ -28,16 +28,16 @@ def pipeline(tmp_path):
         ("", ""),
     ],
 )
-def test_raw_words_are_the_treebanks(pipeline, line, expected):
+def test_raw_sentences_are_split_as_in_the_treebank(pipeline, line, expected):
     assert pipeline.words(line) == expected.split()
 
 
-def test_tokenised_words_stay_but_for_the_treebanks_spellings(pipeline):
+def test_tokenised_words_keep_their_boundaries_and_get_plain_spellings(pipeline):
     assert pipeline.words(r"-LRB- 1\/2 isn't -RRB-", tokenised=True) == ["(", "1/2", "isn't", ")"]
 
 
 @pytest.mark.parametrize(
-    "word, pieces",
+    "word, subwords",
     [
         ("abc", "abc"),
         ("abac", "a@@ b@@ a@@ c"),
@@ -46,11 +46,10 @@ def test_tokenised_words_stay_but_for_the_treebanks_spellings(pipeline):
         ("üc", "c"),
     ],
 )
-def test_pieces_that_the_training_text_had(pipeline, word, pieces):
-    """A merge that is no piece is split again; of unknown characters only the end of a word
-    stays."""
-    assert pipeline.encode([word]) == pieces.split()
+def test_subwords_are_those_of_the_training_text(pipeline, word, subwords):
+    """Merges outside the vocabulary are undone; of unknown characters, word-final ones are kept."""
+    assert pipeline.encode([word]) == subwords.split()
 
 
-def test_unknown_symbols_are_none_of_a_tree():
+def test_unknown_symbols_are_ignored():
     assert read_tree("(S <unk> NN <<unk>> )S", ["(a"])[0].leaves() == ["-LRB-a"]

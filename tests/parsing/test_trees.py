@@ -1,10 +1,10 @@
-"""Bracketed trees: read as they stand, cleaned as the paper's parser needs them."""
+"""§6.3 Reading and cleaning bracketed trees."""
 
 import pytest
 from nltk import Tree
 
 from aiayn_plugin.errors import InputError
-from aiayn_plugin.parsing.trees import as_line, category, cleaned, read_trees, words
+from aiayn_plugin.parsing.trees import category, clean_tree, format_tree, read_trees, tree_words
 
 TREE = """
 ( (S
@@ -25,16 +25,16 @@ CLEAN = (
 )
 
 
-def of(text, tmp_path):
+def read_text(text, tmp_path):
     path = tmp_path / "trees.mrg"
     path.write_text(text, encoding="utf-8")
     return list(read_trees(path))
 
 
-def test_traces_functions_and_indices_go(tmp_path):
-    [tree] = of(TREE, tmp_path)
-    assert as_line(cleaned(tree)) == CLEAN
-    assert words(cleaned(tree)) == [
+def test_cleaning_removes_traces_functions_and_indices(tmp_path):
+    [tree] = read_text(TREE, tmp_path)
+    assert format_tree(clean_tree(tree)) == CLEAN
+    assert tree_words(clean_tree(tree)) == [
         "Rudolph",
         "Agnew",
         ",",
@@ -66,8 +66,8 @@ def test_traces_functions_and_indices_go(tmp_path):
     ],
 )
 def test_outer_labels_and_white_space(tmp_path, text, expected):
-    found = [cleaned(tree) for tree in of(text, tmp_path)]
-    assert [tree and as_line(tree) for tree in found] == expected
+    found = [clean_tree(tree) for tree in read_text(text, tmp_path)]
+    assert [tree and format_tree(tree) for tree in found] == expected
 
 
 @pytest.mark.parametrize(
@@ -81,6 +81,8 @@ def test_outer_labels_and_white_space(tmp_path, text, expected):
         ("WHNP-1", "WHNP"),
         ("ADVP|PRT", "ADVP|PRT"),
         ("S-TPC=1", "S"),
+        ("=", "="),
+        ("-", "-"),
     ],
 )
 def test_categories(label, expected):
@@ -91,30 +93,30 @@ def test_categories(label, expected):
     "text, message",
     [
         ("\n(S (NN a)", "line 2: the tree that begins here is not closed"),
-        ("(S (NN a)))", "line 1: a bracket is closed that none opened"),
-        ("(S (NN a))\nword", "line 2: 'word' is in no brackets"),
+        ("(S (NN a)))", "line 1: a closing bracket has no opening one"),
+        ("(S (NN a))\nword", "line 2: 'word' has no brackets"),
         ("(S (NP))", r"line 1: in the tree that begins here, \(NP …\) is empty"),
         ("()", r"line 1: in the tree that begins here, \( …\) is empty"),
         (
             "(S\n(NN a b))",
-            r"line 1: in the tree that begins here, \(NN …\) has a word beside others",
+            r"line 1: in the tree that begins here, \(NN …\) mixes a word with",
         ),
-        ("(S (NP the (NN dog)))", r"\(NP …\) has a word beside others"),
+        ("(S (NP the (NN dog)))", r"\(NP …\) mixes a word with"),
         ("(S ( a))", r"\(a …\) is empty"),
-        ("(S " * 201, "line 1: more than 200 brackets are open; the tree begins in line 1"),
+        ("(S " * 201, "line 1: more than 200 open brackets; the tree begins in line 1"),
     ],
 )
-def test_what_is_no_tree_is_named_by_its_line(tmp_path, text, message):
+def test_errors_give_the_line(tmp_path, text, message):
     with pytest.raises(InputError, match=message) as error:
-        of(text, tmp_path)
+        read_text(text, tmp_path)
     assert "trees.mrg" in str(error.value) and "\n" not in str(error.value)
 
 
 def test_brackets_in_words_are_escaped():
-    assert as_line(Tree("S", [Tree("NN", [":-)"])])) == "(S (NN :--RRB-))"
+    assert format_tree(Tree("S", [Tree("NN", [":-)"])])) == "(S (NN :--RRB-))"
 
 
-def test_a_bracket_that_is_missing_does_not_take_all_of_a_file(tmp_path):
+def test_a_missing_bracket_does_not_consume_the_file(tmp_path):
     path = tmp_path / "long.mrg"
     path.write_text("(S (NN a))\n(S (NN a)\n" + "(S (NN a)) " * 200_000)
     with pytest.raises(InputError, match="line 2: the tree that begins here has more than 1,000,0"):
@@ -123,22 +125,7 @@ def test_a_bracket_that_is_missing_does_not_take_all_of_a_file(tmp_path):
     assert sum(1 for _ in read_trees(path)) == 200_000
 
 
-@pytest.mark.parametrize(
-    "label, expected",
-    [
-        ("NP-SBJ-1", "NP"),
-        ("NP=2", "NP"),
-        ("-LRB-", "-LRB-"),
-        ("=", "="),
-        ("-", "-"),
-        ("S", "S"),
-    ],
-)
-def test_a_category_is_never_empty(label, expected):
-    assert category(label) == expected
-
-
-def test_control_characters_are_no_words(tmp_path):
+def test_control_characters_are_removed_from_words(tmp_path):
     path = tmp_path / "odd.mrg"
     path.write_text("(S (NN d\x02og) (NN b))")
     assert next(iter(read_trees(path))).leaves() == ["dog", "b"]
@@ -147,6 +134,6 @@ def test_control_characters_are_no_words(tmp_path):
         list(read_trees(path))
 
 
-def test_words_outside_of_trees():
+def test_words_in_plain_spelling():
     tree = Tree.fromstring(r"(S (-LRB- -LRB-) (CD 1\/2) (NN S\*) (-RCB- -RCB-) (NN a))")
-    assert words(tree) == ["(", "1/2", "S*", "}", "a"]
+    assert tree_words(tree) == ["(", "1/2", "S*", "}", "a"]

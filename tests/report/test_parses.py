@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from aiayn_plugin.parsing.f1 import Count
+from aiayn_plugin.parsing.f1 import BracketCounts
 from aiayn_plugin.parsing.scores import TreeScores
 from aiayn_plugin.report.parses import table_4
 from aiayn_plugin.report.run import Run
@@ -20,7 +20,7 @@ from aiayn_plugin.text.settings import PENN, TextSettings
     ],
 )
 def test_f1_stands_in_table_4_only_on_section_23(name, sentences, shown):
-    counts = Count(matched=8, gold=10, system=10, sentences=sentences)
+    counts = BracketCounts(matched=8, gold=10, system=10, sentences=sentences)
     text = TextSettings("en", "tree", 0, PENN, inputs={name: "", "train.extra1": ""})
     run = Run(
         "mine", Path("mine"), text=text, trees={"test": TreeScores([], [], counts, counts, [])}

@@ -170,7 +170,7 @@ def test_a_search_of_trees_only_finds_trees(recipe, run):
     log = folder / "only.log"
     log.write_text(done.stdout)
     done = run("aiayn", "score", log, "--data", folder / "data")
-    assert "mended       0 of 50 trees" in done.stdout, done.stdout
+    assert "repaired     0 of 50 trees" in done.stdout, done.stdout
 
 
 def test_words_that_no_training_text_has_are_counted_too(recipe):
