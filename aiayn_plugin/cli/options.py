@@ -19,7 +19,7 @@ def add_model(parser: argparse.ArgumentParser) -> None:
 
 
 def add_search(parser: argparse.ArgumentParser, defaults: SearchSettings) -> None:
-    """Add the settings of the search, and the device."""
+    """Add the beam size, the length penalty and the device."""
     parser.add_argument(
         "--beam", type=int, default=defaults.beam, help="beam size (default: %(default)s)"
     )

@@ -1,4 +1,4 @@
-"""Filters of lines from standard input to standard output: `aiayn translate` and `aiayn parse`."""
+"""Standard input to standard output, line by line: `aiayn translate` and `aiayn parse`."""
 
 import argparse
 import sys
@@ -39,7 +39,7 @@ def check_options(args: argparse.Namespace) -> None:
     if not 1 <= args.nbest <= args.beam:
         raise InputError(f"--nbest {args.nbest} must be from 1 to --beam {args.beam}")
     if sys.stdin is None or sys.stdout is None:
-        raise InputError("standard input or output is closed: connect both")
+        raise InputError("standard input or output is closed: the command needs both")
 
 
 def process_lines(args: argparse.Namespace, process: Process) -> None:

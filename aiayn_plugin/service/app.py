@@ -28,7 +28,7 @@ logger = logging.getLogger("aiayn serve")
 
 #: The kind of a batch is its number of translations per sentence, or this: attention pages.
 ATTENTION_PAGE = 0
-#: Browsers neither guess content types, nor frame, cache or report the service's pages.
+#: Browsers must not guess content types, embed pages in frames, send referrers, or cache.
 SECURITY_HEADERS = {
     b"x-content-type-options": b"nosniff",
     b"x-frame-options": b"DENY",

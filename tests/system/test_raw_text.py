@@ -116,7 +116,9 @@ def test_bad_input_is_one_line(translate, model_dir, text, flags, message):
 def test_a_closed_stream_is_one_line(run, model_dir, closed):
     log = run("bash", "-c", f"aiayn translate {model_dir} --device cpu {closed}")
     assert log.returncode == 1
-    assert log.stderr == "aiayn: error: standard input or output is closed: connect both\n"
+    assert (
+        log.stderr == "aiayn: error: standard input or output is closed: the command needs both\n"
+    )
 
 
 def test_ctranslate2_finds_the_same(run, model_dir, tmp_path):
