@@ -82,8 +82,8 @@ translate_and_score() {
   step "translate the test set"
   translate test "$RUN/model.pt" "$RUN/generate.log"
   step "score"
-  run aiayn score "$RUN/generate.log" --data "$RUN/data" --output "$RUN/translation.txt" \
-    --examples 4
+  run aiayn score "$RUN/generate.log" --data "$RUN/data" --json "$RUN/scores.json" \
+    --output "$RUN/translation.txt" --examples 4
 }
 
 # parse_and_score N: parse the test set with the average of the last N checkpoints and the paper's
@@ -96,7 +96,8 @@ parse_and_score() {
   save_output "$RUN/generate.log" fairseq-generate "$RUN/data" --user-dir aiayn_plugin \
     --path "$RUN/model.pt" --max-tokens 2000
   step "score"
-  run aiayn score "$RUN/generate.log" --data "$RUN/data" --output "$RUN/trees.txt"
+  run aiayn score "$RUN/generate.log" --data "$RUN/data" --json "$RUN/scores.json" \
+    --output "$RUN/trees.txt"
 }
 
 # wsj EXPERIMENT F1 OPTIONS ARGUMENTS: one of the paper's two runs of §6.3. OPTIONS names an array of

@@ -109,8 +109,8 @@ arguments() {
 # settings ROW: print the settings that a row's training must keep when it resumes.
 settings() { echo "$(arguments "$1")${given:+ on $given}"; }
 
-# The log gets this name after every step of the row has succeeded.
-finished() { [ -f "$RUN/$1/generate-valid.log" ]; }
+# The scores are written last.
+finished() { [ -f "$RUN/$1/scores-valid.json" ]; }
 
 # one_row ROW: train it and translate the validation set, in $RUN/ROW. Runs in a subshell.
 one_row() {
@@ -133,6 +133,8 @@ one_row() {
   fi
   step "translate the validation set with $1"
   translate valid "$RUN/checkpoints/checkpoint_last.pt" "$RUN/generate-valid.log"
+  run aiayn score "$RUN/generate-valid.log" --data "$RUN/data" --split valid \
+    --json "$RUN/scores-valid.json"
 }
 
 # wait_for N: wait until fewer than N rows are being trained.

@@ -98,7 +98,7 @@ def run(args: argparse.Namespace) -> None:
         raise InputError("--neighbourhood, --kernel, --runs and --lengths must be at least 1")
     if args.plot:
         plots.check_format(args.plot)
-        plots.matplotlib()
+        plots.load_matplotlib()
     check_device(args.device)
     rows: list[dict] = []
     print(f"{'n':>6} {'layer':<15}" + "".join(f"{name:>12}" for name in QUANTITIES.values()))

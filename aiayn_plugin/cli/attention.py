@@ -131,7 +131,7 @@ def _check_options(args: argparse.Namespace) -> None:
                 raise InputError(f"--{name} needs --figure; the page has its own controls")
     else:
         plots.check_format(args.figure)
-        plots.matplotlib()
+        plots.load_matplotlib()
     for path in filter(None, (args.figure, args.output)):
         if path.is_dir():
             raise InputError(f"{path} is a directory: give a file name")

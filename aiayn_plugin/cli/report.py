@@ -7,17 +7,18 @@ from contextlib import suppress
 from pathlib import Path
 
 from ..errors import InputError
-from ..plots import matplotlib
+from ..plots import load_matplotlib
 from ..report.formatting import printable
-from ..report.report import Report, report
-from ..report.run import Run, read_run
+from ..report.report import report
+from ..report.run import read_run
 
-HELP = "a training run beside the paper, as a page, Markdown and JSON"
+HELP = "report on training runs beside the paper: a page, Markdown and JSON"
 DESCRIPTION = (
-    "Shows what a recipe of examples/ left in its directory: curves, settings, data, cost and "
-    "scores, beside the paper's Tables 2 and 3. Several runs come in the layout of Table 3, with "
-    "their differences to the first one. The log may be of a run that was restarted or goes on "
-    "still; what is missing or cannot be read is named."
+    "Shows the curves, settings, data, cost and scores of a run beside the paper's Tables 2 and 3. "
+    "Several runs come in the layout of Table 3, with their differences from the first one. A run "
+    "is a run directory of examples/, with checkpoints/run.jsonl (which every training writes), "
+    "scores.json and scores-valid.json (aiayn score --json). The training may have been restarted "
+    "or still be running. Missing and unreadable files are listed."
 )
 
 
@@ -28,23 +29,23 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         metavar="RUN",
         type=Path,
-        help="directory that a recipe made, or the log of fairseq-train alone",
+        help="run directory, --save-dir of fairseq-train, or run.jsonl alone",
     )
     parser.add_argument(
         "--output",
         metavar="NAME",
         type=Path,
         default=None,
-        help="write NAME.html, NAME.md and NAME.json (default: report, in RUN or "
-        "in the directory that the runs are in)",
+        help="write NAME.html, NAME.md and NAME.json (default: report, in RUN or in the common "
+        "directory of the runs)",
     )
     parser.add_argument(
         "--tflops",
         metavar="X",
         type=float,
         default=None,
-        help="sustained TFLOPS of a device, for a cost the paper's way; the paper "
-        "has K80 2.8, K40 3.7, M40 6.0, P100 9.5",
+        help="sustained TFLOPS of the device, for the paper's estimate of the cost (default: the "
+        "paper's own for K80 2.8, K40 3.7, M40 6.0, P100 9.5)",
     )
     parser.add_argument(
         "--follow",
@@ -53,44 +54,38 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         nargs="?",
         const=60,
         default=None,
-        help="write it anew every so many seconds (default: 60) until all runs "
-        "have finished or Ctrl-C; the page in a browser opens itself anew",
+        help="rewrite the report every SECONDS (default: 60) until all runs have finished or "
+        "Ctrl-C; the page in the browser reloads itself",
     )
 
 
 def run(args: argparse.Namespace) -> None:
-    """Write the report. Raises InputError or OSError for what is no run."""
+    """Write the report. Raises InputError or OSError for a path that is not a run."""
     if args.tflops is not None and not 0 < args.tflops < 1e6:
         raise InputError("--tflops must be above 0")
     if args.follow is not None and args.follow < 1:
         raise InputError("--follow must be at least 1")
-    matplotlib()  # before anything is read
-    stem = stem_of(args.output, args.runs)
+    load_matplotlib()  # before anything is read
+    stem = output_stem(args.output, args.runs)
     runs = [read_run(path) for path in args.runs]
-    found = report(runs, args.tflops)
     with suppress(KeyboardInterrupt):
-        while args.follow is not None and not all(run.log.finished for run in runs):
-            found.write(stem, refresh=args.follow)
-            print("  ".join(f"{run.name}: {run.log.update:,} updates" for run in runs), flush=True)
+        while args.follow is not None and not all(run.record.finished for run in runs):
+            report(runs, args.tflops).write(stem, refresh=args.follow)
+            progress = [f"{run.name}: {run.record.update:,} updates" for run in runs]
+            print("  ".join(progress), flush=True)
             time.sleep(args.follow)
             runs = [read_run(path) for path in args.runs]
-            found = report(runs, args.tflops)
-    say(found, runs, stem)
+    paths = report(runs, args.tflops).write(stem)
+    for fault in (f"{run.name}: {fault}" for run in runs for fault in run.faults):
+        print(fault)
+    print("the report is in", printable(", ".join(map(str, paths))))
 
 
-def say(found: Report, runs: list[Run], stem: Path) -> None:
-    """Write the report, and print where it is and what could not be read."""
-    for run in runs:
-        for fault in run.faults:
-            print(f"{run.name}: {fault}")
-    print("the report is in", printable(", ".join(map(str, found.write(stem)))))
-
-
-def stem_of(output: Path | None, runs: list[Path]) -> Path:
-    """Return the files' path without its end. Raises InputError for a path without a name."""
+def output_stem(output: Path | None, runs: list[Path]) -> Path:
+    """Return the files' path without suffix. Raises InputError for a path without a name."""
     if output is not None:
         if output.name in ("", ".."):
-            raise InputError(f"--output '{output}' names no file: give one such as runs/report")
+            raise InputError(f"--output '{output}' has no file name: give one such as runs/report")
         return output.with_suffix("") if output.suffix in (".html", ".md", ".json") else output
     if len(runs) == 1 and runs[0].is_dir():
         return runs[0] / "report"

@@ -1,21 +1,26 @@
-"""`aiayn score`: what fairseq-generate printed, or plain files, to text and its scores."""
+"""`aiayn score`: the scores of fairseq-generate's output, or of plain files."""
 
 import argparse
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from ..atomic import write_file_atomically
 from ..errors import InputError
 from ..text.lines import read_lines
-from ..text.scores import Scores, Translations, score, translations
+from ..text.scores import MAX_RESAMPLED, Translations, read_translations, resample, score
 from ..text.settings import holds_trees
 
-HELP = "score what fairseq-generate translated, or any translation"
+HELP = "score the output of fairseq-generate, or any translation"
 DESCRIPTION = (
-    "The paper's BLEU, sacreBLEU and chrF, always together. The input is a log of "
-    "fairseq-generate with --data, the directory that preprocess/prepare.py made: the "
+    "Prints the paper's BLEU, sacreBLEU and chrF, always together. The input is the output of "
+    "fairseq-generate with --data, the directory that preprocess/prepare.py created: the "
     "hypotheses become raw text, and the references are the raw ones kept there. Or it is raw "
-    "text, a sentence a line, with --reference and --target-lang. Trees get their F1: of a log "
-    "with the --data that preprocess/trees.py made, or of a file with --trees."
+    "text, one sentence per line, with --reference and --target-lang. Trees get their F1: from "
+    "the output of fairseq-generate with the --data of preprocess/trees.py, or from a file with "
+    "--trees."
 )
 
 
@@ -25,22 +30,22 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "system",
         metavar="FILE",
         type=Path,
-        help="what fairseq-generate printed, or with --reference raw text",
+        help="output of fairseq-generate, or with --reference raw text",
     )
     parser.add_argument(
         "--data",
         metavar="DIR",
         type=Path,
         default=None,
-        help="directory made by prepare.py, wmt14.py or trees.py",
+        help="data directory created by prepare.py, wmt14.py or trees.py",
     )
-    parser.add_argument("--split", default="test", help="default: %(default)s")
+    parser.add_argument("--split", default="test", help="split of the data (default: %(default)s)")
     parser.add_argument(
         "--reference",
         metavar="FILE",
         type=Path,
         default=None,
-        help="raw references, a sentence a line",
+        help="raw references, one sentence per line",
     )
     parser.add_argument(
         "--target-lang", "-t", metavar="LANG", default=None, help="language of the raw text"
@@ -50,35 +55,42 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         metavar="GOLD",
         type=Path,
         default=None,
-        help="FILE has trees: their F1 against these, counted as EVALB does",
+        help="gold trees: FILE holds trees, and their F1 is counted as EVALB does",
     )
     parser.add_argument(
         "--output",
         metavar="FILE",
         type=Path,
         default=None,
-        help="write the detokenised hypotheses there",
+        help="write the detokenised hypotheses to FILE",
+    )
+    parser.add_argument(
+        "--json",
+        metavar="FILE",
+        type=Path,
+        default=None,
+        help="write all scores, their bootstrap intervals and the text to FILE, for aiayn report",
     )
     parser.add_argument(
         "--examples",
         metavar="N",
         type=int,
         default=0,
-        help="print N sentences with reference and hypothesis",
+        help="print N sentences with reference and hypothesis (default: %(default)s)",
     )
     parser.add_argument(
         "--min-bleu",
         metavar="X",
         type=float,
         default=0.0,
-        help="fail below this sacreBLEU, in a check that runs by itself",
+        help="fail below X sacreBLEU, for use in CI",
     )
     parser.add_argument(
         "--min-exact",
         metavar="X",
         type=float,
         default=0.0,
-        help="fail below this percentage of exact matches",
+        help="fail below X percent of exact matches",
     )
 
 
@@ -86,19 +98,28 @@ def run(args: argparse.Namespace) -> None:
     """Print the scores.
 
     Raises InputError or OSError for a log or data that cannot be used, and InputError for scores
-    below the least that was asked for.
+    below the required minimum.
     """
     if args.trees is not None or (args.data is not None and holds_trees(args.data)):
-        of_trees(args)
+        score_trees(args)
         return
-    sources, system, references, target_lang = read(args)
-    scores = score(system, references, target_lang)
-    show(args, sources, references, system, "translation")
+    text = read_text(args)
+    scores = score(text.system, text.references, text.target_lang)
+    show(args, text.sources, text.references, text.system, "translation")
     print("\n".join(scores.lines()))
-    check(scores, args)
+    if args.json is not None:
+        chances: dict[str, Any] = {}
+        if len(text.system) <= MAX_RESAMPLED:
+            chances = resample([text.system], text.references, text.target_lang)
+        by_chance = {name: chance._asdict() for name, (chance,) in chances.items()}
+        save_json(
+            args, "translations", {**asdict(scores), "by_chance": by_chance, **text._asdict()}
+        )
+    if scores.bleu < args.min_bleu or 100 * scores.exact < args.min_exact:
+        raise InputError(f"asked for at least {args.min_bleu} BLEU, {args.min_exact} % exact")
 
 
-def of_trees(args: argparse.Namespace) -> None:
+def score_trees(args: argparse.Namespace) -> None:
     """Print the scores of trees. Raises InputError or OSError as `run` does."""
     if args.reference is not None or args.min_bleu or args.min_exact:
         raise InputError(
@@ -106,19 +127,20 @@ def of_trees(args: argparse.Namespace) -> None:
         )
     if args.trees is not None and args.data is not None:
         raise InputError(
-            "give --trees for a file of trees, or --data for a log of fairseq-generate"
+            "give --trees for a file of trees, or --data for the output of fairseq-generate"
         )
     from ..parsing import scores
-    from ..parsing.trees import format_tree
 
     found = (
         scores.score_files(args.trees, args.system)
         if args.trees is not None
         else scores.score_log(args.system, args.data, args.split)
     )
-    gold, system = (list(map(format_tree, trees)) for trees in (found.gold, found.system))
-    show(args, [], gold, system, "tree")
+    content = found.as_json()
+    show(args, [], content["references"], content["system"], "tree")
     print("\n".join(found.lines()))
+    if args.json is not None:
+        save_json(args, "trees", content)
 
 
 def show(
@@ -140,7 +162,7 @@ def show(
         print(f"{name:<11} {system[number]}\n")
 
 
-def read(args: argparse.Namespace) -> Translations:
+def read_text(args: argparse.Namespace) -> Translations:
     """Return the sources (none for plain text), hypotheses, references and target language."""
     if args.reference is not None:
         if args.data is not None or args.target_lang is None:
@@ -148,11 +170,14 @@ def read(args: argparse.Namespace) -> Translations:
         system, references = (list(read_lines(path)) for path in (args.system, args.reference))
         return Translations([], system, references, args.target_lang)
     if args.data is None:
-        raise InputError("give --data for a log of fairseq-generate, or --reference for raw text")
-    return translations(args.system, args.data, args.split)
+        raise InputError(
+            "give --data for the output of fairseq-generate, or --reference for raw text"
+        )
+    return read_translations(args.system, args.data, args.split)
 
 
-def check(scores: Scores, args: argparse.Namespace) -> None:
-    """Raise InputError for scores below --min-bleu or --min-exact."""
-    if scores.bleu < args.min_bleu or 100 * scores.exact < args.min_exact:
-        raise InputError(f"asked for at least {args.min_bleu} BLEU, {args.min_exact} % exact")
+def save_json(args: argparse.Namespace, kind: str, content: Mapping[str, Any]) -> None:
+    """Write the scores for `aiayn report`."""
+    with write_file_atomically(args.json) as temporary:
+        record = {"format": 1, "kind": kind, "split": args.split, **content}
+        temporary.write_text(json.dumps(record, ensure_ascii=False, indent=1) + "\n", "utf-8")

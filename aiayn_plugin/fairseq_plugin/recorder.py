@@ -40,6 +40,7 @@ class Recorder(logging.Handler):
         self.parameters = sum(p.numel() for p in model.parameters())
         self.path: Path | None = Path(cfg.checkpoint.save_dir, RECORD_FILE)
         self.started = False
+        self.update = 0
         # fairseq's own clock, "wall", stands still after some restarts.
         self.began = time.monotonic()
 
@@ -47,26 +48,33 @@ class Recorder(logging.Handler):
         """Record the start, once: the checkpoint is restored and the data is loaded."""
         if not self.started:
             self.started = True
-            self._append("start", {"format": 1, "update": _updates(), **self._facts()})
+            # The trainer logs the update that it restores.
+            meter = metrics.get_meter("default", "num_updates")
+            self.update = int(meter.smoothed_value or 0) if meter else 0
+            self._append("start", {"format": 1, **self._facts()})
 
-    def record(self, event: str, epoch: int | None, subset: str | None, stats: Mapping) -> None:
-        """Record what fairseq logs. A value that is not finite is null."""
-        fields = {"update": _updates(), "epoch": epoch, "subset": subset}
+    def record(self, event: str, update: int, stats: Mapping, **fields: Any) -> None:
+        """Record what fairseq logs after an update. A value that is not finite is null."""
+        self.update = update
         self._append(event, {**fields, "values": _finite(stats)})
 
     def emit(self, record: logging.LogRecord) -> None:
         """Record the end; fairseq announces it in its log and nowhere else."""
         if record.getMessage().startswith("done training in "):
             self.start()
-            self._append("end", {"update": _updates()})
+            self._append("end", {})
 
     def _append(self, event: str, fields: Mapping[str, Any]) -> None:
         if self.path is None:
             return
-        now = time.strftime("%Y-%m-%d %H:%M:%S")
-        seconds = round(time.monotonic() - self.began, 3)
+        now = {
+            "event": event,
+            "update": self.update,
+            "time": time.strftime("%Y-%m-%d %H:%M:%S"),
+            "seconds": round(time.monotonic() - self.began, 3),
+        }
         try:
-            append_record(self.path, {"event": event, "time": now, "seconds": seconds, **fields})
+            append_record(self.path, now | dict(fields))
         except OSError as error:
             logger.warning("the training is no longer recorded: %s", error)
             self.path = None
@@ -114,13 +122,15 @@ class RecordingBar(BaseProgressBar):
 
     def log(self, stats, tag=None, step=None) -> None:
         """As the bar's; called every --log-interval updates."""
-        self.recorder.record("interval", self.epoch, None, stats)
+        self.recorder.record("interval", step, stats, epoch=self.epoch)
         self.bar.log(stats, tag=tag, step=step)
 
     def print(self, stats, tag=None, step=None) -> None:
         """As the bar's; called after an epoch or a validation."""
-        event = "validation" if self.validates else "epoch"
-        self.recorder.record(event, self.epoch, tag if self.validates else None, stats)
+        if self.validates:
+            self.recorder.record("validation", step, stats, epoch=self.epoch, subset=tag)
+        else:
+            self.recorder.record("epoch", step, stats, epoch=self.epoch)
         self.bar.print(stats, tag=tag, step=step)
 
     def update_config(self, config) -> None:
@@ -159,12 +169,6 @@ def with_record(build: Callable) -> Callable:
         return RecordingBar(bar, _recorder, epoch, validates=prefix is not None)
 
     return progress_bar
-
-
-def _updates() -> int:
-    """Return the number of updates; the trainer logs it when it restores a checkpoint, too."""
-    meter = metrics.get_meter("default", "num_updates")
-    return int(meter.smoothed_value or 0) if meter else 0
 
 
 def _finite(stats: Mapping[str, Any]) -> dict[str, float | None]:

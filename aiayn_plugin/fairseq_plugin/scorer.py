@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from fairseq.dataclass import FairseqDataclass
 from fairseq.scoring import BaseScorer, register_scorer
 
-from ..text.scores import describe, paper_bleu
+from ..text.scores import describe_paper_bleu, paper_bleu
 
 
 @dataclass
@@ -27,4 +27,4 @@ class PaperBleuScorer(BaseScorer):
         return paper_bleu(self.pred, self.ref, self.cfg.paper_bleu_lang)
 
     def result_string(self, order: int = 4) -> str:
-        return describe(self.pred, self.ref, self.cfg.paper_bleu_lang)
+        return describe_paper_bleu(self.pred, self.ref, self.cfg.paper_bleu_lang)

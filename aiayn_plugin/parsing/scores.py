@@ -10,11 +10,11 @@ from nltk import Tree
 
 from ..errors import InputError
 from ..text.manifest import read_manifest, verify_files
-from ..text.scores import hypotheses
+from ..text.scores import read_hypotheses
 from .f1 import MAX_SHORT_WORDS, BracketCounts, compare_all
 from .linearisation import linearise_tree
 from .pipeline import ParsingPipeline, read_tree
-from .trees import clean_tree, read_trees, tree_words
+from .trees import clean_tree, format_tree, read_trees, tree_words
 
 #: A target in the output of fairseq-generate.
 TARGET = re.compile(r"T-(\d{1,18})\t(.*)\n?")
@@ -30,19 +30,23 @@ class TreeScores:
     short: BracketCounts  #: of sentences of up to MAX_SHORT_WORDS words
     repairs: list[int]  #: for each tree parsed from symbols; empty for trees read from a file
 
-    def numbers(self) -> dict[str, Any]:
-        """Return all counts and scores as plain data."""
+    def as_json(self) -> dict[str, Any]:
+        """Return all counts and scores as plain data, and the trees as lines."""
+        counts = {
+            name: {
+                **vars(count),
+                "precision": count.precision,
+                "recall": count.recall,
+                "f1": count.f1,
+            }
+            for name, count in (("all", self.all), ("short", self.short))
+        }
         return {
-            **{
-                name: {
-                    **vars(count),
-                    "precision": count.precision,
-                    "recall": count.recall,
-                    "f1": count.f1,
-                }
-                for name, count in (("all", self.all), ("short", self.short))
-            },
-            "repairs": self.repairs,
+            **counts,
+            "repaired": sum(number > 0 for number in self.repairs),
+            "sources": [" ".join(tree_words(tree)) for tree in self.gold],
+            "references": list(map(format_tree, self.gold)),
+            "system": list(map(format_tree, self.system)),
         }
 
     def lines(self) -> list[str]:
@@ -76,7 +80,7 @@ def score_log(log: Path, data: Path, split: str) -> TreeScores:
     raw = f"{split}.raw.{pipeline.settings.target_lang}"
     verify_files(data, read_manifest(data), [raw], contents=False)
     with open(log, encoding="utf-8", newline="\n") as lines:
-        symbols = hypotheses(lines)
+        symbols = read_hypotheses(lines)
     with open(log, encoding="utf-8", newline="\n") as lines:
         targets = {int(match[1]): match[2] for match in map(TARGET.fullmatch, lines) if match}
     gold = list(_read_clean_trees(data / raw))

@@ -1,46 +1,47 @@
-"""§6.1: what a training costs in floating-point operations, by the paper's way and by counting."""
+"""§6.1: the floating-point operations of a training, estimated as in the paper and counted."""
 
 import re
 from dataclasses import dataclass
+from statistics import fmean
 
 from ..paper import ModelSettings, count_parameters
 from .run import Run
 
-#: Sustained single-precision TFLOPS of one device, as the paper estimates them.
+#: The paper's estimates of the sustained single-precision TFLOPS of one device.
 RATES = {"K80": 2.8, "K40": 3.7, "M40": 6.0, "P100": 9.5}
 FORMULA = (
-    "forward pass of a pair of m source and n target tokens: 2 operations for each multiplication "
-    "of a matrix product, which are N·[a(m, m) + 2·m·d_model·d_ff] in the encoder, "
+    "a forward pass of m source and n target tokens takes 2 operations for each multiplication of "
+    "its matrices: N·[a(m, m) + 2·m·d_model·d_ff] in the encoder, "
     "N·[a(n, n) + a(n, m) + 2·n·d_model·d_ff] in the decoder and n·d_model·V in the projection; "
-    "attention of q queries to k keys has a(q, k) = (q + k)·d_model·h·(d_k + d_v) + "
-    "q·k·h·(d_k + d_v), and restricted to r positions q·r in place of q·k; the backward pass costs "
-    "twice the forward pass"
+    "attention of q queries to k keys takes a(q, k) = (q + k)·d_model·h·(d_k + d_v) + "
+    "q·k·h·(d_k + d_v), or q·r instead of q·k if it is restricted to r positions; the backward "
+    "pass takes twice as many"
 )
 
 
-def rate_of(device: str) -> float | None:
-    """Return the paper's rate for a device by its name, None if the paper has none for it."""
-    found = re.search(rf"\b({'|'.join(RATES)})(?!\d)", device)  # a Quadro P1000 is no P100
+def device_rate(device: str) -> float | None:
+    """Return the paper's sustained TFLOPS of a device, None if the paper has no estimate."""
+    found = re.search(rf"\b({'|'.join(RATES)})(?!\d)", device)  # a Quadro P1000 is not a P100
     return RATES[found[1]] if found else None
 
 
-def papers_way(seconds: float, devices: int, tflops: float) -> float:
-    """Return time × devices × sustained rate."""
+def estimated_flops(seconds: float, devices: int, tflops: float) -> float:
+    """Return time × devices × sustained rate, the paper's estimate."""
     return seconds * devices * tflops * 1e12
 
 
-def forward(s: ModelSettings, words: int, source: float, target: float) -> float:
-    """Return the operations of a forward pass of one pair, as FORMULA has them.
+def forward_flops(s: ModelSettings, vocabulary: int, source: float, target: float) -> float:
+    """Return the operations of a forward pass of one sentence pair, as FORMULA counts them.
 
-    words: of the target vocabulary. source, target: tokens, each with its end symbol. Embeddings,
-    norms, softmax and dropout are no matrix products, and are not counted.
+    vocabulary: the target's. source, target: numbers of tokens, with the end symbol. Embeddings,
+    norms, softmax and dropout are left out.
     """
     d_k, d_v = s.head_widths()
     heads = s.h * (d_k + d_v)
 
-    def attention(queries: float, keys: float, seen: float) -> float:
+    def attention(queries: float, keys: float, visible: float) -> float:
         # W^Q: queries · d_k, W^O: queries · d_v, W^K: keys · d_k, W^V: keys · d_v
-        return (queries + keys) * s.d_model * heads + queries * seen * heads
+        return (queries + keys) * s.d_model * heads + queries * visible * heads
 
     r = s.neighbourhood or float("inf")
     feed_forward = 2 * s.d_model * s.d_ff
@@ -50,92 +51,68 @@ def forward(s: ModelSettings, words: int, source: float, target: float) -> float
         + attention(target, source, source)
         + target * feed_forward
     )
-    return 2 * (s.N * (encoder + decoder) + target * s.d_model * words)
+    return 2 * (s.N * (encoder + decoder) + target * s.d_model * vocabulary)
 
 
-def counted(
-    s: ModelSettings, words: int, updates: int, pairs: float, source: float, target: float
+def counted_flops(
+    s: ModelSettings, vocabulary: int, updates: int, pairs: float, source: float, target: float
 ) -> float:
     """Return the operations of a training: 3 forward passes for each pair of each update.
 
-    pairs, source, target: pairs and tokens of an update, without padding. The pairs are taken to be
-    of the mean lengths; attention is a little dearer for the longer ones.
+    pairs, source, target: pairs and tokens of an update, without padding. All pairs are taken to
+    have the mean lengths; attention costs slightly more for the longer ones.
     """
-    return 3 * updates * pairs * forward(s, words, source / pairs, target / pairs)
+    return 3 * updates * pairs * forward_flops(s, vocabulary, source / pairs, target / pairs)
 
 
 @dataclass(frozen=True)
 class Cost:
-    """What a run has cost so far; in the place of what is not known stands why."""
+    """What a run has cost so far. An unknown number of operations holds the reason."""
 
-    parameters: int | None  #: as the log counts them
+    parameters: int | None  #: of the model, or else by the formula
     formula_parameters: int | None
     seconds: float
     devices: int
-    device: str | None
     tflops: float | None
-    papers_way: float | str
+    estimated: float | str
     counted: float | str
-    target_tokens: float | None  #: of an update, without padding
-    source_tokens: float | None  #: None without the plan of --tokens-per-update
-    pairs: float | None
+    pairs: float | None  #: mean of an update
+    source_tokens: float | None  #: without padding; None without --tokens-per-update
+    target_tokens: float | None
 
 
 def cost_of(run: Run, tflops: float | None = None) -> Cost:
     """Return a run's cost. tflops: the sustained rate of a device that the paper has none for."""
-    device = run.log.facts.get("gpu") or run.log.facts.get("device")
-    rate = tflops or rate_of(device or "")
-    seconds, devices = run.log.hours * 3600, run.fact("devices") or 1
-    papers: float | str = "the paper has no sustained rate for this device: give --tflops"
-    if device is None and rate is None:
-        papers = "the log does not name the device: give --tflops"
-    elif run.log.unseen:
-        papers = f"the first {run.log.unseen:,} updates are not in the log"
-    elif not seconds:
-        papers = "the log does not say how long the training took"
-    elif rate:
-        papers = papers_way(seconds, devices, rate)
-    pairs, source, target = _sizes(run)
-    source_words, target_words = run.fact("source_words"), run.fact("target_words")
-    formula: int | None = None
-    operations: float | str
-    s = run.settings
-    if s is None or target_words is None or source_words is None:
-        operations = "the sizes of the model or of its vocabulary are not known"
+    facts, record, seconds = run.facts, run.record, run.record.hours * 3600
+    devices = facts["devices"] or 1
+    rate = tflops or device_rate(facts["device"] or "")
+    estimated: float | str
+    if rate is None:
+        unknown = "the paper has no sustained rate for this device"
+        estimated = f"{unknown if facts['device'] else 'the device is not recorded'}: give --tflops"
+    elif record.unrecorded_updates:
+        estimated = f"the first {record.unrecorded_updates:,} updates are not recorded"
     else:
-        formula = count_parameters(s, source_words, target_words)
-        operations = "the log does not say how large an update is"
-        if pairs and target:
-            operations = counted(s, target_words, run.log.update, pairs, source or target, target)
-    return Cost(
-        run.fact("parameters"),
-        formula,
-        seconds,
-        devices,
-        device,
-        rate,
-        papers,
-        operations,
-        target,
-        source,
-        pairs,
-    )
-
-
-def _sizes(run: Run) -> tuple[float | None, float | None, float | None]:
-    """Return pairs, source tokens and target tokens of an update, in the mean.
-
-    Without the plan of --tokens-per-update the source is not logged.
-    """
-    points = run.log.train or run.log.epochs
+        estimated = estimated_flops(seconds, devices, rate) or "no time is recorded"
+    # fairseq logs pairs and target tokens; only the plan of --tokens-per-update has source tokens.
+    points = record.train or record.epochs
     pairs, target = (
-        [point.values[name] for point in points if name in point.values] for name in ("bsz", "wpb")
+        fmean(values) if (values := [p.values[name] for p in points if name in p.values]) else None
+        for name in ("bsz", "wpb")
     )
-    mean_pairs = sum(pairs) / len(pairs) if pairs else None
-    mean_target = sum(target) / len(target) if target else None
-    count = r"(\d[\d,]{,14})"
-    plan = re.search(f"of {count} target and {count} source", run.log.facts.get("batches", ""))
-    if plan is None:
-        return mean_pairs or None, None, mean_target
-    planned, source = (float(number.replace(",", "")) for number in plan.groups())
-    return mean_pairs or None, source, planned
+    target = facts["batches"].get("target_tokens") or target
+    source = facts["batches"].get("source_tokens")
+    counted: float | str
+    formula, counted = None, "the sizes of the model or of its vocabulary are unknown"
+    s, words = run.settings, facts["dictionaries"]
+    source_words, target_words = words["source"], words["target"]
+    if s and source_words and target_words:
+        formula = count_parameters(s, source_words, target_words)
+        counted = "the size of an update is not recorded"
+        if pairs and target:
+            sizes = (pairs, source or target, target)
+            counted = counted_flops(s, target_words, record.update, *sizes)
+    return Cost(
+        *(facts["parameters"] or formula, formula, seconds, devices, rate),
+        *(estimated, counted, pairs, source, target),
+    )

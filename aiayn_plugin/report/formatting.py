@@ -1,4 +1,4 @@
-"""Numbers in words: durations, powers of ten, differences; names that can be printed."""
+"""Numbers as text: durations, powers of ten, differences; and text that is safe to print."""
 
 import math
 
@@ -7,17 +7,18 @@ SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 def duration(seconds: float) -> str:
     """Return a time in its two largest units: "3 min 51 s", "3 d 12 h"."""
-    units = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
     parts, rest = [], round(seconds)
-    for size, name in units:
-        if count := rest // size:
-            parts.append(f"{count} {name}")
-        rest %= size
+    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s")):
+        count, rest = divmod(rest, size)
+        if count:
+            parts.append(f"{count} {unit}")
     return " ".join(parts[:2]) or "0 s"
 
 
-def power(number: float) -> str:
-    """Return a large number as in Table 2: "3.3 · 10¹⁸"."""
+def power(number: float | str) -> str:
+    """Return a large number as in Table 2: "3.3 · 10¹⁸". The reason for its absence is kept."""
+    if isinstance(number, str):
+        return number
     if not math.isfinite(number):
         return "∞"
     digits, exponent = f"{number:.1e}".split("e")
@@ -25,7 +26,7 @@ def power(number: float) -> str:
 
 
 def fixed(number: float | None, places: int = 2) -> str | None:
-    """Return a number with so many decimal places."""
+    """Return a number with `places` decimal places."""
     return None if number is None else f"{number:.{places}f}"
 
 
@@ -40,5 +41,5 @@ def whole(number: float | None) -> str | None:
 
 
 def printable(text: str) -> str:
-    """Return text with an escape in the place of each character that is none, or that steers."""
+    """Return text with control characters and invalid characters escaped."""
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)

@@ -1,13 +1,13 @@
-"""What the paper published: the results of Table 2, Table 3 and Table 4."""
+"""The paper's published results: Tables 2, 3 and 4."""
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from ..paper import ARCHITECTURES, Settings, get_settings
+from ..paper import Settings, get_settings
 
 
 class System(NamedTuple):
-    """A row of Table 2: BLEU on newstest2014 and FLOPs of the training; None where it has none."""
+    """A row of Table 2: BLEU on newstest2014 and FLOPs of the training; None for an empty cell."""
 
     name: str
     bleu_de: str | None
@@ -29,8 +29,8 @@ TABLE_2 = (
     System("Transformer (big)", "28.4", "41.8", 2.3e19, 2.3e19),
 )
 
-#: Perplexity per word-piece and BLEU on newstest2013, of each row of Table 3. Its parameters are in
-#: ARCHITECTURES.
+#: Perplexity per word-piece and BLEU on newstest2013 of each row of Table 3. The numbers of
+#: parameters are in ARCHITECTURES.
 TABLE_3: Mapping[str, tuple[float, float]] = {
     "aiayn_base": (4.92, 25.8),
     "aiayn_a_h1": (5.29, 24.9),
@@ -53,7 +53,7 @@ TABLE_3: Mapping[str, tuple[float, float]] = {
     "aiayn_e_learned": (4.92, 25.7),
     "aiayn_big": (4.33, 26.4),
 }
-#: Table 4: parser, what it was trained on, F1 on section 23 of the Wall Street Journal.
+#: Table 4: parser, training data, F1 on section 23 of the Wall Street Journal.
 TABLE_4 = (
     ("Vinyals & Kaiser et al. (2014)", "WSJ only, discriminative", 88.3),
     ("Petrov et al. (2006)", "WSJ only, discriminative", 90.4),
@@ -68,33 +68,25 @@ TABLE_4 = (
     ("Luong et al. (2015)", "multi-task", 93.0),
     ("Dyer et al. (2016)", "generative", 93.3),
 )
-#: What a row of Table 3 says of its model.
+#: The columns of Table 3 that describe a model.
 COLUMNS = (
-    "N",
-    "d_model",
-    "d_ff",
-    "h",
-    "d_k",
-    "d_v",
-    "dropout",
-    "label_smoothing",
-    "positions",
-    "max_update",
+    *("N", "d_model", "d_ff", "h", "d_k", "d_v"),
+    *("dropout", "label_smoothing", "positions", "max_update"),
 )
 
 
-def columns(s: Settings) -> tuple:
+def columns(s: Settings) -> dict[str, Any]:
     """Return the columns of Table 3 for some settings."""
     widths = dict(zip(("d_k", "d_v"), s.head_widths(), strict=True))
-    return tuple(widths.get(name, getattr(s, name)) for name in COLUMNS)
+    return {name: widths.get(name, getattr(s, name)) for name in COLUMNS}
 
 
-def row_of(s: Settings) -> str | None:
-    """Return the architecture of Table 3 that these settings are, None if none is."""
+def row_with(s: Settings) -> str | None:
+    """Return the architecture of Table 3 with these columns, None if there is none."""
     return next((arch for arch in TABLE_3 if columns(get_settings(arch)) == columns(s)), None)
 
 
 def row_named(name: str) -> str | None:
     """Return the architecture of Table 3 with a name: "c_n2" and "aiayn_c_n2" are the same."""
     arch = name if name.startswith("aiayn_") else f"aiayn_{name}"
-    return arch if arch in TABLE_3 and arch in ARCHITECTURES else None
+    return arch if arch in TABLE_3 else None

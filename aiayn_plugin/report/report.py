@@ -1,4 +1,4 @@
-"""A run beside the paper, and several runs beside each other: as HTML, Markdown and JSON."""
+"""A run beside the paper's results, or several runs side by side: HTML, Markdown and JSON."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -8,32 +8,32 @@ from typing import Any
 
 from ..atomic import write_file_atomically
 from ..html_page import page
-from ..text.scores import by_chance
-from .cost import Cost, cost_of
-from .curves import curves
-from .document import Items, Section, Table, Text, to_html, to_markdown
+from ..paper import SCALED_DOWN, get_settings
+from .cost import FORMULA, Cost, cost_of
+from .curves import charts_of_run, charts_of_runs, draw
+from .document import Block, Section, Table, to_html, to_markdown
 from .formatting import duration, power, printable, whole
-from .parses import table_4
-from .run import GENERATED, Run
-from .sections import Chances, scores, sections
-from .tables import not_newstest, of_seeds, papers_row, published, table_3
+from .paper_results import row_named
+from .run import Run
+from .scores import compare_by_chance, example_table, score_blocks
+from .tables import paper_row, table_2, table_3, table_4
 
-#: Sentences of a set whose scores are resampled; beyond, the samples need gigabytes.
-MOST_RESAMPLED = 5_000
+#: Names and values; values that are None or empty are left out.
+Facts = dict[str, str | None]
 
 
 @dataclass(frozen=True)
 class Report:
-    """A report: its title, its sections, and all that is known as plain data."""
+    """A report: its title, its sections, and everything that is known as plain data."""
 
     title: str
     sections: list[Section]
     data: dict[str, Any]
 
     def write(self, stem: Path, refresh: int = 0) -> list[Path]:
-        """Write stem.html, .md and .json, each whole or not at all, and return their paths.
+        """Write stem.html, .md and .json atomically and return their paths.
 
-        refresh: seconds after which the page opens itself anew; 0: never.
+        refresh: seconds after which the page reloads itself; 0: never.
         """
         body = to_html(self.title, self.sections)
         texts = {
@@ -45,142 +45,205 @@ class Report:
         for suffix, text in texts.items():
             paths.append(stem.with_name(stem.name + suffix))
             with write_file_atomically(paths[-1]) as temporary:
-                # a name of a file may hold what is no character
+                # File names may hold invalid characters.
                 temporary.write_text(text, encoding="utf-8", errors="backslashreplace")
         return paths
 
 
 def report(runs: Sequence[Run], tflops: float | None = None) -> Report:
-    """Return the report on one run or on several.
+    """Return the report on one run or on several. Raises InputError without matplotlib.
 
-    tflops: the sustained rate of a device that the paper has none for. Raises InputError without
-    matplotlib.
+    tflops: the sustained rate of a device that the paper has none for.
     """
-    _name_apart(runs)
-    costs = [cost_of(run, tflops) for run in runs]
-    chances = resampled(runs)
-    if len(runs) == 1:
-        title = f"Training run {runs[0].name}"
-        parts = list(sections(runs[0], costs[0], chances))
-    else:
-        title = f"{len(runs)} training runs"
-        parts = list(_several(runs, costs, chances))
-    data = {
-        "format": 1,
-        "runs": [_data(run, cost, chances) for run, cost in zip(runs, costs, strict=True)],
-    }
-    return Report(title, parts, data)
-
-
-def _name_apart(runs: Sequence[Run]) -> None:
-    """Give runs of the same name their paths for names, and a number if these are the same too."""
-    if len({run.name for run in runs}) < len(runs):
+    if len({run.name for run in runs}) < len(runs):  # names repeat, and maybe paths
         for number, run in enumerate(runs):
-            again = any(run.path == other.path for other in runs[:number])
-            name = printable(str(run.path))
-            run.name = f"{name} ({number + 1})" if again else name
+            repeats = any(run.path == earlier.path for earlier in runs[:number])
+            run.name = printable(str(run.path)) + f" ({number + 1})" * repeats
+    costs = [cost_of(run, tflops) for run in runs]
+    compare_by_chance(runs)
+    if len(runs) == 1:
+        title, sections = f"Training run {runs[0].name}", _single(runs[0], costs[0])
+    else:
+        title, sections = f"{len(runs)} training runs", _several(runs, costs)
+    data = [_data(run, cost) for run, cost in zip(runs, costs, strict=True)]
+    return Report(title, list(sections), {"format": 2, "runs": data})
 
 
-def resampled(runs: Sequence[Run]) -> Chances:
-    """Return what chance has to do with each BLEU, for the runs with the first one's references.
-
-    The p-values are of the paired test with the first of them.
-    """
-    chances: Chances = {}
-    for split in GENERATED:
-        having = [run for run in runs if split in run.evaluations]
-        texts = [run.evaluations[split].text for run in having]
-        if not texts or len(texts[0].references) > MOST_RESAMPLED:
-            continue
-        same = [
-            n
-            for n, text in enumerate(texts)
-            if text.references == texts[0].references and text.target_lang == texts[0].target_lang
-        ]
-        found = by_chance(
-            [texts[n].system for n in same], texts[0].references, texts[0].target_lang
-        )
-        chances[split] = {run.name: {} for run in having}
-        for place, n in enumerate(same):
-            chances[split][having[n].name] = {name: all_[place] for name, all_ in found.items()}
-    return chances
-
-
-def _several(runs: Sequence[Run], costs: Sequence[Cost], chances: Chances) -> Iterator[Section]:
-    note = Text(
-        "PPL is per piece, of the last validation. BLEU is the paper BLEU of "
-        f"{GENERATED['valid']}, the translated validation set. Δ is the difference to the "
-        f"first row, {runs[0].name}; an empty cell is that row's, and ? is not known. Runs "
-        "with other text or other pieces cannot be compared."
+def _single(run: Run, cost: Cost) -> Iterator[Section]:
+    """Yield the sections of a report on one run."""
+    yield Section("Result", _outcome(run, cost))
+    charts = [draw(chart) for chart in charts_of_run(run.record, _schedules(run))]
+    note = (
+        "Hours and minutes are those of training: pauses between two starts and updates that a "
+        "restart repeated are left out. Perplexity is 2 to the power of the loss without label "
+        "smoothing, per subword."
     )
-    if all(run.text and run.text.holds_trees for run in runs):
+    yield Section("Training", [*charts, note] if charts else ["The record has no values."])
+    tables = [*table_2(run, cost), *table_3([run], [cost])]
+    yield Section("Comparison with the paper", table_4([run]) if run.is_parser else tables)
+    yield Section("Scores", score_blocks([run]))
+    if examples := example_table(run):
+        yield Section("Examples", [examples])
+    yield Section("Settings", [_settings(run)])
+    yield Section("Data", [_facts("Data", _training_data(run, cost))])
+    yield Section("Parameters and cost", _cost(run, cost))
+    yield Section("Made with", [_facts("Versions and input", _origin(run))])
+
+
+def _several(runs: Sequence[Run], costs: Sequence[Cost]) -> Iterator[Section]:
+    """Yield the sections of a report on several runs."""
+    if all(run.is_parser for run in runs):
         yield Section("Table 4", table_4(runs))
-    seeds, papers = of_seeds(runs), published(runs)
-    blocks: list[Any] = [table_3(runs, costs), note, *([Items(seeds)] if seeds else [])]
-    yield Section("Table 3", blocks + ([papers, *not_newstest(runs)] if papers else []))
+    yield Section("Table 3", table_3(runs, costs))
     faults = [f"{run.name}: {fault}" for run in runs for fault in run.faults]
-    faults += [f"{run.name}: not there: {', '.join(run.missing)}" for run in runs if run.missing]
+    faults += [f"{run.name}: missing: {', '.join(run.missing)}" for run in runs if run.missing]
     if faults:
-        yield Section("What could not be read or is not there", [Items(faults)])
-    figures = list(curves({run.name: run.log for run in runs}, {}))
-    yield Section("Training", figures or [Text("The logs have no numbers.")])
-    if any(run.evaluations or run.trees for run in runs):
-        yield scores(runs, chances)
+        yield Section("Missing or unreadable files", [faults])
+    charts = [draw(chart) for chart in charts_of_runs({run.name: run.record for run in runs})]
+    yield Section("Training", charts or ["The records have no values."])
+    yield Section("Scores", score_blocks(runs))
+    head = ("run", "state", "updates", "time", "parameters", "FLOPs, estimated", "FLOPs, counted")
     rows = [
         [
-            run.name,
-            run.log.state,
-            whole(run.log.update),
-            duration(cost.seconds),
-            whole(cost.parameters or cost.formula_parameters),
-            *(
-                cell if isinstance(cell, str) else power(cell)
-                for cell in (cost.papers_way, cost.counted)
-            ),
+            *(run.name, run.record.state, whole(run.record.update), duration(cost.seconds)),
+            *(whole(cost.parameters), power(cost.estimated), power(cost.counted)),
         ]
         for run, cost in zip(runs, costs, strict=True)
     ]
-    head = (
-        "run",
-        "state",
-        "updates",
-        "time",
-        "parameters",
-        "FLOPs, the paper's way",
-        "FLOPs, counted",
-    )
-    more = Text("aiayn report RUN says more about a single run.")
-    yield Section("Cost", [Table("Cost", head, rows), more])
+    yield Section("Cost", [Table("Cost", head, rows), "aiayn report RUN shows a run in detail."])
 
 
-def _data(run: Run, cost: Cost, chances: Chances) -> dict[str, Any]:
-    """Return all that is known of a run, as plain data."""
-    evaluations = {
-        split: {
-            **asdict(found.scores),
-            "by_chance": {
-                name: chance._asdict()
-                for name, chance in chances.get(split, {}).get(run.name, {}).items()
-            },
-            "translations": found.text._asdict(),
-        }
-        for split, found in run.evaluations.items()
+def _facts(caption: str, facts: Facts) -> Table:
+    return Table(caption, (), [[name, value] for name, value in facts.items() if value])
+
+
+def _outcome(run: Run, cost: Cost) -> list[Block]:
+    """Return the outcome, and the files that are missing or unreadable."""
+    record, starts = run.record, len(run.record.restarts) + 1
+    facts: Facts = {
+        "training": record.state,
+        "updates": f"{record.update:,}"
+        + (f" of {run.settings.max_update:,}" if run.settings else ""),
+        "time": duration(cost.seconds) + (f", in {starts} starts" if starts > 1 else ""),
+        "parameters": whole(cost.parameters),
     }
-    log = {
-        name: value for name, value in asdict(run.log).items() if name not in ("settings", "faults")
-    }  # which are the run's
+    if record.valid:
+        last = record.valid[-1]
+        losses = [point.values["loss"] for point in record.valid if "loss" in point.values]
+        known = [
+            f"{title} {last.values[name]:.{places}f}"
+            for title, name, places in (("perplexity", "ppl", 2), ("loss", "loss", 3))
+            if name in last.values
+        ]
+        facts["validation"] = f"{', '.join(known) or 'no value'} after {last.update:,} updates" + (
+            f"; lowest loss {min(losses):.3f}" if losses else ""
+        )
+    for split, scores in run.translations.items():
+        names = {"paper BLEU": "paper_bleu", "sacreBLEU": "bleu", "chrF": "chrf"}
+        facts[f"{split} set"] = ", ".join(f"{n} {scores[key]:.2f}" for n, key in names.items())
+    for split, scores in run.trees.items():
+        facts[f"{split} set"] = f"F1 {100 * scores['all']['f1']:.2f}"
+    blocks: list[Block] = [_facts("Outcome", facts)]
+    blocks += ["Unreadable:", run.faults] if run.faults else []
+    return blocks + ([f"Missing: {', '.join(run.missing)}."] if run.missing else [])
+
+
+def _schedules(run: Run) -> dict[str, tuple[int, int]]:
+    """Return d_model and warm-up of equation (3), of this run and of the paper's model."""
+    names = {row["name"]: row["run"] for row in run.facts["settings"]}
+    s, arch = run.settings, run.facts["architecture"]
+    if s is None or s.warmup_updates < 1 or names.get("lr_scheduler") != "aiayn_inverse_sqrt":
+        return {}
+    schedules = {"equation (3) with this run's d_model and warm-up": (s.d_model, s.warmup_updates)}
+    paper = get_settings(
+        paper_row(run) or row_named(SCALED_DOWN.get(arch, arch) or "") or "aiayn_base"
+    )
+    if (paper.d_model, paper.warmup_updates) not in schedules.values():
+        schedules["equation (3) of the paper's model"] = paper.d_model, paper.warmup_updates
+    return schedules
+
+
+def _settings(run: Run) -> Block:
+    """Return each setting beside the paper's."""
+    arch = run.facts["architecture"]
+    rows: list[list[Any]] = []
+    for row in run.facts["settings"]:
+        changed = "changed" if row["paper"] != row["run"] else ""
+        rows.append([row["name"], str(row["paper"]), str(row["run"]), changed])
+    caption = f"Settings of {arch}, beside those of {SCALED_DOWN.get(arch, 'the paper')}"
+    emphasised = frozenset(number for number, row in enumerate(rows) if row[-1])
+    head = ("setting", "paper", "this run", "")
+    return Table(caption, head, rows, emphasised) if rows else "The record has no settings."
+
+
+def _training_data(run: Run, cost: Cost) -> Facts:
+    """Return what the run was trained on."""
+    facts, text = run.facts, run.facts["text"]
+    pairs, words = facts["pairs"], facts["dictionaries"]
+    size = f"{text['vocabulary']} subwords" if text["vocabulary"] else f"{text['merges']} merges"
+    known = text["source_lang"] is not None
+    return {
+        "training pairs": whole(pairs["train"]),
+        "kept and dropped": facts["kept"],
+        "validation pairs": whole(pairs["valid"]),
+        "source vocabulary": whole(words["source"]),
+        "target vocabulary": whole(words["target"]),
+        "source tokens of an update": whole(cost.source_tokens) or "not recorded",
+        "target tokens of an update": whole(cost.target_tokens),
+        "batches": ", ".join(f"{name} {value:,.6g}" for name, value in facts["batches"].items()),
+        "languages": f"{text['source_lang']} to {text['target_lang']}" if known else None,
+        "subwords": f"{text['subword']}, {size}; tokenizer {text['tokenizer']}" if known else None,
+    }
+
+
+def _cost(run: Run, cost: Cost) -> list[Block]:
+    """Return the exact parameters, and the operations of the training."""
+    estimated = power(cost.estimated)
+    if not isinstance(cost.estimated, str):
+        estimated += f": {cost.seconds:,.0f} s × {cost.devices} devices × {cost.tflops} TFLOPS"
+    facts: Facts = {
+        "parameters of the model": whole(run.facts["parameters"]) or "not recorded",
+        "parameters by the formula": whole(cost.formula_parameters),
+        "FLOPs, estimated as in the paper (time × devices × sustained rate)": estimated,
+        "FLOPs, counted": power(cost.counted),
+    }
+    note = (
+        f"Counted: {FORMULA}. All pairs are taken to have the mean lengths, over "
+        f"{run.record.update:,} updates; those that a restart repeated are left out."
+    )
+    if not cost.source_tokens:
+        note += " Source tokens are not recorded, and are taken to be as many as target tokens."
+    return [_facts("Cost", facts), note]
+
+
+def _origin(run: Run) -> Facts:
+    """Return versions, device, inputs and the command of the training."""
+    facts, versions = run.facts, run.facts["text"]["versions"]
+    device, seed = facts["device"], facts["seed"]
+    return {
+        "trained with": facts["versions"] or "not recorded",
+        "device": f"{device}; {facts['devices']} processes" if device else "not recorded",
+        "seed": "not recorded" if seed is None else str(seed),
+        "command": (facts["command"] or "not recorded")[:10_000],
+        "data prepared with": ", ".join(f"{name} {versions[name]}" for name in versions),
+        **{f"SHA-256 of {name}": f"{checksum}"[:200] for name, checksum in run.inputs.items()},
+    }
+
+
+def _data(run: Run, cost: Cost) -> dict[str, Any]:
+    """Return everything that is known of a run, as plain data."""
+    training = {**asdict(run.record), "update": run.record.update, "hours": run.record.hours}
+    facts = training.pop("facts")
+    del training["faults"]  # the run has them
     return {
         "name": run.name,
         "path": str(run.path),
-        "architecture": run.architecture,
-        "row_of_table_3": papers_row(run),
+        "row_of_table_3": paper_row(run),
         "missing": run.missing,
         "faults": run.faults,
-        "settings": [row._asdict() for row in run.rows],
-        "pairs": run.pairs,
-        "text": asdict(run.text) if run.text else None,
-        "evaluations": evaluations,
-        "trees": {split: found.numbers() for split, found in run.trees.items()},
+        "facts": facts,
+        "training": training,
+        "translations": run.translations,
+        "trees": run.trees,
         "cost": asdict(cost),
-        "log": {**log, "update": run.log.update, "hours": run.log.hours},
     }

@@ -1,203 +1,153 @@
-"""A run: what a recipe of examples/ leaves in its directory, or a training's log alone."""
+"""A run: the record of its training, and the scores that `aiayn score --json` wrote."""
 
-import ast
-import math
+import json
 from collections.abc import Callable
-from contextlib import suppress
-from dataclasses import dataclass, field, fields
-from functools import partial
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from omegaconf import OmegaConf
-from omegaconf.errors import OmegaConfBaseException
-
-from ..checkpoints.safe_load import configuration, glance
 from ..errors import InputError
-from ..fairseq_plugin import training_log as boundary_log
-from ..paper import ARCHITECTURES, POSITION_KINDS, TIED_EMBEDDINGS, Settings
-from ..text.scores import Scores, Translations, score, translations
-from ..text.settings import PAIRS_FILE, SETTINGS_FILE, TextSettings
+from ..paper import Settings, count_parameters
+from ..text.settings import PENN
+from ..training.record import RECORD_FILE
 from .formatting import printable
-from .history import Row, TrainingLog
-from .log_parser import read_log
+from .json_schema import conform, is_complete
+from .training_record import TrainingRecord, read_record
 
-if TYPE_CHECKING:
-    from ..parsing.scores import TreeScores
-
-#: The logs of fairseq-generate in a run's directory, and the split that each one translates.
-GENERATED = {"test": "generate.log", "valid": "generate-valid.log"}
-#: Bytes of the largest log of fairseq-generate that is scored.
-MOST_BYTES = 1 << 28
-#: Settings that are sizes, and the largest that any is taken to be.
-SIZES, LARGEST = ("N", "d_model", "d_ff", "h", "d_k", "d_v", "neighbourhood"), 10**6
-
-
-@dataclass
-class Evaluation:
-    """A translated split, as raw text, and its scores."""
-
-    text: Translations
-    scores: Scores
+#: The files of scores in a run directory, by split.
+SCORE_FILES = {"test": "scores.json", "valid": "scores-valid.json"}
+#: Bytes of the largest file of scores that is read.
+MAX_SCORE_BYTES = 1 << 26
+LINES = {"sources": [str], "references": [str], "system": [str]}
+COUNTS = {"precision": float, "recall": float, "f1": float, "exact": int, "sentences": int}
+#: The kinds of scores, and their fields.
+SCORES: dict[Any, dict[str, Any]] = {
+    "translations": {
+        **dict.fromkeys(("paper_bleu", "bleu", "chrf", "exact"), float),
+        **dict.fromkeys(("target_lang", "words", "signature", "chrf_signature"), str),
+        "sentences": int,
+        "by_chance": {str: {"mean": float, "half_width": float}},
+        **LINES,
+    },
+    "trees": {
+        "all": {**COUNTS, "tags": int, "words": int},
+        "short": COUNTS,
+        "repaired": int,
+        **LINES,
+    },
+}
+#: The settings that the report computes with, and their types.
+SETTINGS = {
+    name: int if default is None else type(default)
+    for name, default in vars(Settings()).items()
+    if name not in ("adam_betas", "paper_millions")
+}
+#: Settings from 1 to MAX_SIZE.
+SIZES, MAX_SIZE = ("N", "d_model", "d_ff", "h", "d_k", "d_v", "neighbourhood"), 10**6
 
 
 @dataclass
 class Run:
-    """All that is known of a run; what is missing is empty, and named in `missing` or `faults`."""
+    """What is known of a run. Absent files are in `missing`, damaged ones in `faults`."""
 
     name: str
     path: Path
-    log: TrainingLog = field(default_factory=TrainingLog)
-    rows: list[Row] = field(default_factory=list)
-    architecture: str | None = None
+    record: TrainingRecord = field(default_factory=TrainingRecord)
     settings: Settings | None = None
-    text: TextSettings | None = None
-    pairs: str | None = None
-    evaluations: dict[str, Evaluation] = field(default_factory=dict)
-    #: The same of a run that was trained on trees.
-    trees: dict[str, "TreeScores"] = field(default_factory=dict)
+    translations: dict[str, dict] = field(default_factory=dict)  #: scores by split
+    trees: dict[str, dict] = field(default_factory=dict)  #: a parser's scores by split
     missing: list[str] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
 
-    def fact(self, name: str) -> int | None:
-        """Return a number that the log says."""
-        value = self.log.facts.get(name)
-        return None if value is None else int(value.replace(",", ""))
+    @property
+    def facts(self) -> dict[str, Any]:
+        """The facts of the last start; the keys are those of START."""
+        return self.record.facts
+
+    @property
+    def inputs(self) -> dict[str, str]:
+        """The checksums of the texts by name, such as "test.newstest2014"."""
+        return self.facts["text"]["inputs"]
+
+    @property
+    def is_parser(self) -> bool:
+        """Whether the targets are trees."""
+        return bool(self.trees) or self.facts["text"]["tokenizer"] == PENN
 
 
 def read_run(path: Path) -> Run:
-    """Return what is known of a run. Raises InputError if there is nothing under that name."""
-    if path.is_file():
-        run = Run(printable(path.name), path)
-        _log(run, path)
-        _settings(run)
-        return run
-    if not path.is_dir():
-        what = "is no regular file" if path.exists() else "is missing"
+    """Return what is known of a run. Raises InputError if there is no run under that path."""
+    if not path.is_dir() and not path.is_file():
+        what = "is not a regular file" if path.exists() else "does not exist"
         raise InputError(
-            f"{path} {what}: give a directory that a recipe made, or the log of fairseq-train"
+            f"{path} {what}: give a run directory, a --save-dir of fairseq-train, or its "
+            f"{RECORD_FILE}"
         )
     run = Run(printable(path.resolve().name), path)
-    for part in (_log, _text, _settings, _evaluations):
-        part(run, path)
-    if len(run.missing) == 4 and not run.faults:  # log, text settings, checkpoint, translation
-        raise InputError(f"{path} holds no run: neither train.log nor data nor model.pt is there")
+    if path.is_file():
+        name, file = run.name, path
+        empty = "has no record of a training"
+    else:
+        names = (f"checkpoints/{RECORD_FILE}", RECORD_FILE)
+        name = next((name for name in names if (path / name).exists()), names[0])
+        file = path / name
+        empty = f"has neither {' nor '.join((*names, *SCORE_FILES.values()))}"
+        _read_scores(run)
+    run.record = _read(run, name, file, read_record) or run.record
+    run.faults += [f"{name}: {n:,} × {fault}" for fault, n in run.record.faults.items()]
+    if not (run.record.last_time or run.translations or run.trees or run.faults):
+        raise InputError(f"{path} {empty}")
+    _read_settings(run)
     return run
 
 
-def _try(run: Run, work: Callable[[], Any], name: str) -> Any:
-    """Return what work returns, None if it cannot be done; the run says why."""
+def _read(run: Run, name: str, path: Path, read: Callable[[Path], Any]) -> Any:
+    """Return what `read` returns for a file; None, with the reason in the run, if it fails."""
     try:
-        return work()
-    except FileNotFoundError as error:
-        missing = Path(str(error.filename or name))
-        run.missing.append(name if missing.name in name else f"{name}, for want of {missing.name}")
-    except (OSError, ValueError, OmegaConfBaseException) as error:  # InputError is a ValueError
-        said = str(error).splitlines()[0] if str(error) else repr(error)
-        run.faults.append(printable(f"{name}: {said}")[:500])
+        if path.exists() and not path.is_file():  # a pipe or a device might never end
+            raise InputError("not a regular file")
+        return read(path)
+    except FileNotFoundError:
+        run.missing.append(name)
+    except (OSError, ValueError, RecursionError) as error:  # InputError is a ValueError
+        run.faults.append(printable(f"{name}: {error}".splitlines()[0])[:500])
     return None
 
 
-def _regular(path: Path) -> Path:
-    """Return a path. Raises InputError for a pipe or a device, which might never end."""
-    if path.exists() and not path.is_file():
-        raise InputError(f"{path} is no regular file")
-    return path
-
-
-def _log(run: Run, path: Path) -> None:
-    path, name = (path / "train.log", "train.log") if path.is_dir() else (path, run.name)
-    run.log = _try(run, lambda: read_log(_regular(path)), name) or run.log
-    run.faults += [f"{name}: {fault}" for fault in run.log.faults]
-    if not run.missing and not any(run.log.curves()):
-        run.faults.append(f"{name}: no record of fairseq-train (--log-format simple or json)")
-
-
-def _text(run: Run, path: Path) -> None:
-    data = path / "data"
-    run.text = _try(
-        run, lambda: TextSettings.load(_regular(data / SETTINGS_FILE)), f"data/{SETTINGS_FILE}"
-    )
-    if (data / PAIRS_FILE).is_file():
-        with open(data / PAIRS_FILE, encoding="utf-8", errors="replace") as file:
-            run.pairs = file.readline(1000).strip()
-
-
-def _settings(run: Run, path: Path | None = None) -> None:
-    """Take the settings from the log, which shows them beside the paper's, or from a checkpoint."""
-    run.rows, run.architecture = run.log.settings, run.log.architecture
-    if not run.rows and path is not None:
-        checkpoints = (path / "checkpoints" / "checkpoint_last.pt", path / "model.pt")
-        found = [file for file in checkpoints if file.is_file()]
-        if not found:
-            run.missing.append("checkpoints/checkpoint_last.pt")
-        elif table := _try(run, lambda: _of_checkpoint(found[0]), found[0].name):
-            run.architecture, run.rows = table
-    if run.rows:
-        run.settings = _try(run, lambda: typed(run.rows), "settings")
-
-
-def _of_checkpoint(path: Path) -> tuple[str, list[Row]]:
-    """Return the architecture and the table of settings of a checkpoint."""
-    parts, architecture = configuration(glance(path))
-    if architecture is None or architecture not in ARCHITECTURES:
-        raise InputError(f"its architecture is {architecture}, none of the plugin's")
-    parts = {**parts, "model": {**vars(parts["model"]), "_name": architecture}}
-    needed = ("model", *boundary_log.GROUPS)
-    cfg = OmegaConf.create({name: parts.get(name) for name in needed})
-    rows = boundary_log.compare(cfg)
-    return architecture, [Row(name, str(paper), str(value)) for name, paper, value in rows]
-
-
-def typed(rows: list[Row]) -> Settings:
-    """Return the run's side of a table of settings. Raises InputError for a value of another kind.
-
-    A row that the run does not have ("-") stays the paper's base.
-    """
-    known = {option.name: option for option in fields(Settings)}
-    values: dict[str, Any] = {}
-    for name, _, text in rows:
-        if name in known and text != "-":
-            values[name] = _value(name, text, known[name].default)
-    found = Settings(**values)
-    found.head_widths()
-    return found
-
-
-def _value(name: str, text: str, default: Any) -> Any:
-    choices = {"positions": POSITION_KINDS, "tie_embeddings": TIED_EMBEDDINGS}.get(name)
-    value: Any = text
-    if not choices and len(text) < 100:
-        with suppress(ValueError, SyntaxError, MemoryError, RecursionError):
-            value = ast.literal_eval(text)
-    if choices:
-        fits = value in choices
-    elif name in SIZES:
-        optional = default is None and value is None
-        fits = optional or (type(value) is int and 1 <= value <= LARGEST)
-    elif isinstance(default, float):
-        fits = type(value) in (int, float) and math.isfinite(value)
+def _read_settings(run: Run) -> None:
+    """Take the settings that the report computes with from the record's table."""
+    rows = {row["name"]: row["run"] for row in run.facts["settings"]}
+    given = {name: rows[name] for name in SETTINGS if rows.get(name, "-") not in ("-", None)}
+    values = conform(given, {name: SETTINGS[name] for name in given})
+    try:
+        for name, value in values.items():
+            if value is None or (name in SIZES and not 1 <= value <= MAX_SIZE):
+                raise InputError(f"{name} cannot be {str(given[name])[:80]!r}")
+        settings = Settings(**values)
+        count_parameters(settings, 1, 1)
+    except (InputError, KeyError) as error:
+        run.faults.append(f"settings: {error}")
     else:
-        fits = isinstance(value, type(default))
-    if not fits:
-        raise InputError(f"{name} is {text[:80]!r}, which is no such setting")
-    return value
+        run.settings = settings if rows else None
 
 
-def _evaluations(run: Run, path: Path) -> None:
-    there = {split: name for split, name in GENERATED.items() if (path / name).exists()}
-    trees = run.text is not None and run.text.holds_trees
-    for split, name in (there or {"test": GENERATED["test"]}).items():  # one of them will do
-        if found := _try(run, partial(_evaluate, path / name, split, trees), name):
-            (run.trees if trees else run.evaluations)[split] = found
+def _read_scores(run: Run) -> None:
+    present = {split: name for split, name in SCORE_FILES.items() if (run.path / name).exists()}
+    for split, name in (present or {"test": SCORE_FILES["test"]}).items():  # one of them will do
+        if found := _read(run, name, run.path / name, _scores):
+            kind, scores = found
+            (run.trees if kind == "trees" else run.translations)[split] = scores
 
 
-def _evaluate(log: Path, split: str, trees: bool) -> "Evaluation | TreeScores":
-    if _regular(log).stat().st_size > MOST_BYTES:
-        raise InputError(f"more than {MOST_BYTES:,} bytes: score it with aiayn score")
-    if trees:
-        from ..parsing.scores import score_log
-
-        return score_log(log, log.parent / "data", split)
-    text = translations(log, log.parent / "data", split)
-    return Evaluation(text, score(text.system, text.references, text.target_lang))
+def _scores(path: Path) -> tuple[str, dict[str, Any]]:
+    """Return the kind of the scores, and the scores."""
+    with open(path, "rb") as file:
+        content = file.read(MAX_SCORE_BYTES + 1)
+    if len(content) > MAX_SCORE_BYTES:
+        raise InputError(f"more than {MAX_SCORE_BYTES:,} bytes")
+    fields = json.loads(content)
+    kind = conform(fields, {"kind": str})["kind"]
+    scores = conform(fields, SCORES.get(kind, {}))
+    if not scores or not is_complete(scores) or len(scores["references"]) != len(scores["system"]):
+        raise InputError("not scores that aiayn score --json wrote")
+    return kind, scores

@@ -1,7 +1,7 @@
-"""§6.1 Scores of a translation: BLEU as people counted it in 2017, and as they count it today."""
+"""§6.1: the scores of a translation, with BLEU as counted in 2017 and as counted today."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,11 +18,13 @@ from .tokenizer import SacremosesTokenizer
 
 #: A hypothesis in the output of fairseq-generate; the best one of a sentence comes first.
 HYPOTHESIS = re.compile(r"H-(\d{1,18})\t[^\t]*\t(.*)")
-#: Target languages whose compounds the paper's BLEU splits.
+#: Target languages whose compounds are split for the paper's BLEU.
 COMPOUNDS = ("de",)
+#: Sentences of the largest set to resample; the samples of a larger one take gigabytes.
+MAX_RESAMPLED = 5_000
 
 
-def hypotheses(log: Iterable[str]) -> list[str]:
+def read_hypotheses(log: Iterable[str]) -> list[str]:
     """Return the best hypothesis of each sentence, as subwords, in the order of the test set.
 
     Raises InputError if the log of fairseq-generate lacks a sentence.
@@ -32,16 +34,16 @@ def hypotheses(log: Iterable[str]) -> list[str]:
         if match := HYPOTHESIS.fullmatch(line.rstrip("\n")):
             best.setdefault(int(match[1]), match[2])
     if not best:
-        raise InputError("the log has no hypothesis (H-…): give what fairseq-generate printed")
+        raise InputError("the log has no hypothesis (H-…): give the output of fairseq-generate")
     numbers = sorted(best)
-    for wanted, number in enumerate(numbers):
-        if wanted != number:
-            raise InputError(f"the log has no hypothesis for sentence {wanted} (H-{wanted})")
+    for expected, number in enumerate(numbers):
+        if expected != number:
+            raise InputError(f"the log has no hypothesis for sentence {expected} (H-{expected})")
     return [best[number] for number in numbers]
 
 
 class Translations(NamedTuple):
-    """Raw text: sources (none if they are not known), hypotheses, references; their language."""
+    """Raw text: sources (empty if unknown), hypotheses, references, and the target language."""
 
     sources: list[str]
     system: list[str]
@@ -49,15 +51,15 @@ class Translations(NamedTuple):
     target_lang: str
 
 
-def translations(log: Path, data: Path, split: str) -> Translations:
-    """Return what fairseq-generate printed as raw text, with the raw references kept in `data`.
+def read_translations(log: Path, data: Path, split: str) -> Translations:
+    """Return the output of fairseq-generate as raw text, with the raw references kept in `data`.
 
     Raises InputError or OSError for a log or data that cannot be used.
     """
     pipeline = TextPipeline.load(data)
     source_lang, target_lang = pipeline.settings.source_lang, pipeline.settings.target_lang
     with open(log, encoding="utf-8", newline="\n") as lines:
-        system = [pipeline.decode(line) for line in hypotheses(lines)]
+        system = [pipeline.decode(line) for line in read_hypotheses(lines)]
     raw = [f"{split}.raw.{lang}" for lang in (source_lang, target_lang)]
     verify_files(data, read_manifest(data), raw, contents=False)
     sources, references = (list(read_lines(data / name)) for name in raw)
@@ -65,31 +67,26 @@ def translations(log: Path, data: Path, split: str) -> Translations:
 
 
 class PaperTokens:
-    """Raw text to the words that the BLEU of 2017 compares.
+    """Splits raw text into the words that the BLEU of 2017 compares.
 
     Three steps: replace Unicode punctuation, split the text into sacremoses's tokens for the
     target language, and in German make each hyphen inside a word a word of its own (`E-Mail`
-    becomes `E ##AT##-##AT## Mail`).
-
-    The tokens of `Tokenizer` differ in rare letters. Scores stay comparable with those of older
-    versions, so these tokens stay.
+    becomes `E ##AT##-##AT## Mail`). `Tokenizer` differs from sacremoses in rare letters; the
+    scores keep sacremoses, whose tokens others compare.
     """
 
     def __init__(self, target_lang: str) -> None:
         self._normalizer = MosesPunctNormalizer(target_lang)
         self._tokenizer = SacremosesTokenizer(target_lang)
-        self._splits = target_lang in COMPOUNDS
+        self._splits_compounds = target_lang in COMPOUNDS
 
     def __call__(self, text: str) -> str:
         """Return the words of one raw line, separated by spaces."""
         text = self._normalizer.replace_unicode_punct(text)
         text = self._tokenizer.tokenize(text, return_str=True, escape=False)
-        return re.sub(r"(\S)-(\S)", r"\1 ##AT##-##AT## \2", text) if self._splits else text
-
-
-def paper_words(target_lang: str) -> str:
-    """Return in words what PaperTokens makes of a language."""
-    return "Moses tokens" + ", German compounds split" * (target_lang in COMPOUNDS)
+        if self._splits_compounds:
+            return re.sub(r"(\S)-(\S)", r"\1 ##AT##-##AT## \2", text)
+        return text
 
 
 def paper_bleu(system: list[str], references: list[str], target_lang: str) -> float:
@@ -107,11 +104,11 @@ class Scores:
     paper_bleu: float
     bleu: float  #: sacreBLEU
     chrf: float
-    signature: str  #: of sacreBLEU
+    signature: str  #: sacreBLEU's
     chrf_signature: str
     exact: float  #: fraction of the sentences that equal their reference
     sentences: int
-    words: str  #: that the paper BLEU compares
+    words: str  #: what the paper BLEU compares
 
     def lines(self) -> list[str]:
         """Return a line for each score, with its name and its use."""
@@ -143,12 +140,12 @@ def score(system: list[str], references: list[str], target_lang: str) -> Scores:
         str(chrf.get_signature()),
         equal / len(system),
         len(system),
-        paper_words(target_lang),
+        "Moses tokens" + ", German compounds split" * (target_lang in COMPOUNDS),
     )
 
 
 class Chance(NamedTuple):
-    """A BLEU, and what chance has to do with it: by bootstrap, over samples of the sentences."""
+    """A BLEU and its variation with the choice of sentences, by bootstrap resampling."""
 
     bleu: float
     mean: float  #: of the samples
@@ -156,50 +153,50 @@ class Chance(NamedTuple):
     p: float | None  #: that it differs from the first system by chance; None for the first one
 
 
-def by_chance(
-    systems: list[list[str]], references: list[str], target_lang: str, samples: int = 1000
+def resample(
+    systems: Sequence[list[str]], references: list[str], target_lang: str, samples: int = 1000
 ) -> dict[str, list[Chance]]:
-    """Return what chance has to do with "paper BLEU" and "sacreBLEU" of raw text.
+    """Return the "paper BLEU" and "sacreBLEU" of each system of raw text, with their chances.
 
-    The seed is sacrebleu's (12345, or the variable SACREBLEU_SEED). It takes memory for as many
-    times the sentences as there are samples.
+    The seed is sacrebleu's (12345, or the variable SACREBLEU_SEED). The memory needed grows with
+    the product of sentences and samples.
     """
     tokens = PaperTokens(target_lang)
     words = [[tokens(line) for line in side] for side in (*systems, references)]
     plain = BLEU(tokenize="none", smooth_method="none", force=True)
-    found = {}
+    chances = {}
     for name, metric, texts in (
         ("paper BLEU", plain, words),
         ("sacreBLEU", BLEU(), [*systems, references]),
     ):
         named: list = [(f"system {number}", text) for number, text in enumerate(texts[:-1])]
         test: Any = PairedTest(named, {"BLEU": metric}, [texts[-1]], "bs", samples)
-        first, *others = test()[1]["BLEU"]
-        # of equal scores sacrebleu counts only larger differences, and finds p = 1 / (samples + 1)
-        found[name] = [Chance(first.score, float(first.mean), float(first.ci), None)] + [
+        results = test()[1]["BLEU"]
+        chances[name] = [
             Chance(
-                other.score,
-                float(other.mean),
-                float(other.ci),
-                1.0 if other.score == first.score else other.p_value,
+                result.score,
+                float(result.mean),
+                float(result.ci),
+                # sacrebleu counts larger differences only, so equal scores would get the least p
+                1.0 if number and result.score == results[0].score else result.p_value,
             )
-            for other in others
+            for number, result in enumerate(results)
         ]
-    return found
+    return chances
 
 
-def unknown_words(text: Iterable[str]) -> int:
-    """Return how many words are unknown: <unk>, or <<unk>> as fairseq writes it in references."""
+def count_unknown_words(text: Iterable[str]) -> int:
+    """Return the number of unknown words: <unk>, or <<unk>> as fairseq writes it in references."""
     return sum(line.split().count(word) for line in text for word in ("<unk>", "<<unk>>"))
 
 
-def describe(system: list[str], references: list[str], target_lang: str) -> str:
+def describe_paper_bleu(system: list[str], references: list[str], target_lang: str) -> str:
     """Return the line of `fairseq-generate --scoring`; its references have <unk> for rare words."""
     value = paper_bleu(system, references, target_lang)
     subwords = any("@@" in line or "▁" in line for line in references)
     return (
         f"paper BLEU = {value:.2f} ({target_lang}; against references as the dictionary decodes "
-        f"them, {unknown_words(references)} words of them <unk>"
+        f"them, {count_unknown_words(references)} words of them <unk>"
         + (", and SUBWORDS, not words: give --remove-bpe" if subwords else "")
         + "; aiayn score compares with the raw ones)"
     )

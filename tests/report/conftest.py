@@ -1,25 +1,19 @@
-"""Hostile training runs for the report."""
+"""Run directories with hostile translations."""
+
+from pathlib import Path
 
 import pytest
-from training_runs import generated, training_log
-
-
-@pytest.fixture(scope="session")
-def data(prepare):
-    return prepare(300, 20, 40)
+from training_runs import interrupted, translation_scores, write_scores
 
 
 @pytest.fixture
-def make(tmp_path, data):
-    """`make(name, wrong, flags…)` makes a run's directory, with so many hostile translations."""
+def make(tmp_path):
+    """`make(name, wrong, flags…)` creates a run directory; `wrong` translations are hostile."""
 
-    def make_run(name: str, wrong: int = 2, *flags: str):
+    def make_run(name: str, wrong: int = 2, *flags: str, **facts) -> Path:
         run = tmp_path / name
-        run.mkdir(parents=True)
-        (run / "data").symlink_to(data)
-        (run / "train.log").write_bytes(training_log(*flags).bytes())
-        (run / "generate.log").write_text(generated(data, "test", wrong), encoding="utf-8")
-        (run / "generate-valid.log").write_text(generated(data, "valid", wrong), encoding="utf-8")
-        return run
+        interrupted(*flags, **facts).write(run)
+        scores = translation_scores(wrong)
+        return write_scores(run, test=scores, valid=scores)
 
     return make_run

@@ -1,132 +1,308 @@
-"""Reports on one run: the page, Markdown and JSON, where they go, and following a run."""
+"""The report: the page, Markdown and JSON, where they are written, and following a run."""
 
 import json
+import os
 import signal
 import subprocess
 import sys
 import time
 
 import pytest
-from training_runs import HOSTILE, text_of, training_log
+from training_runs import (
+    HOSTILE,
+    Record,
+    interrupted,
+    markdown_of,
+    report_on,
+    rows_of,
+    translation_scores,
+    write_scores,
+)
 
 from aiayn_plugin.cli import main
-from aiayn_plugin.cli.report import stem_of
-from aiayn_plugin.report.curves import curves
-from aiayn_plugin.report.history import Point, TrainingLog
-from aiayn_plugin.report.run import read_run
-from aiayn_plugin.text.scores import score
 
-pytestmark = pytest.mark.usefixtures("loud")
+pytestmark = pytest.mark.usefixtures("quiet")
 
 
-def test_a_page_of_a_run(make, browser, tmp_path):
+def test_the_page_of_a_run(make, browser):
     run = make("run")
     main(["report", str(run)])
     browser.open(run / "report.html")
     assert browser.driver.title == "Training run run"
     assert browser.complaints() == []
-    assert browser.find_all("img, script[src], link") == [], "nothing comes from elsewhere"
+    assert browser.find_all("img, script[src], link") == [], "nothing is fetched"
     seen = browser.find("body").text
-    for wanted in (HOSTILE, "50 of 2,000", "sacreBLEU", "2 starts", "published", "28.4"):
-        assert wanted in seen, wanted
+    for expected in (HOSTILE, "50 of 2,000", "sacreBLEU", "2 starts", "paper", "28.4"):
+        assert expected in seen, expected
     figures = browser.find_all("figure > svg[role=img]")
-    assert len(figures) == 6  # BLEU was validated once
+    assert len(figures) == 6
     for figure in figures:
         assert "at update 50" in figure.get_attribute("aria-label")
         assert "restarted at update 20" in figure.get_attribute("aria-label")
         assert figure.size["width"] > 600
-    for table_ in browser.find_all("table"):
-        assert table_.find_elements("css selector", "th[scope]")
-    colours = {
-        scheme: (
-            browser.scheme(scheme),
-            browser.js(
-                "[getComputedStyle(document.body).backgroundColor, "
-                "getComputedStyle(document.querySelector('figure svg text')).fill, "
-                "getComputedStyle(document.body).color]"
-            ),
-        )[1]
-        for scheme in ("light", "dark")
-    }
+    for table in browser.find_all("table"):
+        assert table.find_elements("css selector", "th[scope]")
+    colours = {}
+    for scheme in ("light", "dark"):
+        browser.scheme(scheme)
+        colours[scheme] = browser.js(
+            "[getComputedStyle(document.body).backgroundColor, "
+            "getComputedStyle(document.querySelector('figure svg text')).fill, "
+            "getComputedStyle(document.body).color]"
+        )
     for background, letters, text in colours.values():
-        assert letters == text != background, "letters of figures are the page's"
+        assert letters == text != background, "figures have the page's text colour"
     assert colours["light"] != colours["dark"]
-    assert browser.js("document.documentElement.scrollWidth <= innerWidth"), "nothing sticks out"
+    assert browser.js("document.documentElement.scrollWidth <= innerWidth"), "nothing overflows"
     ids = browser.js("[...document.querySelectorAll('[id]')].map(element => element.id)")
     assert len(set(ids)) == len(ids)
 
 
+def test_the_page_of_several_runs_fits_paper_and_phone(make, browser):
+    runs = [make("base"), make("c_n2", 9, "--N", "1"), make("_$x$ <b>", 2, "--N", "3")]
+    main(["report", *map(str, runs)])
+    browser.open(runs[0].parent / "report.html")
+    assert browser.complaints() == []
+    assert "_$x$ <b>" in browser.find("figure svg").text
+    command = browser.driver.execute_cdp_cmd
+    command("Emulation.setEmulatedMedia", {"media": "print"})
+    # A4 landscape with margins of 1 cm
+    size = {"width": 1046, "height": 720, "deviceScaleFactor": 1, "mobile": False}
+    command("Emulation.setDeviceMetricsOverride", size)
+    try:
+        assert browser.js("document.documentElement.scrollWidth <= innerWidth"), "fits the paper"
+        overflow = "getComputedStyle(document.querySelector('.wide')).overflowX"
+        assert browser.js(overflow) == "visible"
+        command("Emulation.setEmulatedMedia", {"media": "screen"})
+        command("Emulation.setDeviceMetricsOverride", {**size, "width": 420, "height": 900})
+        assert browser.js("document.documentElement.scrollWidth <= innerWidth"), "boxes scroll"
+        assert browser.js("document.querySelector('figure svg').clientWidth > 600"), "legible"
+    finally:
+        command("Emulation.clearDeviceMetricsOverride", {})
+        command("Emulation.setEmulatedMedia", {"media": ""})
+
+
+def test_the_outcome_of_a_run(tmp_path):
+    """The last perplexity and loss, and the lowest loss, which is neither the first nor last."""
+    record = Record().start().train(10, 60)
+    for update, loss, ppl in ((10, 8.0, 5.0), (20, 6.5, 4.0), (30, 7.25, 4.5)):
+        record.valid(update, 60 * update, loss=loss, ppl=ppl)
+    outcome = rows_of(report_on(record.write(tmp_path / "run.jsonl")), "Outcome")
+    assert {name: row[""] for name, row in outcome.items()} == {
+        "training": "not finished; last recorded at 2026-01-01 12:00:04",
+        "updates": "30 of 2,000",
+        "time": "30 min",
+        "parameters": "1,234",
+        "validation": "perplexity 4.50, loss 7.250 after 30 updates; lowest loss 6.500",
+    }
+    outcome = rows_of(report_on(interrupted().write(tmp_path / "other.jsonl")), "Outcome")
+    assert outcome["training"][""] == "finished"
+    assert outcome["time"][""] == "51 min 40 s, in 2 starts"
+
+
+def test_settings_data_and_origin(make):
+    found = report_on(make("run", 2, "--d-model", "64"))
+    settings = rows_of(found, "Settings of aiayn_tiny, beside those of aiayn_base")
+    assert settings["d_model"] == {"paper": "512", "this run": "64", "": "changed"}
+    assert settings["dropout"] == {"paper": "0.1", "this run": "0.1", "": ""}
+    data = {name: row[""] for name, row in rows_of(found, "Data").items()}
+    assert data == {
+        "training pairs": "290",
+        "validation pairs": "20",
+        "kept and dropped": "training pairs: 290 of 300 kept; dropped: 10 ratio",
+        "source vocabulary": "1,000",
+        "target vocabulary": "1,200",
+        "source tokens of an update": "60",
+        "target tokens of an update": "50",
+        "batches": "source_tokens 60, target_tokens 50",
+        "languages": "en to de",
+        "subwords": "bpe, 500 merges; tokenizer moses",
+    }
+    origin = {name: row[""] for name, row in rows_of(found, "Versions and input").items()}
+    assert origin["trained with"] == "Python 3, torch 2, fairseq 0"
+    assert origin["device"] == "some processor; 2 processes" and origin["seed"] == "7"
+    assert origin["command"] == "fairseq-train data --arch aiayn_tiny"
+    assert origin["SHA-256 of test.en"] == "3" * 64
+
+
 def test_markdown_and_json_hold_the_same(make):
     run = make("run", 2)
-    text = text_of(run)
+    text = markdown_of(run)
     assert "<script" not in text.replace("\\<", "") and "svg" not in text
     found = json.loads((run.parent / "text.json").read_text(encoding="utf-8"))["runs"][0]
-    assert found["evaluations"]["test"]["sentences"] == 40
-    assert found["log"]["train"][-1]["update"] == 50 and found["cost"]["parameters"] == 1234
-    assert f"sacreBLEU {found['evaluations']['test']['bleu']:.2f}" in text
-    assert {row["name"]: row["run"] for row in found["settings"]}["d_model"] == "128"
+    scores = found["translations"]["test"]
+    assert scores["sentences"] == 20 and scores["system"][0] == HOSTILE
+    assert found["training"]["train"][-1]["update"] == 50 and found["cost"]["parameters"] == 1234
+    assert f"sacreBLEU {scores['bleu']:.2f}" in text
     assert "| **d_model** | 512 | 128 | changed |" in text
-    kept = (run / "data" / "pairs.txt").read_text(encoding="utf-8").strip()
-    assert " of 300 kept; dropped: " in kept and kept in text
-    assert "1,000 source, 1,200 target" in text
 
 
-def test_costs_both_ways(tmp_path):
-    log = tmp_path / "some.log"
-    whole = training_log(restarted=False)
-    whole.say("rank   0: capabilities =  6.0  ; total memory = 15.9 GB ; name = Tesla P100-X  ")
-    log.write_bytes(whole.bytes())
-    assert "6.8 · 10¹⁶: 3,600 s × 2 devices × 9.5 TFLOPS" in text_of(log)
-    assert "1.4 · 10¹⁶: 3,600 s × 2 devices × 2.0 TFLOPS" in text_of(log, tflops=2.0)
-    log.write_bytes(training_log(restarted=False).bytes())
-    assert "the log does not name the device: give --tflops" in text_of(log)
+@pytest.mark.parametrize(
+    ("flags", "is_shown"), [((), True), (("--lr-scheduler", "fixed", "--lr", "1e-4"), False)]
+)
+def test_equation_3_is_drawn_for_its_own_schedule(make, flags, is_shown):
+    assert ("equation (3)" in markdown_of(make("run", 2, *flags))) == is_shown
 
 
-def test_where_reports_go(tmp_path):
-    (tmp_path / "a").mkdir()
-    (tmp_path / "b.log").touch()
-    assert stem_of(None, [tmp_path / "a"]) == tmp_path / "a" / "report"
-    assert stem_of(None, [tmp_path / "b.log"]) == tmp_path / "report"
-    assert stem_of(None, [tmp_path / "a", tmp_path / "b.log"]) == tmp_path / "report"
-    assert stem_of(tmp_path / "x.html", []) == stem_of(tmp_path / "x", []) == tmp_path / "x"
-    assert stem_of(tmp_path / "v1.5", []) == tmp_path / "v1.5"
+def test_where_reports_are_written(make, tmp_path):
+    run, other = make("a"), Record().start().train(10, 60).write(tmp_path / "b.jsonl")
+    expected = {
+        (str(run),): run / "report",
+        (str(other),): tmp_path / "report",
+        (str(run), str(other)): tmp_path / "report",
+        (str(run), "--output", str(tmp_path / "x.html")): tmp_path / "x",
+        (str(run), "--output", str(tmp_path / "v1.5")): tmp_path / "v1.5",
+    }
+    for arguments, stem in expected.items():
+        main(["report", *arguments])
+        for suffix in (".html", ".md", ".json"):
+            path = stem.with_name(stem.name + suffix)
+            assert path.is_file()
+            path.unlink()
 
 
-def test_scores_say_how_they_were_counted(make):
-    run = read_run(make("run"))
-    assert "- paper BLEU: Moses tokens, German compounds split" in text_of(run.path)
-    text = run.evaluations["test"].text
-    assert score(text.system, text.references, "fr").words == "Moses tokens"
+def test_runs_of_the_same_name_are_told_apart(make):
+    first, second = make("x/c_n2"), make("y/c_n2")
+    names = [run["name"] for run in report_on(first, second, second).data["runs"]]
+    assert names == [str(first), str(second), f"{second} (3)"]
 
 
-def test_a_short_training_has_minutes():
-    for unit, hours in (("minutes", 50 / 60), ("hours", 2.0)):
-        log = TrainingLog(train=[Point(1, 0.0, {"loss": 2.0}), Point(2, hours, {"loss": 1.0})])
-        (figure,) = curves({"run": log}, {})
-        assert f">{unit} of training<" in figure.svg
-
-
-@pytest.mark.parametrize("interrupted", [False, True])
-def test_a_run_is_followed_until_it_ends(tmp_path, interrupted):
-    path, log = tmp_path / "train.log", training_log(restarted=False)
-    path.write_bytes(log.bytes())
+@pytest.mark.parametrize("is_interrupted", [False, True])
+def test_a_run_is_followed_until_it_ends(tmp_path, is_interrupted):
+    record = Record().start().train(10, 60)
+    path = record.write(tmp_path / "run.jsonl")
     command = [sys.executable, "-m", "aiayn_plugin.cli", "report", path, "--follow", "1"]
-    # Tests that run in the background have interrupts ignored, and so would the command.
-    heard = lambda: signal.signal(signal.SIGINT, signal.default_int_handler)  # noqa: E731
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, preexec_fn=heard) as process:
+    # A test in the background ignores interrupts, and so would the command.
+    listen = lambda: signal.signal(signal.SIGINT, signal.default_int_handler)  # noqa: E731
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, preexec_fn=listen) as process:
         assert process.stdout is not None
-        assert process.stdout.readline() == "train.log: 10 updates\n"
+        assert process.stdout.readline() == "run.jsonl: 10 updates\n"
         assert '<meta http-equiv="refresh" content="1">' in (tmp_path / "report.html").read_text()
-        log.inner(20, wall=3700)
-        path.write_bytes(log.bytes())
+        record.train(20, 120).write(path)
         end = time.monotonic() + 60
-        while process.stdout.readline() != "train.log: 20 updates\n":
+        while process.stdout.readline() != "run.jsonl: 20 updates\n":
             assert time.monotonic() < end
-        if interrupted:
+        if is_interrupted:
             process.send_signal(signal.SIGINT)
         else:
-            log.say("done training in 9 seconds")
-            path.write_bytes(log.bytes())
+            record.end(20).write(path)
         assert "the report is in" in process.stdout.read()
     assert process.returncode == 0
     assert 'http-equiv="refresh"' not in (tmp_path / "report.html").read_text()
+
+
+def spoil(run, name, content):
+    """Replace a file of a run: by bytes, by nothing (None), a pipe ("pipe") or a link."""
+    path = run / name
+    path.unlink()
+    if content == "pipe":
+        os.mkfifo(path)
+    elif isinstance(content, str):
+        path.symlink_to(content)
+    elif content is not None:
+        path.write_bytes(content)
+
+
+RECORD = "checkpoints/run.jsonl"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        (RECORD, None, "Missing: checkpoints/run.jsonl."),
+        (RECORD, b"", "Outcome"),
+        (RECORD, b"\xff\x00\n" * 9, "run.jsonl: 9 × line that is not a record of a training"),
+        (RECORD, "pipe", "run.jsonl: not a regular file"),
+        (RECORD, "/dev/zero", "run.jsonl: not a regular file"),
+        ("scores.json", None, "Outcome"),  # the other scores will do
+        ("scores.json", "pipe", "scores.json: not a regular file"),
+        ("scores.json", b"\xff", "scores.json: "),
+        ("scores.json", b"[" * 100_000, "scores.json: "),
+        ("scores.json", b"[]", "scores.json: not scores that aiayn score --json wrote"),
+        ("scores.json", b'{"kind": []}', "scores.json: "),
+        ("scores.json", b'{"kind": "trees"}', "scores.json: not scores"),
+        ("scores.json", b'{"kind": "translations", "bleu": "x"}', "scores.json: not scores"),
+        ("scores.json", b" " * ((1 << 26) + 1), "scores.json: more than 67,108,864 bytes"),
+    ],
+)
+def test_missing_and_damaged_files_are_listed(tmp_path, name, content, message, capsys):
+    run = Record().start().train(10, 60).write(tmp_path / "run")
+    write_scores(run, test=translation_scores(), valid=translation_scores())
+    spoil(run, name, content)
+    main(["report", str(run)])
+    text = (run / "report.md").read_text(encoding="utf-8").replace("\\", "")
+    assert message in text and "Table 2" in text and "Traceback" not in text
+    assert json.loads((run / "report.json").read_text(encoding="utf-8"))
+    assert "Missing" in text or content is None or len(capsys.readouterr().out.splitlines()) <= 2
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *(("d_model", value) for value in (0, 7, "512", 10**9, [8], True)),
+        *(("h", True), ("N", 9**90), ("d_k", "[[["), ("dropout", "x"), ("attention_bias", 1)),
+        *(("positions", 3), ("tie_embeddings", "x"), ("max_update", 9**99)),
+    ],
+)
+def test_hostile_settings_cost_only_themselves(tmp_path, name, value):
+    record = Record("--h", "4")
+    record.facts["settings"] = [row for row in record.facts["settings"] if row["name"] != "d_k"]
+    record.facts["settings"] += [{"name": name, "paper": 1, "run": value}]
+    run = record.start().train(10, 60).write(tmp_path / "run.jsonl")
+    (fault,) = report_on(run, tflops=1.0).data["runs"][0]["faults"]
+    assert fault.startswith("settings: ") and (name in fault or value == 7 or value == "x")
+    assert "10" in markdown_of(run)
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        {"settings": {"N": 1}, "text": [], "batches": {"padding": "x", "source_tokens": 1e400}},
+        {"settings": [None, 1, {"name": [], "run": {}}], "text": {"inputs": {"a": 1}}},
+        {"dictionaries": {"source": -1, "target": 1e9}, "devices": "x", "parameters": 10**400},
+        {"architecture": HOSTILE, "command": HOSTILE * 9999, "versions": HOSTILE, "kept": HOSTILE},
+    ],
+)
+def test_hostile_facts_cost_only_themselves(tmp_path, facts):
+    run = Record(**facts).start().train(10, 60).write(tmp_path / "run.jsonl")
+    paths = report_on(run, tflops=9e5).write(tmp_path / "report")
+    assert "<script>document" not in paths[0].read_text(encoding="utf-8")
+    assert "| updates | 10" in paths[1].read_text(encoding="utf-8")
+
+
+def test_a_training_that_diverged(tmp_path):
+    record = Record().start().train(10, 60).valid(10, loss=8.9).valid(20, loss=None, ppl=None)
+    text = markdown_of(record.write(tmp_path / "run.jsonl"))
+    assert "| validation | no value after 20 updates; lowest loss 8.900 |" in text
+    assert "1 × value of loss that is not a finite number" in text
+
+
+def test_paths_that_are_not_runs(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "empty.jsonl").touch()
+    for path, message in (
+        (tmp_path / "none", "does not exist: give a run directory"),
+        (tmp_path, "has neither checkpoints/run.jsonl nor run.jsonl nor scores.json"),
+        (tmp_path / "empty.jsonl", "has no record of a training"),
+        (tmp_path / "pipe", "is not a regular file"),
+    ):
+        with pytest.raises(SystemExit, match=message):
+            main(["report", str(path)])
+    for wrong in (["--tflops", "0"], ["--follow", "0"]):
+        with pytest.raises(SystemExit, match="must be"):
+            main(["report", str(tmp_path), *wrong])
+    for nameless in (".", "", "..", "/"):
+        with pytest.raises(SystemExit, match="has no file name"):
+            main(["report", "unread", "--output", nameless])
+
+
+def test_names_are_escaped_on_the_terminal(tmp_path, capsys):
+    names = [os.fsencode(tmp_path) + name for name in (b"/\xff.jsonl", b"/\x1b[31m\n.jsonl")]
+    paths = list(map(os.fsdecode, names))
+    for path in paths:
+        with open(path, "wb") as file:
+            file.write(Record().start().train(10, 60).text().encode() + b"x\n")
+    main(["report", *paths])
+    main(["report", paths[1], "--output", paths[0]])
+    printed = capsys.readouterr().out
+    assert "\x1b" not in printed and "\\x1b[31m\\n.jsonl: " in printed and "\\udcff" in printed

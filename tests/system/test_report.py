@@ -1,55 +1,79 @@
-"""`aiayn report` on a training that was killed and started again."""
+"""`aiayn report` on trainings by fairseq-train: killed and resumed, and of fairseq's own model."""
 
 import itertools
 import json
-import shutil
 
 import pytest
-from commands import TRAIN, killed
+from commands import PLUGIN, STOCK_TRAINING, TRAIN, killed, stock_model
 
 
-def test_a_killed_training_is_reported_as_one(run, corpus, tmp_path):
-    fairseq_train, aiayn = (shutil.which(name) for name in ("fairseq-train", "aiayn"))
-    if fairseq_train is None or aiayn is None:
-        pytest.skip("needs the installed commands: bash examples/setup.sh")
-    command = [
-        fairseq_train,
-        corpus,
-        *TRAIN,
-        "--log-format",
-        "json",
-        "--max-update",
-        "40",
-        "--save-interval-updates",
-        "10",
-        "--validate-interval-updates",
-        "10",
-        "--save-dir",
-        tmp_path / "checkpoints",
-    ]
-    first = tmp_path / "first.log"
+@pytest.fixture
+def report_on(run):
+    """`report_on(path)` runs `aiayn report` and returns what its JSON holds of the run."""
+
+    def report(path):
+        done = run("aiayn", "report", path)
+        assert done.returncode == 0 and done.stderr == "", done.stderr
+        stem = path if path.is_dir() else path.parent
+        return json.loads((stem / "report.json").read_text(encoding="utf-8"))["runs"][0]
+
+    return report
+
+
+def test_a_killed_training_is_reported_as_one(run, repo, corpus, tmp_path, report_on):
+    save_dir = tmp_path / "checkpoints"
+    intervals = ("--save-interval-updates", "10", "--validate-interval-updates", "10")
+    command = ["fairseq-train", corpus, *TRAIN, "--log-format", "none", "--max-update", "40"]
+    command += [*intervals, "--save-dir", save_dir]
+    record = save_dir / "run.jsonl"
 
     def has_25_updates() -> bool:
-        return '"num_updates": "25"' in first.read_text()
+        return record.exists() and '"update": 25,' in record.read_text(encoding="utf-8")
 
-    assert killed(command, first, has_25_updates)
+    assert killed(command, tmp_path / "first.log", has_25_updates)
+    with open(record, "a") as file:
+        file.write('{"event": "interval", "upd')  # as a process that is killed while it writes
     second = run(*command)
     assert second.returncode == 0, second.stderr
-    log = tmp_path / "train.log"
-    log.write_bytes(first.read_bytes() + second.stdout.encode())
-    said = run(aiayn, "report", log)
-    assert said.returncode == 0 and said.stderr == "", said.stderr
-    found = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))["runs"][0]
-    trained, validated = (found["log"][kind] for kind in ("train", "valid"))
-    assert [point["update"] for point in trained] == list(range(1, 41))
-    assert {10, 20, 30, 40} <= {point["update"] for point in validated}  # and ends of epochs
-    assert len({point["update"] for point in validated}) == len(validated)
-    assert [start["update"] for start in found["log"]["starts"]] == [0, 20]
-    hours = [point["hours"] for point in trained]
-    assert all(a <= b for a, b in itertools.pairwise(hours)) and found["log"]["finished"]
+    found = report_on(tmp_path)
+    training, facts = found["training"], found["facts"]
+    assert [point["update"] for point in training["train"]] == list(range(1, 41))
+    validated = [point["update"] for point in training["valid"]]
+    assert {10, 20, 30, 40} <= set(validated)  # and ends of epochs
+    assert len(set(validated)) == len(validated)
+    assert [update for update, _ in training["starts"]] == [0, 20]
+    hours = [point["hours"] for point in training["train"]]
+    assert all(a <= b for a, b in itertools.pairwise(hours)) and training["finished"]
+    assert all({"loss", "ppl", "lr", "gnorm"} <= p["values"].keys() for p in training["train"])
+    assert found["faults"] == ["checkpoints/run.jsonl: 1 × line that is not a record of a training"]
     cost = found["cost"]
-    assert cost["parameters"] == cost["formula_parameters"]
-    assert cost["counted"] > 0 and "device" in cost["papers_way"]
-    facts = found["log"]["facts"]
+    assert facts["parameters"] == cost["formula_parameters"]
+    assert cost["counted"] > 0 and "device" in cost["estimated"]
     assert facts["command"].startswith("fairseq-train ") and "--max-update 40" in facts["command"]
-    assert facts["versions"] and facts["device"] == cost["device"]
+    assert facts["versions"] and facts["device"] and facts["seed"] == 1
+    assert facts["pairs"]["valid"] == 1014 and facts["kept"].startswith("training pairs: ")
+    settings = {row["name"]: row["run"] for row in facts["settings"]}
+    assert (settings["d_model"], settings["max_update"]) == (32, 40)
+    words = len((corpus / "dict.de.txt").read_text(encoding="utf-8").splitlines())
+    assert facts["dictionaries"]["target"] in range(words + 4, words + 12)  # fairseq pads to 8
+    source, target = facts["batches"]["source_tokens"], facts["batches"]["target_tokens"]
+    logged = [point["values"]["wpb"] for point in training["epochs"]]
+    assert logged[0] == pytest.approx(target, rel=0.1) and source != target
+
+
+def test_fairseqs_own_model_is_recorded_under_the_plugins_task(run, corpus, tmp_path, report_on):
+    """Typed by hand: with a --save-dir of its own, and a validation set of another name."""
+    model = [*stock_model(32, 64, 2), "--task", "aiayn_translation", *STOCK_TRAINING]
+    model.remove("--disable-validation")
+    done = run(
+        *("fairseq-train", corpus, "--user-dir", PLUGIN, *model, "--lr", "0.001"),
+        *("--max-tokens", "2000", "--max-update", "4", "--log-interval", "2", "--no-save"),
+        *("--save-dir", tmp_path / "mine"),
+    )
+    assert done.returncode == 0, done.stderr
+    found = report_on(tmp_path / "mine")
+    assert [point["update"] for point in found["training"]["train"]] == [2, 4]
+    assert found["training"]["valid"][-1]["update"] == 4 and found["training"]["finished"]
+    assert found["facts"]["architecture"] == "transformer" and found["facts"]["settings"] == []
+    assert found["facts"]["parameters"] > 0 and found["faults"] == []
+    assert found["missing"] == ["scores.json"]

@@ -1,4 +1,4 @@
-"""Table 3 in small: each row is the paper's change by ratio, and only finished rows count."""
+"""Table 3 scaled down: each row is the paper's change in its ratio; only finished rows count."""
 
 import fcntl
 import os
@@ -13,7 +13,7 @@ from models import configuration
 
 from aiayn_plugin.paper import ARCHITECTURES, SCALED_DOWN, ModelSettings, get_settings
 
-#: The rows of Table 3 among the architectures, under the recipe's names.
+#: The architectures of Table 3, by the recipe's names.
 ROWS = [
     arch.removeprefix("aiayn_")
     for arch in ARCHITECTURES
@@ -21,18 +21,18 @@ ROWS = [
 ]
 SEEDS = ["base_seed2", "base_seed3"]
 RECIPE = ("bash", "examples/table3.sh")
-#: A training that is done in seconds.
+#: A training that takes seconds.
 SHORT = {"UPDATES": "2", "TOKENS": "300", "WARMUP": "10"}
 
 
 def commands(output, name):
-    """Return the words of each command of a dry run that begins with a name."""
+    """Return the words of each command of a dry run that starts with `name`."""
     return [shlex.split(line) for line in output.splitlines() if line.startswith(f"{name} ")]
 
 
 @pytest.fixture(scope="module")
 def dry_run(run, tmp_path_factory):
-    """What the recipe prints of all rows, without running one."""
+    """The run directory, and what the recipe prints for all rows without running one."""
     folder = tmp_path_factory.mktemp("dry")
     done = run(*RECIPE, env={"DRY_RUN": "1", "RUN": str(folder / "run")})
     assert done.returncode == 0 and not done.stderr
@@ -41,7 +41,7 @@ def dry_run(run, tmp_path_factory):
 
 
 @pytest.mark.usefixtures("quiet")
-def test_every_row_is_the_papers_change_by_ratio(dry_run):
+def test_every_row_is_the_papers_change_in_its_ratio(dry_run):
     folder, output = dry_run
     trainings = commands(output, "fairseq-train")
     assert [command[1] for command in trainings] == [
@@ -62,8 +62,8 @@ def test_every_row_is_the_papers_change_by_ratio(dry_run):
         assert cfg.checkpoint.save_dir == f"{folder}/{row}/checkpoints"
 
 
-def test_all_rows_share_what_the_rows_do_not_vary(dry_run):
-    """Updates, warm-up and batch are the same, so big has not three times the updates here."""
+def test_rows_share_all_other_settings(dry_run):
+    """Updates, warm-up and batch are the same, so big does not have three times the updates."""
     shared = ("--max-update", "--warmup-updates", "--tokens-per-update", "--log-interval", "--arch")
     for name in shared:
         values = {
@@ -82,9 +82,13 @@ def test_rows_are_translated_without_averaging_and_reported(dry_run):
         )
         assert command[command.index("--gen-subset") + 1] == "valid"
         assert command[-1] == f"{folder}/{row}/generate-valid.log"
-    (report,) = commands(output, "aiayn")
+    *scores, report = commands(output, "aiayn")
     assert report[:3] == ["aiayn", "report", f"{folder}/base"]
-    assert len(report[2:-2]) == len(ROWS) + 2
+    assert len(report[2:-2]) == len(scores) == len(ROWS) + 2
+    for command in scores:
+        folder_of_row, name = command[2].rsplit("/", 1)
+        assert command[1] == "score" and name == "generate-valid.log"
+        assert command[-4:] == ["--split", "valid", "--json", f"{folder_of_row}/scores-valid.json"]
 
 
 def test_the_papers_scale_takes_the_named_architectures(run, tmp_path):
@@ -120,7 +124,7 @@ def test_the_papers_scale_takes_the_named_architectures(run, tmp_path):
         ([], {"SCALE": "paper", "UPDATES": "3"}, ("UPDATES", "SCALE=small")),
     ],
 )
-def test_what_is_unknown_ends_in_one_line(run, tmp_path, rows, env, parts):
+def test_unknown_values_fail_with_one_line(run, tmp_path, rows, env, parts):
     done = run(*RECIPE, *rows, env={"RUN": str(tmp_path / "run"), **env})
     assert done.returncode == 1 and not done.stdout
     (line,) = done.stderr.splitlines()
@@ -138,35 +142,35 @@ def few(prepare):
 def places(repo, few, tmp_path):
     """The variables of a real run on a small corpus."""
     if not (repo / ".venv").is_dir():
-        pytest.skip("needs .venv, which examples/setup.sh makes")
+        pytest.skip("needs .venv: run examples/setup.sh")
     (tmp_path / "data").symlink_to(few)
     return {"RUN": str(tmp_path / "run"), "DATA": str(tmp_path), **SHORT}
 
 
-def test_what_is_finished_is_not_done_again_and_what_failed_is(run, places, tmp_path):
-    made = tmp_path / "run"
-    in_the_way = made / "c_n2" / "checkpoints"
+def test_finished_rows_are_skipped_and_failed_rows_repeated(run, places, tmp_path):
+    folder = tmp_path / "run"
+    in_the_way = folder / "c_n2" / "checkpoints"
     in_the_way.parent.mkdir(parents=True)
-    in_the_way.write_text("not the directory that it has to be")
+    in_the_way.write_text("not a directory")
     done = run(*RECIPE, "c_n2", "base", env={**places, "JOBS": "2"})
     assert done.returncode == 1
     assert "not finished: c_n2 (" in done.stderr.splitlines()[-1]
     assert "num_updates" not in done.stdout + done.stderr
-    assert not (made / "c_n2" / "generate-valid.log").exists()
-    base = (made / "base" / "train.log").read_text()
+    assert not (folder / "c_n2" / "generate-valid.log").exists()
+    base = (folder / "base" / "train.log").read_text()
     assert "| num_updates 2 |" in base
-    assert "c_n2" not in (made / "report.md").read_text("utf-8")
+    assert "c_n2" not in (folder / "report.md").read_text("utf-8")
 
     in_the_way.unlink()
     done = run(*RECIPE, "c_n2", "base", env=places)
     assert done.returncode == 0 and "base has finished" in done.stdout, done.stdout + done.stderr
-    assert base == (made / "base" / "train.log").read_text()
-    assert "| num_updates 2 |" in (made / "c_n2" / "train.log").read_text()
+    assert base == (folder / "base" / "train.log").read_text()
+    assert "| num_updates 2 |" in (folder / "c_n2" / "train.log").read_text()
     for row in ("base", "c_n2"):
-        lines = (made / row / "generate-valid.log").read_text("utf-8").splitlines()
+        lines = (folder / row / "generate-valid.log").read_text("utf-8").splitlines()
         assert sum(line.startswith("D-") for line in lines) == 20
     for kind in ("html", "md", "json"):
-        assert "c_n2" in (made / f"report.{kind}").read_text("utf-8")
+        assert "c_n2" in (folder / f"report.{kind}").read_text("utf-8")
 
     done = run(*RECIPE, "c_n2", "base", env={**places, "UPDATES": "3"})
     assert done.returncode == 1
@@ -174,7 +178,7 @@ def test_what_is_finished_is_not_done_again_and_what_failed_is(run, places, tmp_
 
 
 def test_a_row_is_trained_once_at_a_time(run, places, tmp_path):
-    """A training that outlives the recipe which started it holds the lock of its row."""
+    """A training that outlives the recipe that started it holds the lock of its row."""
     (tmp_path / "run" / "base").mkdir(parents=True)
     with open(tmp_path / "run" / "base" / "lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -185,7 +189,7 @@ def test_a_row_is_trained_once_at_a_time(run, places, tmp_path):
 
 @pytest.mark.long
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
-def test_a_killed_training_goes_on_and_does_not_count_as_finished(run, places, tmp_path, how):
+def test_a_killed_training_resumes_and_is_not_finished(run, places, tmp_path, how):
     """SIGTERM ends the recipe, and SIGKILL the training under it."""
     places["UPDATES"] = "60"
     row = tmp_path / "run" / "c_n2"

@@ -1,17 +1,19 @@
 """§6.1: from the log of fairseq-generate to scores."""
 
+import json
 import math
 
 import pytest
 import sacrebleu
 
+from aiayn_plugin.cli import main
 from aiayn_plugin.errors import InputError
 from aiayn_plugin.text.scores import (
     PaperTokens,
-    by_chance,
-    describe,
-    hypotheses,
+    describe_paper_bleu,
     paper_bleu,
+    read_hypotheses,
+    resample,
     score,
 )
 
@@ -28,15 +30,15 @@ Generate test with beam=4: BLEU4 = 1
 
 
 def test_the_best_hypotheses_in_order():
-    assert hypotheses(LOG.splitlines(keepends=True)) == ["a b@@ c", "best of 1", ""]
+    assert read_hypotheses(LOG.splitlines(keepends=True)) == ["a b@@ c", "best of 1", ""]
 
 
 def test_a_lost_sentence_is_noticed():
     with pytest.raises(InputError, match="no hypothesis for sentence 1"):
-        hypotheses(line for line in LOG.splitlines() if not line.startswith("H-1"))
+        read_hypotheses(line for line in LOG.splitlines() if not line.startswith("H-1"))
     for number in ("9" * 18, "9" * 5000):  # neither a list of 10¹⁸ numbers nor an error of int
         with pytest.raises(InputError, match="no hypothesis"):
-            hypotheses([f"H-{number}\t-1\ta"])
+            read_hypotheses([f"H-{number}\t-1\ta"])
 
 
 def test_scores():
@@ -54,7 +56,7 @@ def test_scores():
 
 def test_no_hypothesis_at_all():
     with pytest.raises(InputError, match="no hypothesis"):
-        hypotheses(["| INFO | loading\n"])
+        read_hypotheses(["| INFO | loading\n"])
 
 
 @pytest.mark.parametrize(
@@ -106,7 +108,7 @@ def test_what_chance_has_to_do_with_it():
         line.replace("läuft", "rennt") if n % 20 == 0 else line for n, line in enumerate(references)
     ]
     poor = [line.replace("läuft", "rennt") if n % 3 else line for n, line in enumerate(references)]
-    found = by_chance([good, list(good), poor], references, "de")
+    found = resample([good, list(good), poor], references, "de")
     for name, metric in (
         ("paper BLEU", lambda s: paper_bleu(s, references, "de")),
         ("sacreBLEU", lambda s: score(s, references, "de").bleu),
@@ -117,7 +119,7 @@ def test_what_chance_has_to_do_with_it():
         assert other.p < 0.01 and other.bleu == pytest.approx(metric(poor))
         for chance in (first, other):
             assert abs(chance.mean - chance.bleu) < chance.half_width < 10
-    assert found == by_chance([good, list(good), poor], references, "de"), "the seed is fixed"
+    assert found == resample([good, list(good), poor], references, "de"), "the seed is fixed"
 
 
 def test_paper_bleu_is_sacrebleu_of_tokens():
@@ -138,5 +140,59 @@ def test_paper_bleu_is_sacrebleu_of_tokens():
 
 
 def test_the_scorer_says_what_it_cannot_know():
-    text = describe(["ein Hund läuft schnell"], ["ein <<unk>> läuft schnell"], "de")
+    text = describe_paper_bleu(["ein Hund läuft schnell"], ["ein <<unk>> läuft schnell"], "de")
     assert "1 words of them <unk>" in text and "aiayn score" in text
+
+
+@pytest.fixture
+def files(tmp_path):
+    """Two hypotheses and their references, of which one is the same, as arguments."""
+    system, reference = tmp_path / "system", tmp_path / "reference"
+    system.write_text("Der Hund läuft schnell weg.\nJa.\n", encoding="utf-8")
+    reference.write_text("Der Hund läuft sehr schnell weg.\nJa.\n", encoding="utf-8")
+    return [str(system), "--reference", str(reference), "--target-lang", "de"]
+
+
+@pytest.mark.parametrize(
+    ("option", "enough", "too_much"), [("--min-exact", "50", "51"), ("--min-bleu", "20", "99")]
+)
+def test_scores_below_a_minimum_fail(files, option, enough, too_much):
+    """Half of the sentences are exact: 50 percent."""
+    main(["score", *files, option, enough])
+    with pytest.raises(SystemExit, match="asked for at least"):
+        main(["score", *files, option, too_much])
+
+
+def test_scores_are_written_as_json(files, tmp_path, capsys):
+    main(["score", *files])
+    printed = capsys.readouterr().out
+    main(["score", *files, "--json", str(tmp_path / "scores.json")])
+    assert capsys.readouterr().out == printed
+    found = json.loads((tmp_path / "scores.json").read_text(encoding="utf-8"))
+    scores = score(found["system"], found["references"], "de")
+    assert {name: found[name] for name in vars(scores)} == vars(scores)
+    assert (found["kind"], found["split"], found["exact"], found["sentences"]) == (
+        *("translations", "test"),
+        *(0.5, 2),
+    )
+    expected = resample([found["system"]], found["references"], "de")
+    assert found["by_chance"] == {name: chance[0]._asdict() for name, chance in expected.items()}
+    assert found["system"] == ["Der Hund läuft schnell weg.", "Ja."] and found["sources"] == []
+
+
+def test_scores_of_trees_are_written_as_json(tmp_path):
+    """Of the brackets S, NP and VP, two are right; the system has one too many, NP over `dogs`
+    and `bark` is another. Precision and recall differ: 2 of 4 and 2 of 3."""
+    gold, system = tmp_path / "gold", tmp_path / "system"
+    gold.write_text("(S (NP (NNS dogs)) (VP (VBP bark) (RB now)))\n")
+    system.write_text("(S (NP (NNS dogs)) (X (Y (VBP bark) (RB now))))\n")
+    path = tmp_path / "scores.json"
+    main(["score", str(system), "--trees", str(gold), "--json", str(path)])
+    found = json.loads(path.read_text(encoding="utf-8"))
+    assert (found["kind"], found["all"]["precision"], found["all"]["recall"]) == (
+        *("trees", 2 / 4),
+        2 / 3,
+    )
+    assert found["all"]["f1"] == pytest.approx(4 / 7) and found["all"]["tags"] == 3
+    assert found["sources"] == ["dogs bark now"] and found["repaired"] == 0
+    assert found["references"] == ["(S (NP (NNS dogs)) (VP (VBP bark) (RB now)))"]

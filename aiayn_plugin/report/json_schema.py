@@ -1,0 +1,38 @@
+"""JSON from files that may be damaged or hostile, reduced to the fields and types we expect."""
+
+from typing import Any
+
+#: Larger numbers are taken for damage: no quantity of a training reaches them.
+LARGEST = 1e30
+
+
+def conform(value: Any, schema: Any) -> Any:
+    """Return the part of a JSON value that has the schema's types.
+
+    A schema is int (from 0), float (finite), str, bool or object (anything); a list of one schema;
+    a dict of names; or a dict whose key is str, for any names. For example, {"N": int, "name": str}
+    turns {"N": "6", "name": "base", "x": 1} into {"N": None, "name": "base"}: what is missing or
+    of another type is None, or an empty list or dict.
+    """
+    if isinstance(schema, dict):
+        fields = value if isinstance(value, dict) else {}
+        if str in schema:
+            known = {name: conform(item, schema[str]) for name, item in fields.items()}
+            return {name: item for name, item in known.items() if item is not None}
+        return {name: conform(fields.get(name), kind) for name, kind in schema.items()}
+    if isinstance(schema, list):
+        return [conform(item, schema[0]) for item in value] if isinstance(value, list) else []
+    if schema is float:
+        fits = type(value) in (int, float) and abs(value) < LARGEST
+    elif schema is int:
+        fits = type(value) is int and 0 <= value < LARGEST
+    else:
+        fits = isinstance(value, schema)
+    return value if fits else None
+
+
+def is_complete(value: Any) -> bool:
+    """Return whether a conforming value lacks nothing: no part of it is None."""
+    if isinstance(value, dict):
+        return all(map(is_complete, value.values()))
+    return all(map(is_complete, value)) if isinstance(value, list) else value is not None

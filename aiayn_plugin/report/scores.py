@@ -1,0 +1,107 @@
+"""The scores of runs on their test and validation sets, and what chance contributes to them."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..text.scores import MAX_RESAMPLED, resample
+from .document import Block, Table
+from .formatting import fixed, whole
+from .run import SCORE_FILES, Run
+
+EXAMPLES = 6
+
+
+def compare_by_chance(runs: Sequence[Run]) -> None:
+    """Add p to each BLEU: of a paired test against the first run of the split.
+
+    A run with other references has none, nor has a set too large to be resampled.
+    """
+    for split in SCORE_FILES:
+        first, *others = [r.translations[split] for r in runs if split in r.translations] or [{}]
+        texts = ("references", "target_lang")
+        same = [scores for scores in others if all(scores[key] == first[key] for key in texts)]
+        if same and len(first["references"]) <= MAX_RESAMPLED:
+            systems = [scores["system"] for scores in (first, *same)]
+            for name, chances in resample(systems, *(first[key] for key in texts)).items():
+                for scores, chance in zip((first, *same), chances, strict=True):
+                    scores["by_chance"][name] = chance._asdict()
+
+
+def score_blocks(runs: Sequence[Run]) -> list[Block]:
+    """Return the scores of all sets, with the interval of each BLEU and, of several runs, p."""
+    blocks = [*_translation_scores(runs), *_tree_scores(runs)]
+    how = f"aiayn score GENERATE.LOG --data DATA --json RUN/{SCORE_FILES['test']}"
+    return blocks or [f"No scores: {how} writes those of the test set."]
+
+
+def _translation_scores(runs: Sequence[Run]) -> list[Block]:
+    several = len(runs) > 1
+    rows: list[list[Any]] = []
+    methods: dict[str, None] = {}
+    for split in SCORE_FILES:
+        for run in (run for run in runs if split in run.translations):
+            scores = run.translations[split]
+            row: list[Any] = [f"{run.name}, {split}" if several else split]
+            for name, key in (("paper BLEU", "paper_bleu"), ("sacreBLEU", "bleu")):
+                chance = scores["by_chance"].get(name) or {}
+                interval = f"{chance['mean']:.2f} ± {chance['half_width']:.2f}" if chance else None
+                row += [fixed(scores[key]), interval, *[fixed(chance.get("p"), 3)] * several]
+            exact = f"{scores['exact']:.1%}"
+            rows.append([*row, fixed(scores["chrf"]), exact, whole(scores["sentences"])])
+            methods[f"paper BLEU: {scores['words']}"] = None
+            methods[f"sacreBLEU: {scores['signature']}"] = None
+            methods[f"chrF: {scores['chrf_signature']}"] = None
+    chance_head = ["95 % interval", *["p"] * several]
+    head = ["set", "paper BLEU", *chance_head, "sacreBLEU", *chance_head]
+    head += ["chrF", "exact matches", "sentences"]
+    note = (
+        "The interval is the mean of 1,000 bootstrap samples of the sentences ± half the width of "
+        "the range that holds 95 % of them, with sacrebleu's seed."
+    )
+    if several:
+        note += (
+            " p is from sacrebleu's paired bootstrap test against the first run of the set, for "
+            "runs with the same references: the probability of so large a difference by the choice "
+            "of sentences alone. The variation between seeds of a training is not part of it."
+        )
+    return [Table("Scores of the translations", head, rows), note, list(methods)] if rows else []
+
+
+def _tree_scores(runs: Sequence[Run]) -> list[Block]:
+    rows: list[list[Any]] = []
+    for run in runs:
+        for split, scores in run.trees.items():
+            counts, short = scores["all"], scores["short"]
+            fractions = (counts["f1"], counts["precision"], counts["recall"], short["f1"])
+            rows.append(
+                [
+                    f"{run.name}, {split}" if len(runs) > 1 else split,
+                    *(fixed(100 * fraction) for fraction in fractions),
+                    f"{counts['exact'] / max(1, counts['sentences']):.1%}",
+                    f"{counts['tags'] / max(1, counts['words']):.1%}",
+                    whole(scores["repaired"]),
+                    whole(counts["sentences"]),
+                ]
+            )
+    head = ["set", "F1", "precision", "recall", "F1, up to 40 words", "exact matches"]
+    head += ["correct tags", "trees repaired", "sentences"]
+    note = (
+        "Labelled brackets are counted as EVALB does with COLLINS.prm: the label above the whole "
+        "sentence and punctuation do not count, and ADVP equals PRT."
+    )
+    return [Table("Scores of the trees", head, rows), note] if rows else []
+
+
+def example_table(run: Run) -> Table | None:
+    """Return some hypotheses from all over the set, None if there are none."""
+    scores = {**run.translations, **run.trees}
+    if not (found := scores.get("test") or scores.get("valid")):
+        return None
+    sides = (found["sources"], found["references"], found["system"])
+    step = max(1, len(found["system"]) // EXAMPLES)
+    rows = [
+        [f"{n + 1}", *(side[n][:1000] if n < len(side) else None for side in sides)]
+        for n in range(0, len(found["system"]), step)[:EXAMPLES]
+    ]
+    head = ("sentence", "source", "reference", "hypothesis")
+    return Table("Hypotheses from all over the set", head, rows)

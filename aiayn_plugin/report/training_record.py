@@ -1,0 +1,153 @@
+"""The record of a training, `run.jsonl`, as facts and curves.
+
+The training may have been killed, restarted, or still be running. Lines that cannot be read are
+counted and skipped, and memory stays bounded whatever the file holds.
+"""
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from .json_schema import conform
+
+TEXT = {
+    **dict.fromkeys(("source_lang", "target_lang", "tokenizer", "subword", "codes_sha256"), str),
+    **dict.fromkeys(("merges", "vocabulary"), int),
+    "normalize_punctuation": bool,
+    "inputs": {str: str},
+    "versions": {str: str},
+}
+#: The facts of a start.
+START = {
+    **dict.fromkeys(("command", "versions", "device", "architecture", "kept"), str),
+    **dict.fromkeys(("devices", "seed", "parameters"), int),
+    "settings": [{"name": str, "paper": object, "run": object}],
+    "dictionaries": {"source": int, "target": int},
+    "pairs": {"train": int, "valid": int},
+    "batches": {str: float},
+    "text": TEXT,
+}
+LINE = {"event": str, "time": str, "update": int, "seconds": float, "subset": str, "values": object}
+#: The logged values that the report uses.
+VALUES = dict.fromkeys(("loss", "ppl", "lr", "wps", "gnorm", "bleu", "wpb", "bsz"), float)
+#: Bytes of a line and of the file; points of a curve, of which every second one is then dropped.
+MAX_LINE, MAX_BYTES, MAX_POINTS = 1 << 20, 1 << 28, 10_000
+
+
+@dataclass
+class Point:
+    """The values that were logged after an update, and the hours of training until then."""
+
+    update: int
+    hours: float
+    values: dict[str, float]
+
+
+@dataclass
+class TrainingRecord:
+    """A training. Updates that a restart repeated are here once, with their later values."""
+
+    facts: dict[str, Any] = field(default_factory=lambda: conform({}, START))
+    train: list[Point] = field(default_factory=list)
+    valid: list[Point] = field(default_factory=list)
+    epochs: list[Point] = field(default_factory=list)
+    #: The update that each start restored, and the hours of training until then.
+    starts: list[tuple[int, float]] = field(default_factory=list)
+    unrecorded_updates: int = 0  #: before the first recorded start
+    last_time: str | None = None
+    finished: bool = False
+    faults: dict[str, int] = field(default_factory=dict)  #: how often each occurred
+    subset: str | None = None  #: the validation set that is shown: the first one
+
+    @property
+    def curves(self) -> tuple[list[Point], ...]:
+        """The points of intervals, validations and epochs."""
+        return self.train, self.valid, self.epochs
+
+    @property
+    def update(self) -> int:
+        """The last update."""
+        return max((points[-1].update for points in self.curves if points), default=0)
+
+    @property
+    def hours(self) -> float:
+        """The hours of training, without pauses and without updates that were lost."""
+        return max((points[-1].hours for points in self.curves if points), default=0.0)
+
+    @property
+    def restarts(self) -> list[tuple[int, float]]:
+        """The starts that continued from earlier updates and added some."""
+        return [start for start in self.starts if 0 < start[0] < self.update]
+
+    @property
+    def state(self) -> str:
+        """Whether the training has finished."""
+        if self.finished:
+            return "finished"
+        return f"not finished; last recorded at {self.last_time}" if self.last_time else "unknown"
+
+    def read(self, line: bytes) -> None:
+        """Add a line of the file."""
+        try:
+            content = json.loads(line)
+        except (ValueError, RecursionError):
+            content = None
+        fields = conform(content, LINE)
+        event, update = fields["event"], fields["update"]
+        points = {"interval": self.train, "validation": self.valid, "epoch": self.epochs}
+        if update is None or event not in ("start", "end", *points):
+            self._count_fault("line that is not a record of a training")
+            return
+        self.last_time = (fields["time"] or "")[:40] or self.last_time
+        if event == "start":
+            self._restart(update, conform(content, START))
+        elif event == "end":
+            self.finished = True
+        else:
+            if event == "validation":
+                self.subset = self.subset or fields["subset"]
+            if event != "validation" or fields["subset"] == self.subset:
+                self._add(points[event], fields)
+
+    def _count_fault(self, fault: str) -> None:
+        self.faults[fault] = self.faults.get(fault, 0) + 1
+
+    def _restart(self, update: int, facts: dict[str, Any]) -> None:
+        """Continue after an update; what was recorded beyond it was lost."""
+        self.facts, self.finished = facts, False
+        for points in self.curves:
+            while points and points[-1].update > update:
+                points.pop()
+        if not any(self.curves):
+            self.unrecorded_updates = update
+        self.starts = [start for start in self.starts if start[0] < update]
+        self.starts.append((update, self.hours))
+
+    def _add(self, points: list[Point], fields: dict[str, Any]) -> None:
+        logged = fields["values"] if isinstance(fields["values"], dict) else {}
+        values = conform(logged, VALUES)
+        for name in values.keys() & logged.keys():
+            if values[name] is None:
+                self._count_fault(f"value of {name} that is not a finite number")
+        values = {name: value for name, value in values.items() if value is not None}
+        while points and points[-1].update >= fields["update"]:
+            points.pop()
+        before = self.starts[-1][1] if self.starts else 0.0
+        hours = before + max(0.0, fields["seconds"] or 0.0) / 3600
+        points.append(Point(fields["update"], hours, values))
+        if len(points) > MAX_POINTS:
+            del points[1:-1:2]
+
+
+def read_record(path: Path) -> TrainingRecord:
+    """Return what a run.jsonl holds. Raises OSError if it cannot be read."""
+    record = TrainingRecord()
+    with open(path, "rb") as file:
+        # A last line without an end is being written, or its process was killed.
+        while (line := file.readline(MAX_LINE)).endswith(b"\n") or len(line) == MAX_LINE:
+            record.read(line)
+            if file.tell() > MAX_BYTES:
+                record.faults[f"part beyond the first {MAX_BYTES:,} bytes"] = 1
+                break
+    return record

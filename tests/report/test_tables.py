@@ -1,0 +1,221 @@
+"""Runs beside the paper's Tables 2, 3 and 4: every number in its cell."""
+
+from dataclasses import asdict, replace
+
+import pytest
+from training_runs import (
+    TEXT,
+    Record,
+    markdown_of,
+    report_on,
+    rows_of,
+    translation_scores,
+    tree_scores,
+    write_scores,
+)
+
+from aiayn_plugin.text.settings import PENN
+
+pytestmark = pytest.mark.usefixtures("quiet")
+
+
+def text(**changes):
+    """Return the description of the data in a record."""
+    return asdict(replace(TEXT, **changes))
+
+
+@pytest.mark.parametrize(
+    ("target", "sentences", "name", "cells"),
+    [
+        ("de", 3003, "test.newstest2014", ("12.34", None, "6.8 · 10¹⁶", None)),
+        ("fr", 3003, "test.newstest2014", (None, "12.34", None, "6.8 · 10¹⁶")),
+        ("de", 3002, "test.newstest2014", (None, None, None, None)),
+        ("de", 3003, "test.other", (None, None, None, None)),
+        ("cs", 3003, "test.newstest2014", (None, None, None, None)),
+    ],
+)
+def test_only_newstest2014_is_in_table_2_in_its_language(tmp_path, target, sentences, name, cells):
+    record = Record(device="Tesla P100", text=text(target_lang=target, inputs={name: "x"}))
+    run = record.start().train(10, 3600).write(tmp_path / "run")
+    scores = translation_scores(paper_bleu=12.34, bleu=56.78, sentences=sentences)
+    write_scores(run, test={**scores, "sentences": sentences})
+    found = report_on(run)
+    table = rows_of(found, "Table 2")
+    columns = ("BLEU EN-DE", "BLEU EN-FR", "FLOPs EN-DE", "FLOPs EN-FR")
+    assert tuple(table["run"][column] for column in columns) == cells
+    assert table["Transformer (big)"] == {
+        "BLEU EN-DE": "28.4",
+        "BLEU EN-FR": "41.8",
+        "FLOPs EN-DE": "2.3 · 10¹⁹",
+        "FLOPs EN-FR": "2.3 · 10¹⁹",
+        "source": "paper",
+    }
+    assert table["Deep-Att + PosUnk"]["BLEU EN-FR"] == "39.2"
+    assert table["Deep-Att + PosUnk"]["BLEU EN-DE"] is None
+    assert ("The run has no result here" in markdown_of(run)) == (cells == (None,) * 4)
+
+
+def test_one_run_as_in_table_3(tmp_path):
+    """The perplexity is the last one, not the best; BLEU is that of the validation set."""
+    record = Record("--arch", "aiayn_c_n2", device="P100").start().train(10, 60)
+    record.valid(10, ppl=5.0).valid(20, ppl=4.0).valid(30, ppl=4.5)
+    run = record.write(tmp_path / "some")
+    write_scores(
+        run, test=translation_scores(paper_bleu=99.0), valid=translation_scores(paper_bleu=12.34)
+    )
+    found = report_on(run)
+    own = rows_of(found, "This run, as in Table 3")["some"]
+    assert own == {
+        **{"N": 2, "d_model": 512, "d_ff": 2048, "h": 8, "d_k": 64, "d_v": 64},
+        **{"P_drop": 0.1, "ε_ls": 0.1, "positions": "sinusoids", "steps": "100,000"},
+        **{"PPL": "4.50", "BLEU": "12.34", "params ×10⁶": "0.00"},
+    }
+    published = rows_of(found, "Table 3 as published")
+    assert published.keys() == {"aiayn_base", "aiayn_c_n2"}
+    base, row = published.values()
+    assert (base["PPL"], base["BLEU"], base["params ×10⁶"]) == ("4.92", "25.8", 65)
+    assert (row["PPL"], row["BLEU"], row["params ×10⁶"]) == ("6.11", "23.7", 36)
+    assert (row["Δ PPL"], row["Δ BLEU"], row["run"]) == ("+1.19", "−2.1", "some")
+    assert (row["N"], row["d_model"]) == (2, None), "an empty cell is base's"
+    assert "is not known to be newstest2013" in markdown_of(run)
+
+
+@pytest.mark.parametrize(
+    ("flags", "row"),
+    [
+        (("--arch", "aiayn_base"), "aiayn_base"),
+        (("--arch", "aiayn_base", "--dropout", "0.2"), "aiayn_d_dropout02"),
+        (("--arch", "aiayn_e_learned"), "aiayn_e_learned"),
+        (("--arch", "aiayn_base", "--d-ff", "99"), None),
+    ],
+)
+def test_a_run_belongs_to_the_row_with_its_columns(tmp_path, flags, row):
+    run = Record(*flags).start().train(1, 1).write(tmp_path / "run.jsonl")
+    found = report_on(run)
+    assert found.data["runs"][0]["row_of_table_3"] == row
+    if row:
+        assert rows_of(found, "Table 3 as published")[row]["run"] == "run.jsonl"
+    else:
+        assert "Table 3 has no row with these settings" in markdown_of(run)
+
+
+def test_several_runs_are_compared_with_the_first(tmp_path):
+    runs = []
+    for name, n, ppl, bleu in (("base", "2", 3.5, 30.0), ("c_n2", "1", 4.75, 28.5)):
+        record = Record("--N", n, parameters=12_345_678).start().train(50, 60).valid(50, ppl=ppl)
+        runs.append(record.write(tmp_path / name))
+        write_scores(runs[-1], valid=translation_scores(paper_bleu=bleu))
+    found = report_on(*runs)
+    first, second = rows_of(found, "The runs, in the layout of Table 3").values()
+    assert (first["N"], first["PPL"], first["BLEU"], first["Δ PPL"]) == (2, "3.50", "30.00", None)
+    assert (second["N"], second["PPL"], second["BLEU"]) == (1, "4.75", "28.50")
+    assert (second["Δ PPL"], second["Δ BLEU"]) == ("+1.25", "−1.50")
+    assert (second["d_model"], second["params ×10⁶"]) == (None, "12.35")
+    published = rows_of(found, "Table 3 as published")
+    assert published["aiayn_base"]["run"] == "base" and published["aiayn_c_n2"]["run"] == "c_n2"
+
+
+def test_other_differences_between_runs_are_named(tmp_path):
+    changes = {
+        "first": {},
+        "seed": {"seed": 8},
+        "warmup": {"flags": ("--warmup-updates", "77")},
+        "text": {"text": text(inputs={"train.en": "x"})},
+        "subwords": {"text": text(merges=7)},
+        "unknown": {"text": None, "settings": []},
+        "later": {"updates": 20},
+    }
+    runs = []
+    for name, facts in changes.items():
+        flags, updates = facts.pop("flags", ()), facts.pop("updates", 10)
+        runs.append(Record(*flags, **facts).start().train(updates, 60).write(tmp_path / name))
+    table = rows_of(report_on(*runs), "The runs, in the layout of Table 3")
+    assert {name: row["other differences"] for name, row in table.items()} == {
+        "first": "",
+        "seed": "seed 8",
+        "warmup": "warmup_updates 77",
+        "text": "DIFFERENT TEXT: not comparable",
+        "subwords": "DIFFERENT SUBWORDS: perplexity not comparable",
+        "unknown": "text unknown",
+        "later": "20 updates so far",
+    }
+    assert table["unknown"]["N"] == "?" and table["seed"]["N"] is None
+
+
+def test_runs_that_differ_only_in_the_seed_have_a_range(tmp_path):
+    runs = []
+    for name, seed, ppl, bleu in (("a", 1, 3.5, 30.0), ("b", 2, 3.25, 31.0), ("c", 1, 9.0, 9.0)):
+        record = Record(*["--N", "1"] * (name == "c"), seed=seed).start().valid(50, ppl=ppl)
+        runs.append(record.write(tmp_path / name))
+        write_scores(runs[-1], valid=translation_scores(paper_bleu=bleu))
+    expected = "a, b differ only in the seed: PPL 3.25 to 3.50, BLEU 30.00 to 31.00"
+    assert f"- {expected}\n" in markdown_of(*runs)
+    assert "only in the seed" not in markdown_of(runs[0], runs[2])
+
+
+@pytest.mark.parametrize(
+    ("name", "sentences", "f1"),
+    [("test.wsj", 2416, "61.54"), ("test.wsj", 2415, None), ("test", 2416, None)],
+)
+def test_only_section_23_is_in_table_4(tmp_path, name, sentences, f1):
+    inputs = {name: "x", "train.extra1": "x"}
+    parser = text(tokenizer=PENN, target_lang="tree", inputs=inputs)
+    run = Record(text=parser).start().train(10, 60).write(tmp_path / "mine")
+    write_scores(run, test=tree_scores(sentences=sentences))
+    table = rows_of(report_on(run), "Table 4")
+    assert table["mine"] == {
+        "training": "gold and other trees",
+        "F1 on WSJ 23": f1,
+        "source": "this run",
+    }
+    assert table["Luong et al. (2015)"]["F1 on WSJ 23"] == "93.0"
+    assert table["Transformer (4 layers)"]["F1 on WSJ 23"] == "92.7"
+    assert ("is not known to be the whole section 23" in markdown_of(run)) == (f1 is None)
+
+
+def test_the_scores_of_translations(tmp_path):
+    scores = translation_scores(paper_bleu=1.25, bleu=2.5, chrf=3.75, exact=0.9)
+    scores["by_chance"] = {
+        "paper BLEU": {"mean": 1.5, "half_width": 0.25},
+        "sacreBLEU": {"mean": 2.75, "half_width": 0.5},
+    }
+    found = report_on(write_scores(tmp_path / "run", test=scores))
+    blocks = next(section for section in found.sections if section.title == "Scores").blocks
+    assert blocks[0].rows == [
+        ["test", "1.25", "1.50 ± 0.25", "2.50", "2.75 ± 0.50", "3.75", "90.0%", "20"]
+    ]
+    assert blocks[0].head[1:4] == ["paper BLEU", "95 % interval", "sacreBLEU"]
+    assert "paper BLEU: Moses tokens, German compounds split" in blocks[2]
+    assert rows_of(found, "Outcome")["test set"][""] == "paper BLEU 1.25, sacreBLEU 2.50, chrF 3.75"
+
+
+def test_several_runs_have_a_paired_test_where_references_are_the_same(tmp_path):
+    other = translation_scores(sentences=19)
+    wrong = {"first": 1, "worse": 15, "same": 1}
+    runs = [write_scores(tmp_path / name, test=translation_scores(n)) for name, n in wrong.items()]
+    runs.append(write_scores(tmp_path / "other", test=other))
+    found = report_on(*runs)
+    chances = {
+        run["name"]: run["translations"]["test"]["by_chance"]["sacreBLEU"]
+        for run in found.data["runs"]
+    }
+    assert chances["first"]["p"] is None and "p" not in chances["other"]
+    assert chances["worse"]["p"] < 0.05 and chances["same"]["p"] == 1
+    interval = chances["other"]
+    shown = f"{interval['mean']:.2f} ± {interval['half_width']:.2f}"
+    assert shown in markdown_of(*runs)
+
+
+def test_the_scores_of_trees(tmp_path):
+    """8 of 10 brackets are right, and 8 of the 16 gold ones are found."""
+    table = rows_of(report_on(write_scores(tmp_path / "run", test=tree_scores())), "Scores of the")
+    assert table["test"] == {
+        "F1": "61.54",
+        "precision": "80.00",
+        "recall": "50.00",
+        "F1, up to 40 words": "75.00",
+        "exact matches": "25.0%",
+        "correct tags": "90.0%",
+        "trees repaired": "3",
+        "sentences": "4",
+    }
