@@ -11,8 +11,7 @@ from fairseq.tasks.translation import TranslationConfig
 from ..errors import InputError
 from ..paper import ARCHITECTURES
 from ..search.oom import BatchHalver
-from . import data_checks
-from . import training_log as log
+from . import data_checks, training_log
 from .batch_plan import BatchPlanner, keep_first_epoch_batches
 from .disk_space import check_disk_space
 from .generation_options import build_search_generator
@@ -108,7 +107,7 @@ class AiaynTranslation(TrainerHooks):
         return super().build_criterion(*args, **kwargs)
 
     def build_model(self, cfg, from_checkpoint=False):
-        """As fairseq's; when a training starts, log the paper's settings beside its own."""
+        """As fairseq's; at the start of a training, log and record its settings."""
         if self.cfg.int8 and not from_checkpoint:
             raise InputError("--int8 is for translating: leave it out of a training")
         self.building = True  # with --eval-bleu fairseq builds a generator here too
@@ -117,16 +116,18 @@ class AiaynTranslation(TrainerHooks):
         finally:
             self.building = False
         if not from_checkpoint:
-            check_float16(self.training_cfg.common)
-            if cfg._name in ARCHITECTURES:
-                table = log.table(self.training_cfg)
-                logger.info("the paper's settings and this run's:\n%s", table)
-                train_in_bfloat16(self.training_cfg, model)
-            for name, value in log.circumstances(self.training_cfg).items():
-                logger.info("%s: %s", name, value)
-            check_disk_space(self.training_cfg, sum(p.numel() for p in model.parameters()))
-            record_training(self, self.training_cfg, model)
+            self._start_training(self.training_cfg, model)
         return model
+
+    def _start_training(self, cfg, model) -> None:
+        check_float16(cfg.common)
+        if cfg.model._name in ARCHITECTURES:
+            logger.info("the paper's settings and this run's:\n%s", training_log.table(cfg))
+            train_in_bfloat16(cfg, model)
+        for name, value in training_log.circumstances(cfg).items():
+            logger.info("%s: %s", name, value)
+        check_disk_space(cfg, sum(p.numel() for p in model.parameters()))
+        record_training(self, cfg, model)
 
     def get_batch_iterator(self, dataset, max_tokens=None, *args, **kwargs):
         """As fairseq's; the batches of the training split follow --tokens-per-update."""

@@ -1,4 +1,4 @@
-"""Every option of fairseq-train with the plugin's model: it works, or one line says why not."""
+"""Every option of fairseq-train with the plugin's model works, or ends with one line."""
 
 from argparse import SUPPRESS
 from collections.abc import Iterator
@@ -27,9 +27,9 @@ STOCK = [
     "--criterion",
     "label_smoothed_cross_entropy",
 ]
-#: What is typed for an option if it is not its default: values, with other options if it needs
-#: them. {last} is a checkpoint of the model, and {ema} one with a mean of the weights.
-TYPED = {
+#: Values to give an option instead of its default, with the options that it needs. {last} is a
+#: checkpoint of the model, and {ema} one with an average of the weights.
+VALUES = {
     "--log-interval": "1",
     "--log-file": "log.txt",
     "--aim-repo": "aim",
@@ -126,7 +126,7 @@ TYPED = {
     "--tpu": ("", "--bf16"),
     "--help": "",
     "--adam-betas": "(0.9,0.98)",
-    # names of fairseq's registries: those that are for translation, with what they need
+    # names in fairseq's registries: those for translation, with the options that they need
     "--criterion": (
         "cross_entropy",
         "label_smoothed_cross_entropy",
@@ -160,26 +160,28 @@ TYPED = {
 WORDS = {"{short}": '{"beam": 1, "max_len_b": 5}', "{sampling}": '{"sampling": true}'}
 
 
-def table(data: Path) -> Iterator[list[str]]:
-    """Yield the words that try an option, for each option and each of its values."""
+def option_words(data: Path) -> Iterator[list[str]]:
+    """Yield the words on the command line for each option and each of its values."""
     parser = options.get_training_parser()
-    parse("--arch", "aiayn_tiny", parser=lambda: parser, data=data)
+    args = parse("--arch", "aiayn_tiny", parser=lambda: parser, data=data)
     for action in parser._actions:
         if not action.option_strings:
             continue
         flag = action.option_strings[-1] if "-a" not in action.option_strings else "--arch"
-        flag = next((name for name in action.option_strings if name in TYPED), flag)
-        values = TYPED.get(flag, action.choices)
+        flag = next((name for name in action.option_strings if name in VALUES), flag)
+        values = VALUES.get(flag, action.choices)
         if values is None:
-            needed = action.nargs != 0 and action.default not in (None, SUPPRESS)
-            values = str(action.default) if needed else ""
+            # The defaults of the model's options are filled in after parsing.
+            suppressed = action.default is SUPPRESS
+            default = getattr(args, action.dest, None) if suppressed else action.default
+            values = str(default) if action.nargs != 0 and default is not None else ""
         for value in [values] if isinstance(values, str) else values:
             separate = [value] if value == "" and action.nargs is None else value.split()
             yield [flag, *separate]
 
 
 def verdict(ended: dict) -> str:
-    """Return how a command ended, in a line."""
+    """Return how a command ended, in one line."""
     lines = ended["output"].strip().splitlines() or [""]
     if ended["status"] == 0:
         return "works"
@@ -189,7 +191,7 @@ def verdict(ended: dict) -> str:
 
 
 @pytest.mark.long
-def test_every_option_works_or_says_why_not(corpus, tmp_path, capfd):
+def test_every_option_works_or_ends_with_one_line(corpus, tmp_path, capfd):
     plugin = ROOT / "aiayn_plugin"
     ours = ["fairseq-train", corpus, "--user-dir", plugin, *SMALL, *BASE]
     stock = ["fairseq-train", corpus, *STOCK, *BASE]
@@ -200,16 +202,16 @@ def test_every_option_works_or_says_why_not(corpus, tmp_path, capfd):
             made[f"{{{name}}}"] = str(tmp_path / name / "checkpoint_last.pt")
             first = run(*ours, "--save-dir", tmp_path / name, *flags)
             assert first["status"] == 0, first["output"]
-        for typed in table(corpus):
-            words = [made.get(word, word).replace("{folder}", str(tmp_path)) for word in typed]
+        for option in option_words(corpus):
+            words = [made.get(word, word).replace("{folder}", str(tmp_path)) for word in option]
             result = verdict(run(*ours, *words))
             if result.startswith(("TRACE", "HANGS")):
                 theirs = verdict(run_stock(*stock, *words))
                 if theirs.startswith(("TRACE", "HANGS")):
                     result = f"fairseq's: {result}"
                 else:
-                    bad.append(f"{' '.join(typed)}: {result}; fairseq's own model: {theirs}")
-            rows.append(f"{' '.join(typed)[:60]:60} {result[:300]}")
+                    bad.append(f"{' '.join(option)}: {result}; fairseq's own model: {theirs}")
+            rows.append(f"{' '.join(option)[:60]:60} {result[:300]}")
     with capfd.disabled():
         print("", *rows, sep="\n")
     assert not bad, "\n".join(bad)
