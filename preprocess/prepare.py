@@ -1,14 +1,13 @@
 #!/usr/bin/env python3
-r"""Make a fairseq data directory out of raw parallel text.
+r"""Make a fairseq data directory from raw parallel text.
 
     python preprocess/prepare.py -s en -t de --trainpref raw/train --validpref raw/valid \
         --testpref raw/test --destdir data --merges 8000
 
-reads raw/train.en, raw/train.de and so on. It cleans the training pairs by length and ratio. It
+reads raw/train.en, raw/train.de and so on. It cleans the training pairs by length and ratio, and
 splits all text by the Moses tokeniser and by byte-pair encoding, which it learns on both languages.
-The binary files are those of fairseq-preprocess, with one dictionary. The BPE codes, the settings
-and the raw validation and test text are kept beside them. The data directory appears whole or not
-at all.
+The binary files are those of fairseq-preprocess, with one dictionary. BPE codes, settings, and raw
+validation and test text are kept with them. The data directory appears when it is complete.
 """
 
 import argparse
@@ -17,23 +16,20 @@ import glob
 import sys
 from pathlib import Path
 
-from corpus.build import build, versions
+from corpus.build import build, find_versions, make_data_directory
 from corpus.check import add_check
 from corpus.console import add_tokenizer, add_workers, run_command, say, show_next_step
-from corpus.destination import Destination
-from corpus.parallel import Files, Workers, start_workers
-from corpus.tokens import Cleaning, Job, Text, load_text
+from corpus.parallel import Files, start_workers
+from corpus.tokens import Cleaning, load_text
 
 from aiayn_plugin.errors import InputError
 from aiayn_plugin.text.settings import TextSettings
-
-# ---- Command line
 
 
 def parse_args(argv: list[str] | None) -> argparse.Namespace:
     """Return the options."""
     parser = argparse.ArgumentParser(
-        prog="prepare.py", description="Make a fairseq data directory out of raw parallel text."
+        prog="prepare.py", description="Make a fairseq data directory from raw parallel text."
     )
     add = functools.partial(parser.add_argument, required=True)
     add("-s", "--source-lang", metavar="SRC", help="source language, such as en")
@@ -48,7 +44,7 @@ def parse_args(argv: list[str] | None) -> argparse.Namespace:
     add_check(parser)
     joined = "one dictionary for both languages (always on)"
     option("--joined-dictionary", action="store_true", default=True, help=joined)
-    uniform = "replace variants of quotes, dashes and the like as Moses does (default: keep them)"
+    uniform = "normalise quotes, dashes and similar punctuation like Moses (default: keep them)"
     option("--normalize-punctuation", action="store_true", help=uniform)
     add_tokenizer(parser)
     option = parser.add_argument_group("cleaning of training pairs").add_argument
@@ -56,26 +52,27 @@ def parse_args(argv: list[str] | None) -> argparse.Namespace:
     option("--min-tokens", type=int, default=least, help="on each side (default: %(default)s)")
     option("--max-tokens", type=int, default=most, help="on each side (default: %(default)s)")
     longer = (
-        "longer side to shorter (default: %(default)s as in Moses; the 1.5 that is usual for "
-        "WMT14 drops short pairs that differ by a token or two, and so much of a small corpus)"
+        "ratio of the longer to the shorter side (default: %(default)s as in Moses; 1.5, which is "
+        "common for WMT14, drops short pairs that differ by a token or two, and so much of a small "
+        "corpus)"
     )
     option("--max-ratio", type=float, default=ratio, help=longer)
     return parser.parse_args(argv)
 
 
 def check_arguments(args: argparse.Namespace) -> None:
-    """Raise InputError if an option makes no sense."""
+    """Raise InputError if an option is invalid."""
     if args.source_lang == args.target_lang:
         raise InputError(f"source and target language are both {args.source_lang!r}")
     for name in ("merges", "workers", "min_tokens", "max_ratio"):
         if not getattr(args, name) >= 1:
-            raise InputError(f"--{name.replace('_', '-')} must be 1 or more")
+            raise InputError(f"--{name.replace('_', '-')} must be at least 1")
     if args.max_tokens < args.min_tokens:
         raise InputError("--max-tokens must not be less than --min-tokens")
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Prepare the data as the command line says, and return the exit status."""
+    """Run the command and return the exit status."""
     args = parse_args(argv)
     return run_command("prepare.py", lambda: prepare(args), "nothing was made")
 
@@ -83,12 +80,13 @@ def main(argv: list[str] | None = None) -> int:
 def prepare(args: argparse.Namespace) -> None:
     """Make the data directory, or confirm that it is up to date."""
     check_arguments(args)
+    langs = args.source_lang, args.target_lang
     files = find_inputs(args)
-    destination = Destination(Path(args.destdir).resolve(), "prepare.py")
-    existing = destination.settings()
     with start_workers(args.workers) as workers:
-        texts = {split: load_input(split, pair, workers) for split, pair in files.items()}
-        langs = args.source_lang, args.target_lang
+        texts = {split: load_text(split, pair, workers) for split, pair in files.items()}
+        for text in texts.values():
+            for file in text.files:
+                say(f"{file}: {text.lines:,} lines")
         settings = TextSettings(
             *langs,
             merges=args.merges,
@@ -100,19 +98,17 @@ def prepare(args: argparse.Namespace) -> None:
                 for split, text in texts.items()
                 for lang, digest in zip(langs, text.key, strict=True)
             },
-            versions=versions("bpe"),
+            versions=find_versions("bpe"),
         )
-        if existing:
-            destination.check_same(existing, settings)
-            print(f"{args.destdir} is up to date")
-        else:
-            splits = {split: [text] for split, text in texts.items()}
-            with destination.staging() as unfinished:
-                say(build(Job(unfinished / "work", settings, workers), unfinished, splits))
+        splits = {split: [text] for split, text in texts.items()}
+        make_data_directory(
+            Path(args.destdir),
+            "prepare.py",
+            settings,
+            workers,
+            lambda job, unfinished: build(job, unfinished, splits),
+        )
     show_next_step(args.destdir)
-
-
-# ---- Inputs
 
 
 def find_inputs(args: argparse.Namespace) -> dict[str, Files]:
@@ -127,17 +123,9 @@ def find_inputs(args: argparse.Namespace) -> dict[str, Files]:
         for path in pair:
             if not path.is_file():
                 similar = sorted(map(str, path.parent.glob(f"{glob.escape(path.stem)}.*")))
-                found = f"; found {', '.join(similar)}" if similar else ""
-                raise InputError(f"no file {path}: see --{split}pref and the languages{found}")
+                existing = f"; found {', '.join(similar)}" if similar else ""
+                raise InputError(f"no file {path}: see --{split}pref and the languages{existing}")
     return files
-
-
-def load_input(split: str, files: Files, workers: Workers) -> Text:
-    """Return the text of a split, and print its size. Raises InputError if it is unfit."""
-    text = load_text(split, files, workers)
-    for file in files:
-        say(f"{file}: {text.lines:,} lines")
-    return text
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""A server on this machine with a miniature of the public files of WMT 2014. It can fail."""
+"""A local server with miniatures of the public files of WMT 2014, which can simulate faults."""
 
 import contextlib
 import gzip
@@ -15,27 +15,27 @@ import yaml
 
 EUROPARL = "wmt13/training-parallel-europarl-v7.tgz"
 TABLE = Path(__file__).resolve().parents[1] / "preprocess" / "wmt14.yaml"
-#: Odd lines: line breaks that do not end a line, an empty line, and a line of too many subwords.
+#: Special lines: line breaks that do not end a line, an empty line, a line of too many subwords.
 ODD = ["a\u2028b c", "a\x85b c", "a\fb c", "a\rb c\r", "", "x" * 5 + " y" * 300, "", ""]
 
 
 def sentences(name: str, lang: str, number: int) -> bytes:
-    """Return lines of made-up words. They differ in length, and the last ones are odd."""
+    """Return lines of different lengths of invented words; the last ones are special."""
     rng = random.Random(name)
     words = ["".join(rng.choices("abcdeilmnorstu", k=rng.randint(1, 9))) for _ in range(400)]
     lines = [" ".join(rng.choices(words, k=rng.randint(3, 12))) + "." for _ in range(number)]
     lines += [f"{odd} {lang}" if odd else odd for odd in ODD]
-    lines[-1] = "a" if lang == "en" else "a b c d e f"  # the ratio of the pieces is too large
-    # The ratio of the words is too large, but not that of the pieces: no merge has these letters.
+    lines[-1] = "a" if lang == "en" else "a b c d e f"  # the ratio in subwords is too large
+    # The ratio in words is too large, but not in subwords: no merge contains these letters.
     lines[-2] = "qwvzqjwkvy" if lang == "en" else "qw vz qj wk"
     broken = b"not \xff UTF-8" if lang == "en" else b"gut"
     return b"".join(line.encode() + b"\n" for line in lines) + broken + b"\n"
 
 
 def sgml(name: str, lang: str, number: int) -> bytes:
-    """Return a test set of so many sentences. No limit of the cleaning may apply to it."""
+    """Return a test set of `number` sentences, to which no limit of the cleaning may apply."""
     lines = sentences(name, lang, number).splitlines()[:number]
-    lines[3] = b"yes" if lang == "en" else b"a b c d e f g h"  # another ratio
+    lines[3] = b"yes" if lang == "en" else b"a b c d e f g h"  # too large a ratio for training
     body = b"".join(b'<seg id="%d"> %s </seg>\n' % pair for pair in enumerate(lines, start=1))
     return b'<refset>\n<doc docid="x">\n<hl>\n' + body + b"</hl>\n</doc>\n</refset>\n"
 
@@ -90,17 +90,19 @@ def wmt14_arguments(pair: str, dest: Path, table: Path, *more: str) -> list[str]
 
 
 class Mirror:
-    """The files and the log of the server, and its faults, by path.
+    """The files of the server, its log and its faults, by path.
 
-    `requests` has (path, range) of each request, `conditions` its If-Range. `versions` has the
-    headers of a file, such as ETag. If `changes` has a function for a file, its next answer ends
-    after half of its bytes, and then the function is called. The faults are:
+    requests: path and range of each request. conditions: its If-Range. versions: the headers of a
+    file, such as ETag. changes: a function for a file whose next response ends after half of its
+    bytes; then the function is called. The faults are:
 
-    - "missing": there is no such file.
+    - "missing": the file does not exist.
     - "wrong": all bytes are zero.
-    - "cut": the first three answers end after half of their bytes.
-    - "no ranges": each answer is the whole file, and the first one ends after half of it.
-    - "no conditions": a range is sent of any version.
+    - "cut": the first three responses end after half of their bytes.
+    - "no ranges": each response is the whole file, and the first one ends after half of it.
+    - "no length": the response does not announce its size.
+    - "busy": the server is temporarily unavailable.
+    - "refused": the connection is closed without a response.
     """
 
     def __init__(self, address: str, files: dict[str, bytes]) -> None:
@@ -112,10 +114,7 @@ class Mirror:
         self.changes: dict[str, Callable[[], object]] = {}
 
     def table(self, path: Path, change: object = None) -> Path:
-        """Write the shipped table with the addresses and checksums of this mirror.
-
-        `change(table)` may change it before.
-        """
+        """Write wmt14.yaml with the addresses and checksums of this mirror, after `change`."""
         table = yaml.safe_load(TABLE.read_bytes())
         for facts in table["archives"].values():
             file = path_of(facts["addresses"][0])
@@ -130,7 +129,7 @@ class Mirror:
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Answers for the mirror of its server, with the faults that a test has asked for."""
+    """Responds with the files and the faults of the server's mirror."""
 
     protocol_version = "HTTP/1.0"
 
@@ -141,18 +140,23 @@ class Handler(BaseHTTPRequestHandler):
         mirror.requests.append((path, wanted))
         mirror.conditions.append(condition)
         fault, version = mirror.faults.get(path), mirror.versions.get(path, {})
-        if condition and condition not in version.values() and fault != "no conditions":
+        if condition and condition not in version.values():
             wanted = None
+        if fault == "refused":
+            return
         body = mirror.files.get(path.removeprefix("second/"))
         if body is None or fault == "missing":
             return self.send_error(404)
+        if fault == "busy":
+            return self.send_error(503)
         start = 0
         if resumes := bool(wanted and fault != "no ranges"):
             start = int(wanted.removeprefix("bytes=").removesuffix("-"))
             if start >= len(body):
                 return self.send_error(416)
         self.send_response(206 if resumes else 200)
-        self.send_header("Content-Length", str(len(body) - start))
+        if fault != "no length":
+            self.send_header("Content-Length", str(len(body) - start))
         if resumes:
             self.send_header("Content-Range", f"bytes {start}-{len(body) - 1}/{len(body)}")
         for header, value in version.items():
@@ -164,7 +168,7 @@ class Handler(BaseHTTPRequestHandler):
         tries = sum(other == path for other, _ in mirror.requests)
         change = mirror.changes.pop(path, None)
         if change or fault == "cut" and tries < 4 or fault == "no ranges" and tries < 2:
-            body = body[: len(body) // 2]  # then the connection ends
+            body = body[: len(body) // 2]  # then the connection is closed
         if change:
             change()
         self.wfile.write(body)
@@ -175,7 +179,7 @@ class Handler(BaseHTTPRequestHandler):
 
 @contextlib.contextmanager
 def serve(pairs: int) -> Iterator[Mirror]:
-    """Give a running mirror with so many sentence pairs in each corpus."""
+    """Yield a running mirror with `pairs` sentence pairs in each corpus."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     files = archives(yaml.safe_load(TABLE.read_bytes()), pairs)
     mirror = Mirror(f"http://127.0.0.1:{server.server_port}", files)

@@ -1,228 +1,172 @@
-"""Members of archives: only the wanted ones, and never written to a path that an archive names.
+"""Members of archives, extracted by tarfile's data filter, with a bound on the unpacked size."""
 
-An archive is a stranger's file: a few kilobytes may claim a petabyte, or unpack to gigabytes. So
-there are bounds on the bytes that are read from it, in all and at once.
-"""
-
+import bz2
 import contextlib
 import gzip
-import importlib
 import io
+import lzma
+import os
 import re
+import shutil
 import tarfile
+import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from aiayn_plugin.errors import InputError
 
 from .console import progress
 
-CHUNK = 1 << 20
-#: An archive of n bytes gives at most RATIO * n + SPARE bytes. Text gives 3 to 10 times its packed
-#: size, a file of zeros 1,000 times.
+#: An archive of n bytes may unpack to RATIO * n + MARGIN bytes. Text unpacks to 3 to 10 times its
+#: packed size, a file of zeros to 1,000 times.
 RATIO = 100
-SPARE = 1 << 23
-#: Bytes that one header may have, with a long name or attributes, and all headers of an archive.
-#: tarfile holds a header in memory. Until 2024 its time grew with the square of a header's length.
-HEADER = 1 << 13
-HEADERS = 1 << 21
-#: The same of an archive whose SHA-256 is published: 100,000 members and more.
-TRUSTED_HEADERS = 1 << 26
-#: Bytes of a line, which is held in memory.
-LINE = 1 << 24
+MARGIN = 1 << 23
+#: Bytes that are read at a time. Longer lines of SGML are split.
+CHUNK = 1 << 20
 
-_MODULES = {b"\x1f\x8b": "gzip", b"BZh": "bz2", b"\xfd7zXZ": "lzma", b"]\0\0\x80": "lzma"}
-_SEGMENT = re.compile(rb"<seg\b[^>]*>(.*)", re.IGNORECASE)
-_SEGMENT_END = re.compile(rb"</seg>", re.IGNORECASE)
+_FORMATS: dict[bytes, Callable[[IO[bytes]], Any]] = {
+    b"\x1f\x8b": gzip.open,
+    b"BZh": bz2.open,
+    b"\xfd7zXZ": lzma.open,
+    b"]\0\0\x80": lzma.open,
+}
 
 
 class BrokenArchive(InputError):
-    """An archive that ends too early, or a file that is no archive."""
+    """The archive is truncated, or the file is not an archive."""
 
 
-class RefusedArchive(InputError):
-    """An archive that passes a bound. Another download would give the same bytes."""
+def extract(archive: Path, members: dict[str, Path]) -> None:
+    """Write each wanted member of a tar file, compressed or not, to its path.
 
+    members: the path for each name in the archive. A member whose name ends in .gz is unpacked. Of
+    a member whose name ends in .sgm or .sgm.gz only the text of the segments is written, one
+    segment per line.
 
-class _OutOfBounds(Exception):
-    """More bytes than a sound archive has."""
-
-
-def extract(archive: Path, members: dict[str, Path], headers: int = HEADERS) -> None:
-    """Write each wanted member of a tar, packed or not, to its path.
-
-    `members` gives the path for each name in the archive. A member whose name ends in .gz is
-    unpacked. Of a member whose name ends in .sgm or .sgm.gz only the text of the segments is
-    written, one segment a line. All headers together may have `headers` bytes.
-
-    Raises BrokenArchive if the archive is broken, RefusedArchive if it passes a bound, InputError
-    if a member is missing or is not a plain file, and OSError if a file cannot be read or written.
+    Raises BrokenArchive if the archive is malformed, InputError if it unpacks to too many bytes or
+    a member is missing or is not a regular file, and OSError if a file cannot be read or written.
     """
+    folder = next(iter(members.values())).parent
+    with tempfile.TemporaryDirectory(dir=folder) as scratch, _report_broken(archive):
+        with _open_archive(archive) as stream:
+            with tarfile.open(fileobj=stream, mode="r|", bufsize=CHUNK) as tar:
+                tar.extractall(scratch, _select(tar, set(members), archive), filter="data")
+        for name, path in members.items():
+            try:
+                _write_text(Path(scratch, name), path, archive)
+            except InputError as error:
+                raise InputError(f"{archive}: {name}: {error}") from None
+
+
+@contextlib.contextmanager
+def _report_broken(archive: Path) -> Iterator[None]:
     try:
-        with _unpacked(archive, headers) as stream:
-            _extract(stream, archive, dict(members))
+        yield
     except InputError:
         raise
-    except _OutOfBounds as error:
-        raise RefusedArchive(
-            f"{archive}: refused, because {error}; get it from elsewhere, or pack "
-            "it anew with no more than the members that are wanted"
-        ) from None
     except Exception as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise  # of the disk; those of gzip and bz2 have no number
-        # tarfile raises nearly every kind of error at a header without meaning.
+        # tarfile raises nearly any exception for a malformed header.
         problem = str(error) or type(error).__name__
-        raise BrokenArchive(f"{archive}: broken or cut short ({problem})") from None
+        raise BrokenArchive(f"{archive}: malformed or truncated ({problem})") from None
 
 
-class _Stream:
-    """The unpacked bytes of an archive: as much of a file as TarFile needs, forwards and bounded.
-
-    `limit` is the number of bytes that may be read, `headers` that of the headers; `advance` is
-    called after each read.
-    """
-
-    def __init__(self, file: IO[bytes], limit: int, headers: int, advance: Callable[[], object]):
-        self.file, self.limit, self.advance = file, limit, advance
-        self.headers, self.left = headers, headers
-        self.position = 0
-
-    def tell(self) -> int:
-        return self.position
-
-    def seek(self, position: int) -> None:
-        """Pass by the rest of a member."""
-        if position < self.position:
-            raise ValueError("a member of negative size")
-        if position > self.limit:
-            raise _OutOfBounds(f"a member claims to end at byte {position:,}")
-        while self.position < position:
-            if not self.take(min(CHUNK, position - self.position)):
-                raise EOFError("it ends within a member")
-
-    def read(self, size: int) -> bytes:
-        """Return bytes of a header: TarFile reads nothing else by itself."""
-        self.left -= size
-        if not 0 <= size <= HEADER:
-            raise _OutOfBounds(f"the name or the attributes of a member have {size:,} bytes")
-        if self.left < 0:
-            raise _OutOfBounds(f"its headers have more than {self.headers:,} bytes")
-        return self.take(size)
-
-    def take(self, size: int) -> bytes:
-        """Return the next bytes: `size` of them, or those before the end of the archive."""
-        data = self.file.read(size)
-        self.position += len(data)
-        if self.position > self.limit:
-            raise _OutOfBounds(f"it unpacks to more than {self.limit:,} bytes")
-        self.advance()
-        return data
+def _size_limit(archive: Path) -> int:
+    return RATIO * archive.stat().st_size + MARGIN
 
 
-class _Content(io.RawIOBase):
-    """The content of the member at which a stream is."""
+def _refuse(archive: Path) -> InputError:
+    return InputError(
+        f"{archive}: refused, because it unpacks to more than {RATIO} times its size; get it from "
+        "another source, or repack it with only the members that are needed"
+    )
 
-    def __init__(self, stream: _Stream, size: int) -> None:
-        self.stream, self.left = stream, size
+
+class _BoundedReader(io.RawIOBase):
+    """The decompressed bytes of a file, up to a limit that depends on the size of the archive."""
+
+    def __init__(self, file: Any, archive: Path, advance: Callable[[], object] = lambda: None):
+        self.file, self.archive, self.advance = file, archive, advance
+        self.left = _size_limit(archive)
 
     def readable(self) -> bool:
         return True
 
-    def readinto(self, buffer) -> int:  # type: ignore[no-untyped-def]
-        data = self.stream.take(min(len(buffer), self.left))
-        if self.left and not data:
-            raise EOFError("it ends within a member")
+    def readinto(self, buffer: Any) -> int:
+        data = self.file.read(len(buffer))
         self.left -= len(data)
+        if self.left < 0:
+            raise _refuse(self.archive)
         buffer[: len(data)] = data
+        self.advance()
         return len(data)
 
 
 @contextlib.contextmanager
-def _unpacked(archive: Path, headers: int) -> Iterator[_Stream]:
-    """Give the unpacked bytes of an archive, and show how much of it is read."""
+def _open_archive(archive: Path) -> Iterator[_BoundedReader]:
+    """Yield a reader of the decompressed archive, and show how much of the archive was read."""
     size, shown = archive.stat().st_size, 0
+
+    def advance() -> None:
+        nonlocal shown
+        add(packed.tell() - shown)
+        shown = packed.tell()
 
     def describe(done: int) -> str:
         return f"{archive.name}: {done / 1e6:,.1f} of {size / 1e6:,.1f} MB unpacked"
 
-    def advance() -> None:
-        nonlocal shown
-        if packed.tell() > shown:
-            add(packed.tell() - shown)
-            shown = packed.tell()
-
     bar = {"desc": archive.name, "unit": "B", "unit_scale": True}
     with open(archive, "rb") as packed, progress(describe, size, **bar) as add:
         start = packed.peek(6)
-        names = [name for magic, name in _MODULES.items() if start.startswith(magic)]
-        file = importlib.import_module(names[0]).open(packed) if names else packed
-        yield _Stream(file, RATIO * size + SPARE, headers, advance)
+        openers = [opener for magic, opener in _FORMATS.items() if start.startswith(magic)]
+        yield _BoundedReader(openers[0](packed) if openers else packed, archive, advance)
 
 
-def _extract(stream: _Stream, archive: Path, wanted: dict[str, Path]) -> None:
-    with tarfile.TarFile(fileobj=stream) as tar:  # type: ignore[arg-type]
-        while member := tar.next():
-            tar.pax_headers = {}  # attributes for all members, of which each would get a copy
-            name = member.name.removeprefix("./")
-            if name not in wanted:
-                continue
-            if not member.isreg() or member.issparse() or member.size < 0:
-                raise InputError(f"{archive}: {name} is a link or the like, not a file")
-            content = _Content(stream, member.size)
-            try:
-                _write(content, name, wanted.pop(name), stream.limit)
-            except InputError as error:
-                raise InputError(f"{archive}: {name}, {error}") from None
+def _select(tar: tarfile.TarFile, wanted: set[str], archive: Path) -> Iterator[tarfile.TarInfo]:
+    """Yield the wanted members, and stop reading after the last one."""
+    for member in tar:
+        if member.size > _size_limit(archive):  # tarfile would try to skip it all
+            raise _refuse(archive)
+        name = member.name.removeprefix("./")
+        if name in wanted:
+            if not member.isreg() or member.issparse():
+                raise InputError(f"{archive}: {name} is not a regular file")
+            yield member
+            wanted.remove(name)
             if not wanted:
                 return
-    raise InputError(f"{archive}: holds no {', '.join(wanted)}")
+    raise InputError(f"{archive} does not contain {', '.join(sorted(wanted))}")
 
 
-def _write(content: io.RawIOBase, name: str, path: Path, limit: int) -> None:
-    if name.endswith(".gz"):
-        content = gzip.open(io.BufferedReader(content))  # type: ignore[assignment]
-        name = name.removesuffix(".gz")
-    lines = _lines(io.BufferedReader(content), name, limit)
-    with open(path, "wb") as file:
-        if name.endswith(".sgm"):
-            file.writelines(segment + b"\n" for segment in segments(lines))
+def _write_text(member: Path, path: Path, archive: Path) -> None:
+    """Write the text of an extracted member."""
+    is_sgml = ".sgm" in member.suffixes[-2:]
+    if not is_sgml and member.suffix != ".gz":
+        os.replace(member, path)
+        return
+    with open(member, "rb") as raw, open(path, "wb") as output:
+        packed = gzip.open(raw) if member.suffix == ".gz" else raw
+        content = io.BufferedReader(_BoundedReader(packed, archive))
+        if is_sgml:
+            lines = iter(lambda: content.readline(CHUNK), b"")
+            output.writelines(segment + b"\n" for segment in read_segments(lines))
         else:
-            file.writelines(lines)
+            shutil.copyfileobj(content, output)
 
 
-def _lines(content: io.BufferedReader, name: str, limit: int) -> Iterator[bytes]:
-    """Yield the lines of a member. Raises _OutOfBounds if one is too long, or all together are."""
-    number = 0
-    while line := content.readline(LINE):
-        number += 1
-        limit -= len(line)
-        if len(line) == LINE:
-            raise _OutOfBounds(f"line {number:,} of {name} has {LINE:,} bytes or more")
-        if limit < 0:
-            raise _OutOfBounds(f"{name} unpacks to more than {RATIO} times the archive's size")
-        yield line
+def read_segments(lines: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield the text of each <seg> of a WMT SGML file, with single spaces between the words.
 
-
-def segments(lines: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield the text of each <seg> of an SGML file of WMT, with single spaces between the words.
-
-    Entities such as &amp; stay, as they do in the references of sacreBLEU.
+    Entities such as &amp; are kept, as in the references of sacreBLEU.
 
     Raises InputError if a segment does not end on its line.
     """
     for number, line in enumerate(lines, start=1):
-        # One expression for a whole segment would take time that grows with the line's square.
-        *closed, rest = _SEGMENT_END.split(line)
-        starts = [part.lower().count(b"<seg") for part in closed]
-        sound = b"<seg" not in rest.lower() and max(starts, default=0) <= 1
-        # A search takes time that grows with the square of the number of starts.
-        texts = [
-            _SEGMENT.search(part)
-            for part, count in zip(closed, starts, strict=True)
-            if sound and count
-        ]
-        if not sound or not all(texts):
-            raise InputError(f"line {number} holds a segment that does not end there")
-        yield from (b" ".join(text[1].split()) for text in texts if text)
+        for segment in re.split(rb"(?i)<seg\b", line)[1:]:
+            content = segment.partition(b">")[2]
+            text, *end = re.split(rb"(?i)</seg>", content, maxsplit=1)
+            if not end:
+                raise InputError(f"line {number} contains a segment that does not end there")
+            yield b" ".join(text.split())

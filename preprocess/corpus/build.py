@@ -1,88 +1,110 @@
-"""The whole way from raw parallel text to a fairseq data directory.
+"""From raw parallel text or tokens to a fairseq data directory.
 
-Each step is a stage. It goes through the text line by line on all cores. A pair of lines is kept or
-dropped whole, and only a newline ends a line, so both languages stay in step.
+Each step is a stage that processes the text line by line on all cores. A pair of lines is kept or
+dropped as a whole, and only a newline ends a line, so both languages stay aligned.
 """
 
 import importlib.metadata
 import importlib.util
+import shutil
 import sys
-from collections.abc import Iterable
-from dataclasses import asdict, replace
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from aiayn_plugin.atomic import write_directory_atomically
 from aiayn_plugin.errors import InputError
 from aiayn_plugin.text.lines import clean_line, read_lines
 from aiayn_plugin.text.manifest import sha256, write_manifest
 from aiayn_plugin.text.settings import PAIRS_FILE, SETTINGS_FILE, TextSettings
-from aiayn_plugin.text.tokenizer import SACREMOSES
 
-from .binary import PIECES_FILE, binarise, dictionaries
+from .binary import SUBWORDS_FILE, binarise, build_dictionaries
 from .console import say
-from .parallel import Counts, Files, Langs
-from .stages import LOCK_SUFFIX, Stage
+from .data_directory import check_complete, check_settings, read_settings
+from .parallel import Counts, Files, Langs, Workers
+from .stages import Stage
 from .subwords import encode, learn
-from .tokens import Cleaning, Job, Text, tokenise
+from .tokens import Job, Text, tokenise
 
 FAIRSEQ = "fairseq" if sys.version_info < (3, 11) else "fairseq-fixed"
 
 
+def make_data_directory(
+    destdir: Path,
+    program: str,
+    settings: TextSettings,
+    workers: Workers,
+    fill: Callable[[Job, Path], str],
+) -> None:
+    """Make a data directory, or confirm that it is complete and has the same settings and inputs.
+
+    fill: writes the data to a temporary directory and returns one line about the training pairs.
+
+    Raises InputError if the directory has different settings or was not made by `program`.
+    """
+    data = destdir.resolve()
+    if existing := read_settings(data, program, "--destdir"):
+        check_settings(data, existing, settings, "--destdir")
+        splits = dict.fromkeys(name.partition(".")[0] for name in settings.inputs)
+        check_complete(data, existing, splits)
+        print(f"{destdir} is up to date")
+        return
+    with write_directory_atomically(data) as unfinished:
+        say(fill(Job(unfinished / "work", settings, workers), unfinished))
+        shutil.rmtree(unfinished / "work")
+
+
 def build(job: Job, destdir: Path, splits: dict[str, list[Text]]) -> str:
-    """Fill destdir from the raw texts of each split, and return one line about the training pairs.
+    """Fill destdir from the raw texts of each split; return one line about the training pairs.
 
     Raises InputError as build_from_tokens does.
     """
     tokenised = {
         split: [tokenise(job, text, split) for text in texts] for split, texts in splits.items()
     }
-    raw = {split: [text.files for text in texts] for split, texts in splits.items()}
-    return build_from_tokens(job, destdir, tokenised, raw)
+    return build_from_tokens(job, destdir, tokenised, splits)
 
 
 def build_from_tokens(
-    job: Job, destdir: Path, tokenised: dict[str, list[Stage]], raw: dict[str, list[Files]]
+    job: Job, destdir: Path, tokenised: dict[str, list[Stage]], raw: dict[str, list[Text]]
 ) -> str:
-    """Fill destdir from the tokens of each split, and return one line about the training pairs.
+    """Fill destdir from the tokens of each split; return one line about the training pairs.
 
-    tokenised: stages as `tokenise` makes them. raw: the raw text, of which that of the validation
-    and the test set is kept. The checksums of all files are written last.
+    tokenised: stages as `tokenise` makes them. raw: the raw texts; those of the validation and the
+    test set are kept. The checksums of all files are written last.
 
-    Raises InputError if the text gives no training pair or no subword.
+    Raises InputError if the text yields no training pairs or no subwords.
     """
     settings = job.settings
-    count_pairs(tokenised["train"])  # raises here, before learning, if no pair is left
-    learnt = learn(job, tokenised["train"])
-    train = encode(job, "train", tokenised["train"], learnt)
-    # A parser's search counts words, and a piece that no training text has may hide the end of one.
-    known = train if settings.holds_trees else None
-    encoded = {
-        "train": train,
-        **{
-            split: encode(job, split, stages, learnt, known)
-            for split, stages in tokenised.items()
-            if split != "train"
-        },
+    summarise_pairs(tokenised["train"])  # before learning, raise an error if no pairs are left
+    learned = learn(job, tokenised["train"])
+    train = encode(job, "train", tokenised["train"], learned)
+    # A parser's search counts words, and a subword that the training text lacks may hide the end
+    # of one.
+    allowed = train if settings.holds_trees else None
+    encoded = {"train": train} | {
+        split: encode(job, split, stages, learned, allowed)
+        for split, stages in tokenised.items()
+        if split != "train"
     }
-    summary = count_pairs([*tokenised["train"], encoded["train"]])
+    summary = summarise_pairs([*tokenised["train"], train])
     say("making the dictionary and the binary files")
-    words = _dictionaries(job, learnt, encoded["train"])
-    for lang, of_side in zip(job.langs, words, strict=True):
-        of_side.save(str(destdir / f"dict.{lang}.txt"))
+    dictionaries = _make_dictionaries(job, learned, train)
+    for lang, dictionary in zip(job.langs, dictionaries, strict=True):
+        dictionary.save(str(destdir / f"dict.{lang}.txt"))
     for split, stage in encoded.items():
-        binarise(job, split, stage, words, destdir)
+        binarise(job, split, stage, dictionaries, destdir)
     for split in tokenised.keys() - {"train"}:
-        _keep_raw(split, raw[split], destdir, job.langs)
-    codes = destdir / settings.codes
-    codes.write_bytes((learnt.folder / settings.codes).read_bytes())
+        _keep_raw(split, [text.files for text in raw[split]], destdir, job.langs)
+    codes = Path(shutil.copyfile(learned.folder / settings.codes, destdir / settings.codes))
     replace(settings, codes_sha256=sha256(codes)).save(destdir / SETTINGS_FILE)
     (destdir / PAIRS_FILE).write_text(f"{summary}\n", "utf-8")
-    files = (path for path in destdir.iterdir() if path.is_file() and path.suffix != LOCK_SUFFIX)
-    write_manifest(destdir, [path.name for path in files])
+    write_manifest(destdir, [path.name for path in destdir.iterdir() if path.is_file()])
     return summary
 
 
-def count_pairs(stages: list[Stage]) -> str:
+def summarise_pairs(stages: list[Stage]) -> str:
     """Return one line about the training pairs that the stages kept and dropped.
 
     Raises InputError if they kept none.
@@ -94,16 +116,18 @@ def count_pairs(stages: list[Stage]) -> str:
     reasons = ", ".join(f"{count:,} {reason}" for reason, count in dropped.most_common())
     kept = pairs - dropped.total()
     if not kept:
-        raise InputError(f"cleaning left no training pair ({reasons}); see the cleaning options")
+        raise InputError(f"cleaning left no training pairs ({reasons}); see the cleaning options")
     return f"training pairs: {kept:,} of {pairs:,} kept; dropped: {reasons or 'none'}"
 
 
-def versions(subword: str, tokenizer: tuple[str, ...] = ("sacremoses", "regex")) -> dict[str, str]:
-    """Return the versions of the libraries that the data depends on; tokenizer: those of its words.
+def find_versions(
+    subword: str, word_libraries: tuple[str, ...] = ("sacremoses", "regex")
+) -> dict[str, str]:
+    """Return the versions of the libraries that the data depends on.
 
     Raises InputError if the library of this kind of subwords is not installed.
     """
-    libraries = [*tokenizer, "subword-nmt", FAIRSEQ]
+    libraries = [*word_libraries, "subword-nmt", FAIRSEQ]
     if subword == "wordpiece":
         if not importlib.util.find_spec("sentencepiece"):
             raise InputError("word-pieces need sentencepiece: pip install sentencepiece")
@@ -111,52 +135,17 @@ def versions(subword: str, tokenizer: tuple[str, ...] = ("sacremoses", "regex"))
     return {name: importlib.metadata.version(name) for name in libraries}
 
 
-def differing_settings(existing: TextSettings, wanted: TextSettings) -> list[str]:
-    """Return the names of the settings that differ.
-
-    Versions do not count: a newer library does not undo finished data.
-    """
-
-    def comparable(settings: TextSettings) -> dict:
-        # An older version may not have written all limits.
-        cleaning = Cleaning(**settings.cleaning)._asdict()  # type: ignore[arg-type]
-        return asdict(replace(settings, versions={}, codes_sha256="", cleaning=cleaning))
-
-    ours, theirs = comparable(wanted), comparable(existing)
-    return [name for name in ours if ours[name] != theirs[name]]
-
-
-def advice_on(differences: list[str], existing: TextSettings) -> str:
-    """Return the start of an advice, if the tokeniser alone differs: its default has changed."""
-    if differences != ["tokenizer"]:
-        return ""
-    if existing.tokenizer == SACREMOSES:
-        return "it was made with --protect-patterns: give it, or "
-    return "it was made without --protect-patterns: leave it out, or "
-
-
-def missing_binaries(data: Path, splits: Iterable[str], langs: Langs) -> list[str]:
-    """Return the names of the binary files that a data directory lacks."""
-    names = [
-        f"{split}.{'-'.join(langs)}.{lang}.{end}"
-        for split in splits
-        for lang in langs
-        for end in ("bin", "idx")
-    ]
-    return [name for name in names if not (data / name).is_file()]
-
-
-def _dictionaries(job: Job, learnt: Stage, train: Stage) -> list[Any]:
+def _make_dictionaries(job: Job, learned: Stage, train: Stage) -> list[Any]:
     """Return fairseq's dictionary of each side."""
     if job.settings.subword == "wordpiece":
         from fairseq.data import Dictionary
 
-        return [Dictionary.load(str(learnt.folder / "dict.txt"))] * 2
-    return dictionaries(train.folder / PIECES_FILE, joined=not job.settings.holds_trees)
+        return [Dictionary.load(str(learned.folder / "dict.txt"))] * 2
+    return build_dictionaries(train.folder / SUBWORDS_FILE, joined=not job.settings.holds_trees)
 
 
 def _keep_raw(split: str, texts: list[Files], destdir: Path, langs: Langs) -> None:
-    """Copy the raw validation or test text, for scoring. Every reader sees the same lines in it."""
+    """Copy the raw validation or test text for scoring, with only newlines as line breaks."""
     for side, lang in enumerate(langs):
         with open(destdir / f"{split}.raw.{lang}", "w", encoding="utf-8", newline="\n") as file:
             for files in texts:

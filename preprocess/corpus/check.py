@@ -1,4 +1,4 @@
-"""--check DIR: whether each file of prepared data is as it was made."""
+"""--check DIR: verifies the checksums of prepared data."""
 
 import argparse
 from pathlib import Path
@@ -10,78 +10,57 @@ from aiayn_plugin.text.settings import SETTINGS_FILE
 
 from .console import progress, run_command, say
 
-#: Bytes that are read in no time, without a bar or lines of progress.
+#: Bytes below which the check is too fast to show progress.
 QUICK = 100_000_000
 
 
 def add_check(parser: argparse.ArgumentParser) -> None:
-    """Add the option --check to a parser. As --help, it needs no other option and ends the run."""
+    """Add the option --check to a parser. Like --help, it needs no other option and then exits."""
     parser.add_argument(
         "--check",
         metavar="DIR",
         type=Path,
         action=_Check,
-        help="read all files "
-        "of prepared data, name each one that is not as it was made, and do no "
-        "more",
+        help="verify the checksums of prepared data, list changed files, and exit",
     )
 
 
 class _Check(argparse.Action):
-    def __call__(
-        self,
-        parser: argparse.ArgumentParser,
-        namespace: Any,
-        values: Any,
-        option_string: str | None = None,
-    ) -> None:
+    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: Any = None) -> None:
         parser.exit(run_command(parser.prog, lambda: check(values), "nothing was changed"))
 
 
 def check(directory: Path) -> None:
     """Compare all files of a data directory, or of its data/, with their checksums.
 
-    Print a line for each one that differs. Raises InputError if one does, or if there is nothing to
-    compare with.
+    Print a line for each changed file. Raises InputError if there is one, or no checksums.
     """
     if not directory.is_dir():
-        raise InputError(f"{directory} is no directory")
-    # wmt14.py made such a data/; beside it an older version has put another file of this name.
+        raise InputError(f"{directory} is not a directory")
     if any((directory / "data" / name).exists() for name in (MANIFEST, SETTINGS_FILE)):
-        directory /= "data"
+        directory /= "data"  # made by wmt14.py
     manifest = read_manifest(directory)
     if not manifest:
         raise InputError(
-            f"{directory} has no {MANIFEST}, so nothing tells how its files were "
-            "made: prepare.py and wmt14.py write one, older versions did not"
+            f"{directory} has no {MANIFEST}: give a directory made by prepare.py, trees.py or "
+            "wmt14.py"
         )
     total = sum(checksum.size for checksum in manifest.values())
     quick = total <= QUICK
+    bar: dict[str, Any] = {"disable": quick, "unit": "B", "unit_scale": True}
     with progress(
-        lambda done: f"{done / 1e6:,.0f} of {total / 1e6:,.0f} MB",
-        None if quick else total,
-        disable=quick,
-        unit="B",
-        unit_scale=True,
+        lambda done: f"{done / 1e6:,.0f} of {total / 1e6:,.0f} MB", None if quick else total, **bar
     ) as add:
         changes = [
-            describe_change(directory / name, checksum, True, add)
+            change
             for name, checksum in manifest.items()
+            if (change := describe_change(directory / name, checksum, contents=True, progress=add))
         ]
-    wrong = [line for line in changes if line]
-    for line in wrong:
-        say(line)
-    if wrong:
+    for change in changes:
+        say(change)
+    if changes:
         raise InputError(
-            f"{len(wrong)} of the {len(manifest)} files in {directory} are not as "
-            "they were made: get them anew, or delete the directory and prepare it "
-            "anew"
+            f"{len(changes)} of the {len(manifest)} files in {directory} have changed: copy them "
+            "again, or delete the directory and prepare the data again"
         )
-    print(f"{directory}: all {len(manifest)} files are as they were made ({total:,} bytes)")
-
-
-def check_quickly(directory: Path) -> None:
-    """Raise InputError if a file has another size than when it was made, or is missing."""
-    for name, checksum in read_manifest(directory).items():
-        if wrong := describe_change(directory / name, checksum, contents=False):
-            raise InputError(f"{wrong}; delete {directory} to have it made anew")
+    print(f"{directory}: all {len(manifest)} files are unchanged ({total:,} bytes)")

@@ -1,4 +1,4 @@
-"""The frame of a command: messages, progress, common options, errors and the exit status."""
+"""What the commands share: messages, progress, options, errors and exit status."""
 
 import argparse
 import contextlib
@@ -16,7 +16,7 @@ from aiayn_plugin.text.tokenizer import MOSES, SACREMOSES
 
 
 def say(message: str) -> None:
-    """Print a line on the standard error."""
+    """Print a line to standard error."""
     print(message, file=sys.stderr, flush=True)
 
 
@@ -24,9 +24,9 @@ def say(message: str) -> None:
 def progress(
     describe: Callable[[int], str], total: int | None, **bar: Any
 ) -> Iterator[Callable[[int], object]]:
-    """Give a function that adds a number to the work done and shows the progress.
+    """Yield a function that adds to the work done and shows the progress.
 
-    On a terminal the function moves a bar of tqdm with the options `bar`. Elsewhere it prints
+    On a terminal it advances a tqdm bar with the options `bar`; otherwise it prints
     `describe(done)` for every tenth of the total.
     """
     done = bar.get("initial", 0)
@@ -44,6 +44,18 @@ def progress(
         yield add
 
 
+def count_progress(
+    activity: str, total: int, unit: str
+) -> contextlib.AbstractContextManager[Callable[[int], object]]:
+    """Return the `progress` of an activity over a number of units, such as lines."""
+    return progress(
+        lambda done: f"{activity}: {done:,} of {total:,} {unit}",
+        total,
+        desc=activity,
+        unit=f" {unit}",
+    )
+
+
 def add_tokenizer(parser: argparse.ArgumentParser) -> None:
     """Add the option that sets `tokenizer`, one of TOKENIZERS."""
     parser.add_argument(
@@ -52,9 +64,9 @@ def add_tokenizer(parser: argparse.ArgumentParser) -> None:
         action="store_const",
         const=SACREMOSES,
         default=MOSES,
-        help="keep times, fractions, units and compounds with a slash or a dash "
-        "whole, such as 15:05, and/or, km² and 1939–1945; Moses takes them apart. Data of older "
-        "versions was made so (default: Moses's tokens, exactly in English, German and French)",
+        help="keep times, fractions, units and compounds with a slash or a dash whole, such as "
+        "15:05, and/or, km² and 1939–1945, which Moses splits (default: the tokens of Moses, "
+        "exactly in English, German and French)",
     )
 
 
@@ -64,23 +76,23 @@ def add_workers(parser: argparse.ArgumentParser) -> None:
         "--workers",
         type=int,
         default=len(os.sched_getaffinity(0)),
-        help="processes to use (default: all cores)",
+        help="number of worker processes (default: all cores)",
     )
 
 
-def show_next_step(data: str) -> None:
+def show_next_step(data: str, arch: str = "aiayn_base") -> None:
     """Print where the data is, and the command that trains a model on it."""
-    train = f"fairseq-train {data} --user-dir aiayn_plugin --arch aiayn_base"
+    train = f"fairseq-train {data} --user-dir aiayn_plugin --arch {arch}"
     print(f"data is in {data}; next: {train}")
 
 
 def run_command(name: str, work: Callable[[], None], interrupted: str) -> int:
     """Do the work of the command `name` and return its exit status.
 
-    An error gives one line on the standard error and status 1. An interruption gives one line that
-    ends in `interrupted`, and status 130.
+    An error prints one line to standard error and gives status 1. An interruption prints one line
+    that ends in `interrupted`, and gives status 130.
     """
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that a kill cleans up too
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # to clean up after kill as well
     status = 1
     try:
         work()
@@ -88,7 +100,7 @@ def run_command(name: str, work: Callable[[], None], interrupted: str) -> int:
     except (InputError, OSError) as error:
         message = str(error)
     except BrokenProcessPool:
-        message = "a worker process was killed, perhaps for lack of memory; try fewer --workers"
+        message = "a worker process was killed, perhaps for lack of memory; use fewer --workers"
     except KeyboardInterrupt:
         message, status = f"interrupted; {interrupted}", 130
     say(f"{name}: error: {message}")

@@ -1,32 +1,41 @@
-"""Files from the internet: fetched from the first mirror that works, resumed, and verified."""
+"""Downloads by curl: from the first mirror that works, resumed after interruptions, and verified.
+
+curl is maintained, installed nearly everywhere, and also used by the recipes in examples/. It
+handles redirects, time-outs and protocols. This module chooses the mirror, retries, limits the
+size and compares checksums. curl writes to a pipe, so it ends when this process does.
+"""
 
 import contextlib
 import hashlib
-import http.client
 import json
 import os
+import re
 import shutil
+import subprocess
 import time
-import urllib.error
-import urllib.request
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from aiayn_plugin.atomic import write_file_atomically
 from aiayn_plugin.errors import InputError
 
 from .console import progress, say
-from .partial import Partial
 
-CHUNK = 1 << 20
-TIMEOUT = 60.0  # seconds without a byte
-#: Seconds to wait before an address is tried again. Each try in a row that brings no new byte takes
-#: the next pause; after the last one the address is given up.
+TIMEOUT = "60"  # seconds without data
+#: Seconds to wait before each retry of a mirror. New data starts the sequence again.
 PAUSES = (1.0, 4.0, 16.0, 64.0)
+CURL = (
+    *("curl", "--disable", "--fail", "--location", "--silent", "--show-error", "--globoff"),
+    *("--proto", "=http,https,ftp,file", "--proto-redir", "=http,https,ftp"),
+    *("--connect-timeout", TIMEOUT, "--speed-limit", "1", "--speed-time", TIMEOUT),
+)
+#: curl's exit codes for a server that cannot resume, for a file above the size limit, and for other
+#: errors that a retry would not avoid: bad URL, unsupported protocol, missing file (file, ftp).
+CANNOT_RESUME, TOO_LARGE, PERMANENT = 33, 63, {1, 3, 37, 63, 78}
 
 
 class Download(NamedTuple):
-    """A file to fetch: its local name, its addresses in the order to try, and what is published.
+    """A file to fetch: its local name, its mirrors in order, and its published size and checksums.
 
     The size is in bytes.
     """
@@ -37,241 +46,224 @@ class Download(NamedTuple):
     sha256: str | None = None
     md5: str | None = None
 
+    @property
     def checksums(self) -> dict[str, str]:
-        """Return the published checksums by algorithm."""
+        """The published checksums by algorithm."""
         values = {"sha256": self.sha256, "md5": self.md5}
         return {name: value for name, value in values.items() if value}
 
 
-class _TryFailed(Exception):
-    """A failure that another try at the same address may not meet."""
-
-
-class _AddressFailed(_TryFailed):
-    """A failure that every try at the same address will meet."""
-
-
 class Unavailable(InputError):
-    """A file that no address gave."""
+    """No mirror provided the file."""
 
 
-def fetch(download: Download, folder: Path, record: Path) -> None:
-    """Fetch a file into the folder unless it is there, and keep its SHA-256 in the file `record`.
+def fetch(
+    download: Download, folder: Path, record: Path, pauses: tuple[float, ...] = PAUSES
+) -> None:
+    """Fetch a file into the folder unless it is there, and verify it.
 
-    A file in the folder is trusted if it was verified before and is unchanged since.
+    The SHA-256 of a file without a published checksum is written to the JSON file `record`, and
+    later downloads must match it.
 
-    Raises Unavailable if no address gave the file, InputError if the folder holds another file of
-    this name, and OSError if the file cannot be written. An unfinished file stays, and the next
-    call goes on with it.
+    Raises Unavailable if no mirror provided the file, InputError if the folder contains a different
+    file of this name, and OSError if the file cannot be written. The next call resumes an
+    incomplete download.
     """
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / download.name
-    records = _load(record)
-    known = records.get(download.name, {})
+    recorded = _load(record).get(download.name)
+    expected = download.checksums or ({"sha256": recorded} if recorded else {})
     if not path.is_file():
-        digest = _fetch_anew(download, path, known.get("sha256"))
-    elif _state(path, download).items() <= known.items():
-        return
+        _fetch_from_mirrors(download, path, expected, pauses)
+    elif problem := _verify(path, download.size, expected):
+        accept = "" if download.checksums else f", or its entry in {record} to accept it"
+        raise InputError(f"{path} {problem}; delete it to fetch it again{accept}")
+    if download.checksums:
+        verdict = f"verified by its published {' and '.join(download.checksums)}"
+    elif recorded:
+        verdict = "verified by the sha256 recorded at its first download"
     else:
-        problem, digest = _verify(path, download, known.get("sha256"))
-        if problem:
-            accept = "" if download.checksums() else f", or its entry in {record} to accept it"
-            raise InputError(f"{path} {problem}; delete it to have it fetched{accept}")
-    records[download.name] = {"sha256": digest, **_state(path, download)}
-    _save(records, record)
-    if published := download.checksums():
-        verdict = f"verified by its published {' and '.join(published)}"
-    elif known:
-        verdict = "verified by the sha256 recorded when it was first fetched"
-    else:
-        verdict = "no checksum is published: its sha256 is recorded and holds from now on"
+        _save(_load(record) | {download.name: _hash(path, "sha256")}, record)
+        verdict = "no checksum is published; recorded its sha256 for later downloads"
     say(f"{download.name}: {verdict}")
 
 
-def checksum(download: Download, record: Path) -> str | None:
+def find_checksum(download: Download, record: Path) -> str | None:
     """Return a published checksum of the file, else the recorded one, else None."""
-    published = next(iter(download.checksums().values()), None)
-    return published or _load(record).get(download.name, {}).get("sha256")
+    published = next(iter(download.checksums.values()), None)
+    return published or _load(record).get(download.name)
 
 
 def reject(download: Download, folder: Path, record: Path) -> str:
-    """Set a broken file aside, forget its record, and return what was done, for a message.
+    """Rename a broken file, remove its record, and return advice for an error message.
 
-    A file with the published checksum stays: another download would give the same bytes.
+    A file with a published checksum is kept: another download would give the same bytes.
     """
-    if download.checksums():
+    if download.checksums:
         return "although its checksum is the published one"
     path = folder / download.name
-    aside = path.rename(path.with_name(f"{path.name}.broken"))
-    records = _load(record)
-    records.pop(download.name, None)
-    _save(records, record)
-    return f"it is {aside.name} now: start again to fetch it anew"
+    broken = path.rename(path.with_name(f"{path.name}.broken"))
+    _save({name: value for name, value in _load(record).items() if name != path.name}, record)
+    return f"it was renamed to {broken.name}: run the command again to fetch it again"
 
 
-def _state(path: Path, download: Download) -> dict[str, Any]:
-    """Return what shows a change: of the file, or of the checksums published for it."""
-    stat = path.stat()
-    return {"stat": [stat.st_size, stat.st_mtime_ns], "published": download.checksums()}
-
-
-def _load(record: Path) -> dict[str, dict]:
+def _load(record: Path) -> dict[str, str]:
     with contextlib.suppress(OSError, ValueError):
         return dict(json.loads(record.read_bytes()))
     return {}
 
 
-def _save(records: dict[str, dict], record: Path) -> None:
-    aside = record.with_name(f"{record.name}.part")
-    aside.write_text(json.dumps(records, indent=2) + "\n")
-    aside.rename(record)
+def _save(checksums: dict[str, str], record: Path) -> None:
+    with write_file_atomically(record) as temporary:
+        temporary.write_text(json.dumps(checksums, indent=2) + "\n")
 
 
-def _verify(path: Path, download: Download, recorded: str | None) -> tuple[str | None, str]:
-    """Return what is wrong with a file, or None if it is right, and its SHA-256.
-
-    The published checksums decide. If there is none, the `recorded` SHA-256 decides.
-    """
-    if download.size is not None and path.stat().st_size != download.size:
-        return f"has {path.stat().st_size:,} bytes, not {download.size:,}", ""
-    hashes = {"sha256": hashlib.sha256(), "md5": hashlib.md5(usedforsecurity=False)}
+def _hash(path: Path, algorithm: str) -> str:
+    digest = hashlib.new(algorithm, usedforsecurity=False)
     with open(path, "rb") as file:
-        while chunk := file.read(CHUNK):
-            for digest in hashes.values():
-                digest.update(chunk)
-    wanted = download.checksums() or ({"sha256": recorded} if recorded else {})
-    for name, value in wanted.items():
-        if (actual := hashes[name].hexdigest()) != value:
-            return f"has the {name} {actual}, not {value}", ""
-    return None, hashes["sha256"].hexdigest()
+        while chunk := file.read(1 << 20):
+            digest.update(chunk)
+    return digest.hexdigest()
 
 
-def _fetch_anew(download: Download, path: Path, recorded: str | None) -> str:
-    """Fetch the file from the first address that gives the right one, and return its SHA-256."""
-    verified = bool(recorded or download.checksums())
-    part = Partial(path.with_name(path.name + ".part"), verified)
+def _verify(path: Path, size: int | None, expected: dict[str, str]) -> str | None:
+    """Return how a file differs from its size and checksums, or None if it does not."""
+    if size is not None and _size(path) != size:
+        return f"has {_size(path):,} bytes, not {size:,}"
+    for algorithm, value in expected.items():
+        if (actual := _hash(path, algorithm)) != value:
+            return f"has the {algorithm} {actual}, not {value}"
+    return None
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0
+
+
+def _fetch_from_mirrors(
+    download: Download, path: Path, expected: dict[str, str], pauses: tuple[float, ...]
+) -> None:
+    partial = Partial(path, download.size, resumable=bool(expected))
     problems = []
     for address in download.addresses:
         while True:
-            continued = part.size > 0
-            problem = _try(address, part, download.size)
-            if problem:
+            resumed = partial.done > 0
+            if problem := partial.complete(address, pauses):
                 break
-            problem, digest = _verify(part.path, download, recorded)
-            if not problem:
-                part.finish(path)
-                return digest
-            part.discard()  # nobody knows which bytes are wrong
-            # The wrong bytes may have come from an earlier address: then this one gets another try.
-            if not continued:
+            if not (problem := _verify(partial.path, download.size, expected)):
+                os.replace(partial.path, path)
+                partial.etag.unlink(missing_ok=True)
+                return
+            partial.discard()
+            if not resumed:  # else the wrong bytes may be those of another mirror
                 break
         say(f"{address}: {problem}")
         problems.append(f"{address} ({problem})")
+        if not expected:  # nothing would detect a mixture of two mirrors
+            partial.discard()
     raise Unavailable(
-        f"cannot get {download.name}: {'; '.join(problems)}. Start again to continue, or put the "
-        f"file at {path} by hand"
+        f"cannot get {download.name}: {'; '.join(problems)}. Run the command again to resume, or "
+        f"download {path} by hand"
     )
 
 
-def _try(address: str, part: Partial, size: int | None) -> str | None:
-    """Add to `part` until it is complete. Return why that failed, or None if it did not."""
-    failures, most = 0, part.size
-    while True:
-        try:
-            _resume(address, part, size)
-            return None
-        except urllib.error.HTTPError as error:
-            problem = f"HTTP {error.code} {error.reason}"
-            # A fault of the server, a time-out and too many requests may pass; others stay.
-            if error.code < 500 and error.code not in (408, 429):
+class Partial:
+    """The part of a file that has been downloaded.
+
+    size: of the complete file in bytes, if known. resumable: its checksum is known, so a mixture of
+    two versions would be detected. Otherwise a download is resumed only if the server names the
+    version of the file, by a strong ETag, and still has this version.
+    """
+
+    def __init__(self, path: Path, size: int | None, resumable: bool) -> None:
+        self.name, self.size, self.resumable = path.name, size, resumable
+        self.path = path.with_name(f"{path.name}.part")
+        self.etag = path.with_name(f"{path.name}.etag")
+
+    @property
+    def done(self) -> int:
+        """The number of bytes downloaded."""
+        return _size(self.path)
+
+    def discard(self) -> None:
+        """Delete the downloaded bytes."""
+        self.path.unlink(missing_ok=True)
+        self.etag.unlink(missing_ok=True)
+
+    def complete(self, address: str, pauses: tuple[float, ...]) -> str | None:
+        """Download the missing bytes. Return the error of the last attempt, or None."""
+        failures, most = 0, self.done
+        while True:
+            options = self._prepare_to_resume()
+            start = self.done
+            if start and start == self.size:
+                return None
+            code, problem = self._run_curl(address, options)
+            if code == 0:
+                return None
+            status = int(match[1]) if (match := re.search(r"error: (\d{3})", problem)) else 0
+            if start and (code == CANNOT_RESUME or status == 416):  # 416: no bytes are missing
+                self.discard()
+                continue
+            # Server errors, time-outs and too many requests may be temporary.
+            if code in PERMANENT or 400 <= status < 500 and status not in (408, 429):
                 return problem
-        except (_AddressFailed, ValueError) as error:
-            return str(error)
-        except (_TryFailed, http.client.HTTPException) as error:
-            problem = str(error) or type(error).__name__
-        failures = 0 if part.size > most else failures + 1
-        most = max(most, part.size)
-        if failures > len(PAUSES):
-            return problem
-        pause = PAUSES[max(failures - 1, 0)]
-        say(f"{address}: {problem}; trying again in {pause:g} s")
-        time.sleep(pause)
+            failures = 0 if self.done > most else failures + 1
+            most = max(most, self.done)
+            if failures > len(pauses):
+                return problem
+            pause = pauses[max(failures - 1, 0)]
+            say(f"{address}: {problem}; trying again in {pause:g} s")
+            time.sleep(pause)
+
+    def _prepare_to_resume(self) -> list[str]:
+        """Return the options of curl to resume, or to start after discarding unusable bytes."""
+        version = self.etag.read_text().strip() if self.etag.exists() else ""
+        if self.done > (self.size or self.done) or not (self.resumable or version[:1] == '"'):
+            self.discard()
+        resume = ["--continue-at", str(self.done)] if self.done else []
+        if self.resumable:
+            return resume
+        condition = ["--header", f"If-Range: {version}"]
+        return [*resume, *condition] if resume else ["--etag-save", str(self.etag)]
+
+    def _run_curl(self, address: str, options: list[str]) -> tuple[int, str]:
+        """Append what curl downloads. Return its exit code and its error message."""
+        start, began = self.done, time.monotonic()
+        limit = self.size or start + shutil.disk_usage(self.path.parent).free
+        command = [*CURL, *options, "--max-filesize", str(limit - start), "--url", address]
+
+        def describe(done: int) -> str:
+            rate = (done - start) / max(time.monotonic() - began, 1e-3)
+            return f"{self.name}: {done / 1e6:,.1f} MB, {rate / 1e6:,.1f} MB/s"
+
+        bar = {"desc": self.name, "initial": start, "unit": "B", "unit_scale": True}
+        with (
+            open(self.path, "ab") as file,
+            progress(describe, self.size, **bar) as add,
+            _start(command) as curl,
+        ):
+            assert curl.stdout and curl.stderr
+            try:
+                while chunk := curl.stdout.read(1 << 16):
+                    if file.tell() + len(chunk) > limit:
+                        return TOO_LARGE, f"larger than {limit:,} bytes"
+                    file.write(chunk)
+                    add(len(chunk))
+                os.fsync(file.fileno())
+                message = curl.stderr.read().decode(errors="replace").strip()
+                curl.wait()
+            finally:
+                curl.kill()
+        if curl.returncode == TOO_LARGE:
+            message = f"larger than {limit:,} bytes"
+        return curl.returncode, re.sub(r"^curl: \(\d+\) ", "", message.rpartition("\n")[2])
 
 
-def _resume(address: str, part: Partial, size: int | None) -> None:
-    """Append the missing bytes to `part`, or write it anew if they may be of another version."""
-    present, wanted = part.size, part.request(address)
-    if present and present == size:
-        return
-    headers = {"User-Agent": "aiayn-plugin", **wanted}
-    request = urllib.request.Request(address, headers=headers)
+def _start(command: list[str]) -> subprocess.Popen[bytes]:
     try:
-        with _network():
-            response = urllib.request.urlopen(request, timeout=TIMEOUT)
-    except urllib.error.HTTPError as error:
-        if error.code != 416 or not wanted:
-            raise
-        # 416: no byte follows. `part` is too long, or is the whole file of a size unknown to us.
-        part.discard()
-        return _resume(address, part, size)
-    with response:
-        start = present if response.status == 206 and wanted else 0
-        sent = response.headers.get("Content-Range", "")
-        if response.status == 206 and not sent.startswith(f"bytes {start}-"):
-            raise _TryFailed("the server sent another range than was asked for")
-        if start and not part.fits(address, response.headers):
-            part.discard()
-            raise _TryFailed("the file has changed since its beginning was fetched")
-        _receive(response, address, part, start, size)
-
-
-def _receive(
-    response: http.client.HTTPResponse, address: str, part: Partial, start: int, size: int | None
-) -> None:
-    """Write the bytes of the response to `part`, from the position `start` on."""
-    length = response.headers.get("Content-Length")
-    total = start + int(length) if length else size
-    if size is not None and total != size:
-        raise _AddressFailed(f"the server has a file of {total:,} bytes, not {size:,}")
-    path = part.path
-    if total is not None and total - start > shutil.disk_usage(path.parent).free:
-        raise OSError(f"{path}: no room for {(total - start) / 1e9:,.1f} GB")
-    if not start:
-        part.begin(address, response.headers)
-    name, began = path.name.removesuffix(".part"), time.monotonic()
-
-    def describe(done: int) -> str:
-        rate = (done - start) / max(time.monotonic() - began, 1e-3)
-        left = ((total or 0) - done) / max(rate, 1)
-        return (
-            f"{name}: {done / 1e6:,.1f} of {(total or 0) / 1e6:,.1f} MB, "
-            f"{rate / 1e6:,.1f} MB/s, {left:,.0f} s left"
-        )
-
-    bar = {"desc": name, "initial": start, "unit": "B", "unit_scale": True}
-    with open(path, "ab" if start else "wb") as file, progress(describe, total, **bar) as add:
-        while chunk := _read(response):
-            file.write(chunk)
-            add(len(chunk))
-            if total is not None and file.tell() > total:
-                raise _AddressFailed(f"the server sends more than {total:,} bytes")
-        os.fsync(file.fileno())
-        written = file.tell()
-    if total is not None and written < total:
-        raise _TryFailed(f"connection broken at {written:,} of {total:,} bytes")
-
-
-def _read(response: http.client.HTTPResponse) -> bytes:
-    with _network():
-        return response.read(CHUNK)
-
-
-@contextlib.contextmanager
-def _network() -> Iterator[None]:
-    """Turn each OSError of the network into _TryFailed. An OSError of the disk is none of these."""
-    try:
-        yield
-    except urllib.error.HTTPError:
-        raise
-    except OSError as error:
-        raise _TryFailed(getattr(error, "reason", error)) from None
+        return subprocess.Popen(command, bufsize=0, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    except FileNotFoundError:
+        raise InputError(
+            "curl is not installed: install it (on Debian and Ubuntu: apt install curl)"
+        ) from None

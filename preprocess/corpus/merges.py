@@ -1,152 +1,192 @@
-"""subword-nmt's learning of BPE merges: the same merges, several times as fast.
+"""Learning BPE merges: those of subword-nmt's `learn_bpe`, several times faster.
 
-The loop over the merges is the library's. It prunes the counts of rare pairs in a way that changes
-which pairs it finds, so these functions take the place of its own, and change nothing that it sees.
+subword-nmt scans all pairs for the most frequent one, and prunes the counts of rare pairs to make
+that scan shorter. Pruning loses occurrences of pairs, so it affects which merges are learned. Here
+an index by count finds the most frequent pair, and the counts are pruned at the same times.
 """
 
-import builtins
-import contextlib
 import gc
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Mapping
 from heapq import heappop, heappush
-from typing import Any, NamedTuple, TextIO
+from typing import NamedTuple
 
-from subword_nmt import learn_bpe as library
-
-Pair = tuple[str, ...]  # of two symbols
+Pair = tuple[str, ...]  # two symbols
 Word = tuple[str, ...]
-#: For each pair the numbers of the words that have it, and how often each does.
-Indices = defaultdict[Pair, defaultdict[int, int]]
+#: The words of the text as symbols, each with its count.
+Vocabulary = list[tuple[Word, int]]
+#: For each pair, the position of each word that contains it, and how often it does.
+Index = defaultdict[Pair, defaultdict[int, int]]
+
+#: Pairs that occur less often are not merged.
+MIN_COUNT = 2
 
 
-def learn_codes(counted: Iterable[str], codes: TextIO, size: int, total: bool) -> None:
-    """Write the merges that subword-nmt learns from lines of a word, without spaces, and its count.
+def learn_merges(
+    words: Mapping[str, int],
+    size: int,
+    total: bool = False,
+    progress: Callable[[int], object] = lambda merges: None,
+) -> list[Pair]:
+    """Return up to `size` merges learned from words and their counts.
 
-    size, total: of that many merges or, if total, of that many pieces.
+    total: `size` is the number of all subwords, the characters included. `progress` is called with
+    1 for each merge.
     """
-    with _faster():
-        library.learn_bpe(counted, codes, size, is_dict=True, total_symbols=total)
-    # Python keeps some freed objects for later. They are all over the memory, and hold most of it.
-    gc.collect()
-
-
-@contextlib.contextmanager
-def _faster() -> Iterator[None]:
-    """Let the library call other functions. Can go when subword-nmt is as fast."""
-    ours = {
-        "get_pair_statistics": _count_pairs,
-        "replace_pair": _replace_pair,
-        "update_pair_statistics": _update_pairs,
-    }
-    theirs = {name: getattr(library, name) for name in ours}
-    vars(library).update(ours, max=_max)
-    collects = gc.isenabled()
-    gc.disable()  # it would look through millions of pairs, again and again
+    gc.disable()  # it would traverse millions of pairs again and again
     try:
-        yield
+        return _learn(words, size, total, progress)
     finally:
-        if collects:
-            gc.enable()
-        del library.max
-        vars(library).update(theirs)
+        gc.enable()
+        gc.collect()  # freed objects that Python keeps for reuse hold most of the memory
+
+
+def _learn(
+    words: Mapping[str, int], size: int, total: bool, progress: Callable[[int], object]
+) -> list[Pair]:
+    vocabulary = [((*word[:-1], f"{word[-1]}</w>"), count) for word, count in words.items()]
+    vocabulary.sort(key=lambda entry: entry[1], reverse=True)
+    if total:
+        inner = {char for word in words for char in word[:-1]}
+        size -= len(inner) + len({word[-1] for word in words})
+    counts, index = _count_pairs(vocabulary)
+    merges: list[Pair] = []
+    threshold = max(counts.values(), default=0) / 10
+    for i in range(size):
+        count, pair = counts.find_most_frequent()
+        if i and count < threshold:  # a pruned pair may be more frequent
+            counts.restore(threshold)
+            count, pair = counts.find_most_frequent()
+            threshold = count * i / (i + 10_000.0)
+            counts.prune(threshold)
+        if count < MIN_COUNT:
+            break
+        merges.append(pair)
+        _merge_everywhere(pair, vocabulary, counts, index)
+        if i % 100 == 0:
+            counts.prune(threshold)
+        progress(1)
+    return merges
 
 
 class PairCounts(defaultdict[Pair, int]):
-    """How often each pair occurs. It also knows which one does most often."""
+    """The count of each pair that is not pruned, and an index by count."""
 
-    def __init__(self, counts: dict[Pair, int] | None = None) -> None:
-        super().__init__(int, counts or {})
-        #: The pairs that have, or had, each positive count, once `most_frequent` was asked for.
-        self._pairs: dict[int, set[Pair]] | None = None
-        self._counts: list[int] = []  # a heap of the negative counts
+    def __init__(self, counts: Mapping[Pair, int]) -> None:
+        super().__init__(int, counts)
+        self._all = defaultdict(int, counts)  # pruned pairs too, as of their last pruning
+        self._build_index()
 
-    def __deepcopy__(self, memo: dict) -> "PairCounts":
-        """Copy for the library. Pairs and numbers are shared: they never change."""
-        return PairCounts(self)
+    def _build_index(self) -> None:
+        #: The pairs that have, or had, each positive count, and a heap of the negative counts.
+        self._by_count: dict[int, set[Pair]] = {}
+        self._heap: list[int] = []
+        self._add_to_index(self)
 
-    def add(self, changes: dict[Pair, int]) -> None:
-        """Add to the counts; a new pair begins at 0."""
-        for pair, change in changes.items():
-            self[pair] += change
-        if self._pairs is not None:
-            self._sort(changes)
-
-    def _sort(self, pairs: Iterable[Pair]) -> None:
-        """Put pairs to the others of their count."""
-        assert self._pairs is not None
+    def _add_to_index(self, pairs: Iterable[Pair]) -> None:
         for pair in pairs:
             count = self[pair]
-            if count in self._pairs:
-                self._pairs[count].add(pair)
+            if count in self._by_count:
+                self._by_count[count].add(pair)
             elif count > 0:
-                self._pairs[count] = {pair}
-                heappush(self._counts, -count)
+                self._by_count[count] = {pair}
+                heappush(self._heap, -count)
 
-    def most_frequent(self) -> Pair:
-        """Return the most frequent pair, and of several the last by their text.
+    def add(self, changes: Mapping[Pair, int]) -> None:
+        """Add to the counts; the count of a new or pruned pair starts at 0."""
+        for pair, change in changes.items():
+            self[pair] += change
+        self._add_to_index(changes)
 
-        For example, {ab: 5, ac: 5, ad: 2}: the largest count is 5, and ac is the last that has it.
+    def find_most_frequent(self) -> tuple[int, Pair]:
+        """Return the highest count and its pair, the last one in lexicographic order.
+
+        For example, (5, ac) of {ab: 5, ac: 5, ad: 2}; (0, ()) if no count is positive.
         """
-        if self._pairs is None:
-            self._pairs = {}
-            self._sort(self)
-        while self._counts:
-            count = -self._counts[0]
-            self._pairs[count] = {pair for pair in self._pairs[count] if self.get(pair) == count}
-            if self._pairs[count]:
-                return builtins.max(self._pairs[count])
-            del self._pairs[count]
-            heappop(self._counts)
-        most = builtins.max(self.values())  # none is positive: the library is about to stop
-        return builtins.max(pair for pair, count in self.items() if count == most)
+        while self._heap:
+            count = -self._heap[0]
+            pairs = {pair for pair in self._by_count[count] if self.get(pair) == count}
+            if pairs:
+                self._by_count[count] = pairs
+                return count, max(pairs)
+            del self._by_count[count]
+            heappop(self._heap)
+        return 0, ()
+
+    def prune(self, threshold: float) -> None:
+        """Remove pairs whose count is below the threshold, and remember their counts."""
+        for pair, count in list(self.items()):
+            if count < threshold:
+                del self[pair]
+                # Negative: occurrences that were lost since the pair was pruned before.
+                self._all[pair] = self._all[pair] + count if count < 0 else count
+
+    def restore(self, threshold: float) -> None:
+        """Prune once more, then restore all pairs with their remembered counts."""
+        self.prune(threshold)
+        self.clear()
+        self.update(self._all)
+        self._build_index()
 
 
-def _max(of: Any, key: Any = None) -> Any:
-    """Return max(of). With a key the library asks for the most frequent pair of PairCounts."""
-    return builtins.max(of) if key is None else of.most_frequent()
-
-
-def _count_pairs(vocab: list[tuple[Word, int]]) -> tuple[PairCounts, Indices]:
-    """Return how often each pair occurs in words with their counts, and in which words."""
-    counts, indices = PairCounts(), Indices(lambda: defaultdict(int))
-    for number, (word, count) in enumerate(vocab):
-        for pair in zip(word, word[1:]):  # noqa: B905 - the last symbol begins no pair
+def _count_pairs(vocabulary: Vocabulary) -> tuple[PairCounts, Index]:
+    counts: defaultdict[Pair, int] = defaultdict(int)
+    index = Index(lambda: defaultdict(int))
+    for number, (word, count) in enumerate(vocabulary):
+        for pair in zip(word, word[1:]):  # noqa: B905 - the last symbol starts no pair
             counts[pair] += count
-            indices[pair][number] += 1
-    return counts, indices
+            index[pair][number] += 1
+    return PairCounts(counts), index
 
 
-class Merged(NamedTuple):
-    """What a merge does to one word."""
+class MergedWord(NamedTuple):
+    """The effect of a merge on one word."""
 
-    number: int  #: of the word
-    times: int  #: that the text has the word
-    lost: list[Pair]  #: pairs with one symbol of the merged pair that the word had before
-    gained: list[Pair]  #: pairs with the new symbol
+    number: int  #: position in the vocabulary
+    frequency: int  #: occurrences of the word in the text
+    lost: list[Pair]  #: former pairs of one symbol of the merged pair and a neighbour
+    gained: list[Pair]  #: pairs of the new symbol and a neighbour
 
 
-def _replace_pair(pair: Pair, vocab: list[tuple[Word, int]], indices: Indices) -> list[Merged]:
-    """Merge a pair in each word that has it, as its index says."""
+def _merge_everywhere(pair: Pair, vocabulary: Vocabulary, counts: PairCounts, index: Index) -> None:
+    """Merge a pair in all words, and update the counts and the index."""
+    changes = _merge_words(pair, vocabulary, index)
+    total: defaultdict[Pair, int] = defaultdict(int)
+    index[pair] = defaultdict(int)
+    for number, frequency, lost, gained in changes:
+        for other in lost:
+            total[other] -= frequency
+            index[other][number] -= 1
+        for other in gained:
+            total[other] += frequency
+            index[other][number] += 1
+    counts[pair] = 0
+    counts.add(total)
+    counts[pair] = 0
+
+
+def _merge_words(pair: Pair, vocabulary: Vocabulary, index: Index) -> list[MergedWord]:
+    """Merge a pair in each word that contains it according to the index."""
     changes = []
-    for number, occurrences in indices[pair].items():
+    for number, occurrences in index[pair].items():
         if occurrences >= 1:
-            word, count = vocab[number]
-            merged, lost = merge(word, *pair)
-            vocab[number] = merged, count
-            changes.append(Merged(number, count, lost, _with(pair[0] + pair[1], merged)))
+            word, count = vocabulary[number]
+            merged, lost = merge_word(word, *pair)
+            vocabulary[number] = merged, count
+            gained = _pairs_with(pair[0] + pair[1], merged)
+            changes.append(MergedWord(number, count, lost, gained))
     return changes
 
 
-def merge(word: Word, first: str, second: str) -> tuple[Word, list[Pair]]:
-    """Join first and second wherever they meet, from the left; return the word and its lost pairs.
+def merge_word(word: Word, first: str, second: str) -> tuple[Word, list[Pair]]:
+    """Join all adjacent `first` and `second` from the left; return the word and its lost pairs.
 
-    For example, (a, b, c, b, c, d) with b and c is (a, bc, bc, d), and has lost ab, cb and cd.
+    For example, (a, b, c, b, c, d) with b and c gives (a, bc, bc, d), and loses ab, cb and cd.
     """
     symbols: list[str] = []
     lost: list[Pair] = []
     start, last = 0, len(word) - 1
-    joined = -1  # where the pair before ended
+    merged_end = -1  # position after the previous merged pair
     while True:
         try:
             found = word.index(first, start, last)
@@ -157,43 +197,28 @@ def merge(word: Word, first: str, second: str) -> tuple[Word, list[Pair]]:
             symbols.append(first)
             start = found + 1
             continue
-        if joined > 0 and joined != found:
-            lost.append(word[joined - 1 : joined + 1])
+        if merged_end > 0 and merged_end != found:
+            lost.append(word[merged_end - 1 : merged_end + 1])
         if found:
             lost.append(word[found - 1 : found + 1])
         symbols.append(first + second)
-        start = joined = found + 2
-    if 0 < joined <= last:
-        lost.append(word[joined - 1 : joined + 1])
+        start = merged_end = found + 2
+    if 0 < merged_end <= last:
+        lost.append(word[merged_end - 1 : merged_end + 1])
     return (*symbols, *word[start:]), lost
 
 
-def _with(symbol: str, word: Word) -> list[Pair]:
-    """Return the pairs of a word that have a symbol, each pair of two such symbols once.
+def _pairs_with(symbol: str, word: Word) -> list[Pair]:
+    """Return the pairs of a word that contain a symbol, a pair of two such symbols only once.
 
-    As the library does, it takes a symbol that another merge made, with the same text, for new.
+    As in subword-nmt, a symbol of the same text that an earlier merge produced counts as new.
     """
     pairs: list[Pair] = []
     last = len(word) - 1
-    for i, other in enumerate(word):
-        if other == symbol:
+    for i, current in enumerate(word):
+        if current == symbol:
             if i:
                 pairs.append(word[i - 1 : i + 1])
             if i < last and word[i + 1] != symbol:
                 pairs.append(word[i : i + 2])
     return pairs
-
-
-def _update_pairs(pair: Pair, changes: list[Merged], counts: PairCounts, indices: Indices) -> None:
-    """Count the pairs again around a pair that was merged."""
-    total: defaultdict[Pair, int] = defaultdict(int)
-    indices[pair] = defaultdict(int)
-    for number, times, lost, gained in changes:
-        for other in lost:
-            total[other] -= times
-            indices[other][number] -= 1
-        for other in gained:
-            total[other] += times
-            indices[other][number] += 1
-    counts[pair] = 0
-    counts.add(total)

@@ -15,10 +15,10 @@ from typing import Any, NamedTuple
 from aiayn_plugin.errors import InputError
 from aiayn_plugin.text.lines import strip_line_ends
 
-from .console import progress
+from .console import count_progress
 
 BATCH_LINES = 2000
-#: Batches in memory for each worker. Without a limit the whole text would be read ahead.
+#: Batches in memory per worker. Without a limit the whole text would be read ahead.
 BATCHES_AHEAD = 4
 
 Langs = tuple[str, str]
@@ -28,7 +28,7 @@ Counts = Counter[str]
 
 
 class Workers(NamedTuple):
-    """A pool of processes, and the number of them."""
+    """A pool of processes, and their number."""
 
     pool: ProcessPoolExecutor
     processes: int
@@ -37,8 +37,8 @@ class Workers(NamedTuple):
 class Batch(NamedTuple):
     """The result of a step on some line pairs.
 
-    `sides` has the lines of the pairs that were kept, as bytes. `read` is the number of pairs read,
-    `dropped` the number of pairs dropped for each reason, `words` the count of each word.
+    sides: the lines of the kept pairs, as bytes. read: the number of pairs read. dropped: the
+    number of pairs dropped for each reason. words: the count of each word.
     """
 
     sides: tuple[bytes, bytes]
@@ -47,8 +47,10 @@ class Batch(NamedTuple):
     words: Counts
 
     @classmethod
-    def of(cls, kept: list[tuple[str, str]], read: int, dropped: Counts, words: Counts) -> "Batch":
-        """Return the batch of the pairs that were kept."""
+    def join(
+        cls, kept: list[tuple[str, str]], read: int, dropped: Counts, words: Counts
+    ) -> "Batch":
+        """Return the batch of the kept pairs."""
         source, target = ("".join(f"{pair[side]}\n" for pair in kept).encode() for side in (0, 1))
         return cls((source, target), read, dropped, words)
 
@@ -58,7 +60,7 @@ Step = Callable[[LinePairs], Batch]
 
 @contextlib.contextmanager
 def start_workers(count: int) -> Iterator[Workers]:
-    """Give a pool of processes. They end with this process, however it ends."""
+    """Yield a pool of processes, which end when this process ends for any reason."""
     context = multiprocessing.get_context("fork")
     with ProcessPoolExecutor(count, context, initializer=_start_worker) as pool:
         try:
@@ -68,17 +70,17 @@ def start_workers(count: int) -> Iterator[Workers]:
 
 
 def _start_worker() -> None:
-    """Leave interrupts to the parent, which cleans up, and end when the parent is gone."""
+    """Leave interrupts to the parent, which cleans up, and exit when the parent has ended."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     parent = multiprocessing.parent_process()
 
-    def end_with_parent() -> None:
+    def exit_with_parent() -> None:
         if parent:
             parent.join()
         os._exit(1)
 
-    threading.Thread(target=end_with_parent, daemon=True).start()
+    threading.Thread(target=exit_with_parent, daemon=True).start()
 
 
 def transform_files(
@@ -86,11 +88,8 @@ def transform_files(
 ) -> tuple[Counts, Counts]:
     """Write the two files `dests` from the sources, one source after the other.
 
-    `step` makes a batch of some pairs of lines. The progress shows `activity` and how many of
-    `total` lines are read. Return how many pairs were dropped for each reason, and the count of
-    each word.
-
-    Raises InputError if the two files of a source have different numbers of lines.
+    Parameters and errors are those of `map_pairs`. Return how many pairs were dropped for each
+    reason, and the count of each word.
     """
     dropped, words = Counts(), Counts()
     with contextlib.ExitStack() as stack:
@@ -109,49 +108,40 @@ def map_pairs(
     sources: Sequence[Files],
     total: int,
     activity: str,
+    batch_lines: int = BATCH_LINES,
 ) -> Iterator[Any]:
-    """Yield what `step` makes of some pairs of lines at a time, one source after the other.
+    """Yield the results of `step` on batches of line pairs, one source after the other.
 
-    It has to have `read`, the number of pairs. The progress shows `activity` and how many of
-    `total` lines are read.
+    A result needs `read`, the number of pairs. Progress shows `activity` and how many of `total`
+    lines were read.
 
     Raises InputError if the two files of a source have different numbers of lines.
     """
-
-    def describe(done: int) -> str:
-        return f"{activity}: {done:,} of {total:,} lines"
-
     with contextlib.ExitStack() as stack:
         opened = [[stack.enter_context(open(file, "rb")) for file in files] for files in sources]
-        pairs = (pair for files in opened for pair in _in_step(files))
-        batches = iter(lambda: list(islice(pairs, BATCH_LINES)), [])
-        add = stack.enter_context(progress(describe, total, desc=activity, unit=" lines"))
-        for result in _in_order(workers, step, batches):
-            yield result
-            add(result.read)
+        pairs = (pair for files in opened for pair in _align(files))
+        batches = iter(lambda: list(islice(pairs, batch_lines)), [])
+        add = stack.enter_context(count_progress(activity, total, "lines"))
+        # pool.map would read all batches at once.
+        pending: deque[Future[Any]] = deque()
+        for batch in batches:
+            pending.append(workers.pool.submit(step, batch))
+            if len(pending) > BATCHES_AHEAD * workers.processes:
+                yield _take_first(pending, add)
+        while pending:
+            yield _take_first(pending, add)
 
 
-def _in_step(files: Sequence[Iterable[bytes]]) -> Iterator[tuple[bytes, bytes]]:
+def _take_first(pending: deque[Future[Any]], add: Callable[[int], object]) -> Any:
+    result = pending.popleft().result()
+    add(result.read)
+    return result
+
+
+def _align(files: Sequence[Iterable[bytes]]) -> Iterator[tuple[bytes, bytes]]:
     """Yield the pairs of lines of two files. Raises InputError if one file ends first."""
     sides = zip_longest(*map(strip_line_ends, files))
     for number, (source, target) in enumerate(sides, start=1):
         if source is None or target is None:
-            text = "one of two parallel files"
-            raise InputError(f"{text} ends before line {number}: was it changed?")
+            raise InputError(f"one of two parallel files has changed: it ends before line {number}")
         yield source, target
-
-
-def _in_order(
-    workers: Workers, step: Callable[[LinePairs], Any], batches: Iterator[LinePairs]
-) -> Iterator[Any]:
-    """Yield the results in the order of the batches.
-
-    pool.map would read all batches at once; this function reads a few ahead.
-    """
-    pending: deque[Future[Any]] = deque()
-    for batch in batches:
-        pending.append(workers.pool.submit(step, batch))
-        if len(pending) > BATCHES_AHEAD * workers.processes:
-            yield pending.popleft().result()
-    while pending:
-        yield pending.popleft().result()

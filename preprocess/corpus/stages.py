@@ -1,31 +1,23 @@
-"""Stages of long work: a stage is on disk whole or not at all, and is made again only if needed."""
+"""Stages of a long computation: written atomically, and repeated only if their inputs change."""
 
-import contextlib
-import fcntl
 import hashlib
 import json
-import os
-import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from aiayn_plugin.errors import InputError
+from aiayn_plugin.atomic import write_directory_atomically
 
 from .console import say
 
 RECORD = "stage.json"
-#: The names of files that a run in progress locks end in this.
-LOCK_SUFFIX = ".lock"
-#: Seconds to wait for a lock. The child of a killed run holds the lock until the child ends.
-PATIENCE = 5.0
 
 
 class Stage(NamedTuple):
-    """A finished stage: its directory, its key and the result of making it.
+    """A finished stage: its directory, its key and its result.
 
-    The key is a hash of everything that the stage depends on. It changes with each of them.
+    The key is a hash of everything that the stage depends on.
     """
 
     folder: Path
@@ -34,12 +26,12 @@ class Stage(NamedTuple):
 
 
 def stage_key(name: str, made_of: Any) -> str:
-    """Return the key of a stage: the SHA-256 of its name and of what it depends on."""
+    """Return the key of a stage: the SHA-256 of its name and of everything it depends on."""
     return hashlib.sha256(json.dumps([name, made_of], sort_keys=True).encode()).hexdigest()
 
 
 def find_stage(work: Path, name: str, made_of: Any) -> Stage | None:
-    """Return the stage work/name, or None if it is missing or has another key."""
+    """Return the stage work/name, or None if it is missing or has a different key."""
     try:
         record = json.loads((work / name / RECORD).read_bytes())
         stage = Stage(work / name, record["key"], record["result"])
@@ -51,52 +43,19 @@ def find_stage(work: Path, name: str, made_of: Any) -> Stage | None:
 def make_stage(
     work: Path, name: str, made_of: Any, make: Callable[[Path], dict[str, Any] | None]
 ) -> Stage:
-    """Return the stage work/name. Call `make` only if the stage is missing or has another key.
+    """Return the stage work/name, which is made if it is missing or has a different key.
 
-    `made_of` is everything that the stage depends on, as JSON: settings and the keys of earlier
-    stages. `make` fills the directory work/name.part and returns the result as JSON. The directory
-    gets its final name when it is complete. So a run that was killed leaves no half stage, and the
-    next run makes the stage from the start.
+    made_of: everything that the stage depends on, as JSON: settings and keys of earlier stages.
+    make: writes the files of the stage to a temporary directory and returns its result as JSON.
     """
     if stage := find_stage(work, name, made_of):
         say(f"{name}: done before")
         return stage
-    stage = Stage(work / name, stage_key(name, made_of), {})
-    unfinished = work / f"{name}.part"
-    shutil.rmtree(unfinished, ignore_errors=True)
-    unfinished.mkdir(parents=True)
     began = time.monotonic()
-    try:
-        stage = stage._replace(result=make(unfinished) or {})
-    except BaseException:
-        shutil.rmtree(unfinished, ignore_errors=True)  # perhaps its files fill the disk
-        raise
-    record = {"key": stage.key, "result": stage.result}
-    (unfinished / RECORD).write_text(json.dumps(record, indent=2) + "\n")
-    os.sync()  # else a power cut could leave the final name with empty files
-    shutil.rmtree(stage.folder, ignore_errors=True)
-    unfinished.rename(stage.folder)
+    key = stage_key(name, made_of)
+    with write_directory_atomically(work / name, replace=True) as unfinished:
+        result = make(unfinished) or {}
+        record = {"key": key, "result": result}
+        (unfinished / RECORD).write_text(json.dumps(record, indent=2) + "\n")
     say(f"{name}: made in {time.monotonic() - began:,.1f} s")
-    return stage
-
-
-@contextlib.contextmanager
-def locked(lock: Path, busy: str) -> Iterator[None]:
-    """Hold a lock on a file, and create the file if it is missing.
-
-    A child process that is started with close_fds=False holds the lock too.
-
-    Raises InputError with the message `busy` if another process keeps the lock for PATIENCE.
-    """
-    with open(lock, "w") as file:
-        os.set_inheritable(file.fileno(), True)
-        deadline = time.monotonic() + PATIENCE
-        while True:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() > deadline:
-                    raise InputError(busy) from None
-            time.sleep(0.05)
-        yield
+    return Stage(work / name, key, result)

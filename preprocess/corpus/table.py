@@ -1,10 +1,10 @@
-"""A table of corpora: the part of wmt14.yaml, or of another table, about one language pair."""
+"""A table of corpora, such as wmt14.yaml: the entries of one language pair."""
 
 import re
 from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import yaml
 
@@ -30,7 +30,7 @@ class Corpus(NamedTuple):
 class LanguagePair(NamedTuple):
     """The corpora of a language pair by split, and its default kind and number of subwords.
 
-    Paths of files on disk start at the folder, which holds the table.
+    Paths of files on disk are relative to the folder of the table.
     """
 
     folder: Path
@@ -48,8 +48,7 @@ class LanguagePair(NamedTuple):
 def load_pair(table: Path, name: str) -> LanguagePair:
     """Return one language pair of a table.
 
-    Raises InputError if the table is malformed or has no such pair, and OSError if it cannot be
-    read.
+    Raises InputError if the table is malformed or lacks the pair, and OSError if it cannot be read.
     """
     try:
         content = yaml.safe_load(table.read_bytes())
@@ -58,56 +57,52 @@ def load_pair(table: Path, name: str) -> LanguagePair:
         problem = " ".join(str(error).split())
         raise InputError(f"{table}: not a table of corpora: {problem}") from None
     if name not in (pairs or ()):
-        raise InputError(f"{table} has no pair {name!r}, only {', '.join(pairs or ('none',))}")
-    source, _, target = name.partition("-")
+        raise InputError(f"{table} lacks the pair {name!r}; it has {', '.join(pairs or ['none'])}")
     try:
-        downloads = {
-            file: Download(
-                _plain(file),
-                tuple(facts["addresses"]),
-                facts.get("size"),
-                facts.get("sha256"),
-                facts.get("md5"),
-            )
-            for file, facts in archives.items()
-        }
-        splits = {
-            split: [
-                Corpus(
-                    _plain(corpus["name"]),
-                    downloads[corpus["archive"]] if "archive" in corpus else None,
-                    (str(corpus[source]), str(corpus[target])),
-                    split != "train",
-                )
-                for corpus in pairs[name][split]
-            ]
-            for split in ("train", "valid", "test")
-        }
-        pair = LanguagePair(
-            table.parent,
-            (source, target),
-            splits,
-            pairs[name]["subword"],
-            pairs[name]["vocabulary"],
-        )
+        pair = _parse_pair(table.parent, name, pairs[name], archives)
     except KeyError as error:
         raise InputError(f"{table}: {name} or its archives lack {error}") from None
     except (TypeError, AttributeError) as error:
         raise InputError(f"{table}: {name} or its archives: {error}") from None
-    for flaw in _flaws(pair):
+    for flaw in _find_flaws(pair):
         raise InputError(f"{table}: {name}: {flaw}")
     return pair
 
 
-def _flaws(pair: LanguagePair) -> Iterator[str]:
-    """Yield a message for each value that makes no sense."""
+def _parse_pair(folder: Path, name: str, entry: Any, archives: Any) -> LanguagePair:
+    source, _, target = name.partition("-")
+    keys = ("size", "sha256", "md5")
+    downloads = {
+        file: Download(
+            _check_file_name(file),
+            tuple(facts["addresses"]),
+            **{key: facts.get(key) for key in keys},
+        )
+        for file, facts in archives.items()
+    }
+    splits = {
+        split: [
+            Corpus(
+                _check_file_name(corpus["name"]),
+                downloads[corpus["archive"]] if "archive" in corpus else None,
+                (str(corpus[source]), str(corpus[target])),
+                strict=split != "train",
+            )
+            for corpus in entry[split]
+        ]
+        for split in ("train", "valid", "test")
+    }
+    return LanguagePair(folder, (source, target), splits, entry["subword"], entry["vocabulary"])
+
+
+def _find_flaws(pair: LanguagePair) -> Iterator[str]:
     names = [corpus.name for corpus in pair.corpora]
-    if twice := {name for name in names if names.count(name) > 1}:
-        yield f"two corpora are called {', '.join(sorted(twice))}"
+    if duplicates := {name for name in names if names.count(name) > 1}:
+        yield f"several corpora are called {', '.join(sorted(duplicates))}"
     if pair.subword not in SUBWORDS:
         yield f"subword is {pair.subword!r}, not one of {', '.join(SUBWORDS)}"
     if not isinstance(pair.vocabulary, int) or pair.vocabulary < 1:
-        yield f"vocabulary is {pair.vocabulary!r}, not a number of pieces"
+        yield f"vocabulary is {pair.vocabulary!r}, not a number of subwords"
     for archive in filter(None, (corpus.archive for corpus in pair.corpora)):
         if not all(re.match(r"(https?|ftp|file)://", address) for address in archive.addresses):
             yield f"addresses of {archive.name} is not a list of addresses"
@@ -115,8 +110,8 @@ def _flaws(pair: LanguagePair) -> Iterator[str]:
             yield f"size of {archive.name} is {archive.size!r}, not a number of bytes"
 
 
-def _plain(name: str) -> str:
-    """Return the name. Raises InputError if it could lead out of the directory."""
+def _check_file_name(name: str) -> str:
+    """Return the name. Raises InputError if it might point outside its directory."""
     if Path(name).name != name or name.startswith("."):
-        raise InputError(f"{name!r} is no plain name of a file")
+        raise InputError(f"{name!r} is not a file name")
     return name

@@ -22,7 +22,7 @@ _tokenizer = functools.cache(Tokenizer)  # one for each process
 class Text(NamedTuple):
     """A parallel text on disk: its name, a file for each language, and the lines of each file.
 
-    The key changes with the content. It is the SHA-256 of both files, or the key of a stage.
+    The key changes with the content: it is the SHA-256 of both files, or the key of a stage.
     """
 
     name: str
@@ -32,15 +32,15 @@ class Text(NamedTuple):
 
 
 class Cleaning(NamedTuple):
-    """The limits on the two lengths of a training pair: in words or, if `subwords`, in subwords."""
+    """Limits on both lengths of a training pair, in words or, with `subwords`, in subwords."""
 
     min_tokens: int = 1
     max_tokens: int = 250
     max_ratio: float = 9.0
     subwords: bool = False
 
-    def flaw(self, source: int, target: int) -> str | None:
-        """Return why a pair with so many tokens is dropped, or None if it is kept."""
+    def find_flaw(self, source: int, target: int) -> str | None:
+        """Return why a pair of these lengths is dropped, or None if it is kept."""
         shorter, longer = sorted((source, target))
         if shorter < self.min_tokens:
             return "too short" if shorter else "empty"
@@ -50,7 +50,7 @@ class Cleaning(NamedTuple):
 
 
 class Job(NamedTuple):
-    """What each step needs: the directory of the stages, the settings and the workers."""
+    """What every step needs: the directory of the stages, the settings and the workers."""
 
     work: Path
     settings: TextSettings
@@ -62,7 +62,7 @@ class Job(NamedTuple):
         return self.settings.source_lang, self.settings.target_lang
 
     def cleaning(self, split: str) -> Cleaning | None:
-        """Return the limits on the pairs of a split, or None. Only training pairs have limits."""
+        """Return the limits on the pairs of a split; None except for training pairs."""
         limits = Cleaning(**self.settings.cleaning)  # type: ignore[arg-type]
         return limits if split == "train" else None
 
@@ -75,10 +75,10 @@ class Job(NamedTuple):
 def load_text(
     name: str, files: Files, workers: Workers, strict: bool = True, shown: Any = None
 ) -> Text:
-    """Return the text of two raw files. Messages call the files `shown`, by default their paths.
+    """Return the text of two raw files. `shown` are their names in errors (default: their paths).
 
-    Raises InputError if the numbers of lines differ, a file is empty or, in a strict text, a line
-    is not UTF-8, and OSError if a file cannot be read.
+    Raises InputError if the numbers of lines differ, a file is empty or, if strict, a line is not
+    UTF-8, and OSError if a file cannot be read.
     """
     examined = workers.pool.map(functools.partial(_examine, strict=strict), files)
     lines, digests = zip(*examined, strict=True)
@@ -86,7 +86,7 @@ def load_text(
         source, target = shown or files
         raise InputError(
             f"{source} has {lines[0]:,} lines, but {target} has {lines[1]:,}: "
-            "each line of one must be the translation of that line of the other"
+            "each line must be the translation of the same line of the other file"
         )
     return Text(name, files, lines[0], digests)
 
@@ -105,20 +105,20 @@ def _examine(path: Path, strict: bool) -> tuple[int, str]:
 
 
 def tokenise(job: Job, text: Text, split: str) -> Stage:
-    """Write the tokens of a text. For training, clean the pairs and count the words too.
+    """Write the tokens of a text. For training, also clean the pairs and count the words.
 
     Raises InputError if a line of a validation or test text is not UTF-8.
     """
     settings, cleaning = job.settings, job.cleaning(split)
-    tokenizing = settings.normalize_punctuation, settings.tokenizer
-    step = functools.partial(tokenize_batch, job.langs, tokenizing, cleaning)
+    options = settings.normalize_punctuation, settings.tokenizer
+    step = functools.partial(tokenise_batch, job.langs, options, cleaning)
     version = importlib.metadata.version("sacremoses")
-    made_of = [text.key, job.langs, tokenizing, cleaning, MAX_WORD_LENGTH, version]
-    return tokens_stage(job, text, step, f"tokenising {text.name}", made_of)
+    made_of = [text.key, job.langs, options, cleaning, MAX_WORD_LENGTH, version]
+    return make_tokens(job, text, step, f"tokenising {text.name}", made_of)
 
 
-def tokens_stage(job: Job, text: Text, step: Step, activity: str, made_of: list[Any]) -> Stage:
-    """Write what a step makes of a text, and its count of words."""
+def make_tokens(job: Job, text: Text, step: Step, activity: str, made_of: list[Any]) -> Stage:
+    """Write the result of a step on a text, and its word counts."""
 
     def make(folder: Path) -> dict[str, Any]:
         dropped, words = transform_files(
@@ -131,16 +131,16 @@ def tokens_stage(job: Job, text: Text, step: Step, activity: str, made_of: list[
     return make_stage(job.work, f"tokenised.{text.name}", made_of, make)
 
 
-def tokenize_batch(
-    langs: Langs, tokenizing: tuple[bool, str], cleaning: Cleaning | None, pairs: LinePairs
+def tokenise_batch(
+    langs: Langs, options: tuple[bool, str], cleaning: Cleaning | None, pairs: LinePairs
 ) -> Batch:
     """Return the tokenised pairs. With `cleaning`, drop unfit pairs and count the words.
 
-    tokenizing: what Tokenizer takes beside the language.
+    options: the arguments of Tokenizer after the language.
 
-    Raises InputError if a line is not UTF-8 and there is no `cleaning` to drop its pair.
+    Raises InputError if a line is not UTF-8 and may not be dropped.
     """
-    source_tokenizer, target_tokenizer = (_tokenizer(lang, *tokenizing) for lang in langs)
+    source_tokenizer, target_tokenizer = (_tokenizer(lang, *options) for lang in langs)
     kept: list[tuple[str, str]] = []
     dropped, words = Counts(), Counts()
     for pair in pairs:
@@ -154,13 +154,13 @@ def tokenize_batch(
         source = source_tokenizer.tokenize(source_line)
         target = target_tokenizer.tokenize(target_line)
         if cleaning:
-            flaw = None if cleaning.subwords else cleaning.flaw(len(source), len(target))
+            flaw = None if cleaning.subwords else cleaning.find_flaw(len(source), len(target))
             if max(map(len, source + target), default=0) > MAX_WORD_LENGTH:
-                flaw = "word too long"  # no text, and to learn subwords of it would take minutes
+                flaw = "word too long"  # not text, and learning its subwords would take minutes
             if flaw:
                 dropped[flaw] += 1
                 continue
             words.update(source)
             words.update(target)
         kept.append((" ".join(source), " ".join(target)))
-    return Batch.of(kept, len(pairs), dropped, words)
+    return Batch.join(kept, len(pairs), dropped, words)

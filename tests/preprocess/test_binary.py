@@ -1,4 +1,4 @@
-"""The binary files are those of fairseq-preprocess, byte for byte."""
+"""Binary files and dictionaries equal those of fairseq-preprocess, byte for byte."""
 
 import random
 
@@ -21,7 +21,7 @@ ODD = [
 
 
 def lines(seed, number, words):
-    """Return odd lines and lines of words, of which a few are frequent and many rare."""
+    """Return special lines, then lines of a few frequent and many rare words."""
     rng = random.Random(seed)
     made = (
         " ".join(f"w{int(rng.paretovariate(0.5)) % words}" for _ in range(rng.randint(1, 30)))
@@ -32,7 +32,7 @@ def lines(seed, number, words):
 
 @pytest.fixture(params=["joined", "separate", "wide"])
 def encoded(request, tmp_path):
-    """The settings of a text, and its subwords by split; "wide" has more pieces than 16 bits."""
+    """Text settings, and subwords by split; "wide" has more than 2^16 different ones."""
     tokenizer = "moses" if request.param == "joined" else PENN
     settings = TextSettings("en", "de", 100, tokenizer)
     splits = {}
@@ -46,7 +46,9 @@ def encoded(request, tmp_path):
             text = "".join(f"{line}\n" for line in side)
             (folder / f"text.{lang}").write_text(text, encoding="utf-8", newline="\n")
         if split == "train":
-            binary.write_pieces(folder / binary.PIECES_FILE, binary.count_pieces([source, target]))
+            binary.write_counts(
+                folder / binary.SUBWORDS_FILE, binary.count_subwords([source, target])
+            )
         splits[split] = Stage(folder, "", {"pairs": number + len(ODD)})
     return settings, splits
 
@@ -59,12 +61,14 @@ def test_files_are_those_of_fairseq_preprocess(encoded, run, tmp_path):
     done = run("fairseq-preprocess", "-s", "en", "-t", "de", "--destdir", theirs, *options, *joined)
     assert done.returncode == 0, done.stderr
     ours.mkdir()
-    words = binary.dictionaries(splits["train"].folder / binary.PIECES_FILE, bool(joined))
-    for lang, dictionary in zip(("en", "de"), words, strict=True):
+    dictionaries = binary.build_dictionaries(
+        splits["train"].folder / binary.SUBWORDS_FILE, bool(joined)
+    )
+    for lang, dictionary in zip(("en", "de"), dictionaries, strict=True):
         dictionary.save(str(ours / f"dict.{lang}.txt"))
     with start_workers(2) as workers:
         for split, stage in splits.items():
-            binary.binarise(Job(tmp_path, settings, workers), split, stage, words, ours)
+            binary.binarise(Job(tmp_path, settings, workers), split, stage, dictionaries, ours)
     (theirs / "preprocess.log").unlink()
     expected = {path.name: path.read_bytes() for path in theirs.iterdir()}
     assert {path.name: path.read_bytes() for path in ours.iterdir()} == expected

@@ -1,124 +1,139 @@
-"""Downloads from odd servers and of odd files. test_wmt14_faults.py has the faults of a run."""
+"""Downloads from a local HTTP server: resuming, mirrors, checksums and limits."""
 
 import hashlib
 
 import pytest
 from corpus.download import Download, Unavailable, fetch
-from mirror import EUROPARL
 
+from aiayn_plugin.errors import InputError
 
-def test_beginning_from_elsewhere_does_not_spoil_a_sound_address(tmp_path, mirror):
-    (tmp_path / "x.tgz.part").write_bytes(b"<html>log in first</html>")
-    sound = mirror.files[EUROPARL]
-    digest = hashlib.sha256(sound).hexdigest()
-    wanted = Download("x.tgz", (f"{mirror.address}/{EUROPARL}",), None, digest)
-    fetch(wanted, tmp_path, tmp_path / "checksums.json")
-    assert (tmp_path / "x.tgz").read_bytes() == sound
-    assert [byte_range for _, byte_range in mirror.requests] == ["bytes=25-", None]
-
-
-def test_file_of_another_size_is_not_even_read(tmp_path, mirror):
-    wanted = Download("x.tgz", (f"{mirror.address}/{EUROPARL}",), 100)
-    with pytest.raises(Unavailable, match="has a file of .* bytes, not 100"):
-        fetch(wanted, tmp_path, tmp_path / "checksums.json")
-    assert len(mirror.requests) == 1 and not list(tmp_path.iterdir())
-
-
-def test_missing_server_does_not_stop_the_next_address(tmp_path, mirror):
-    wanted = Download("x.tgz", ("http://127.0.0.1:9/x", f"{mirror.address}/{EUROPARL}"))
-    fetch(wanted, tmp_path, tmp_path / "checksums.json")
-    assert (tmp_path / "x.tgz").read_bytes() == mirror.files[EUROPARL]
-
-
-# ---- Files without a checksum that change between two tries
-
-OLD, NEW = "Mon, 06 Jan 2014 00:00:00 GMT", "Tue, 07 Jan 2014 00:00:00 GMT"
-FUTURE = "Fri, 01 Jan 2100 00:00:00 GMT"  # a time that may not be over when the answer is made
-HALF = "bytes=50000-"
+SIZE = 300_000
+CONTENT, CHANGED = b"1" * SIZE, b"2" * SIZE
+SHA256 = hashlib.sha256(CONTENT).hexdigest()
 
 
 @pytest.fixture
-def change(mirror, tmp_path):
-    """`change(before, after)` fetches a file that changes after half of it was sent.
+def get(mirror, tmp_path):
+    """`get(size=None, sha256=None)` fetches x from the mirror or its second address."""
+    mirror.files["x"] = CONTENT
 
-    `before` and `after` are its headers. The function returns the range and the condition of each
-    request, after it checked that the file is the new one.
-    """
+    def get(addresses=None, **published):
+        addresses = addresses or (f"{mirror.address}/x", f"{mirror.address}/second/x")
+        record = tmp_path / "downloads.json"
+        fetch(Download("x", addresses, **published), tmp_path, record, pauses=(0.0, 0.0))
+        content = (tmp_path / "x").read_bytes()
+        assert {path.name for path in tmp_path.iterdir()} <= {"x", "downloads.json"}
+        return content
 
-    def fetch_changing(before, after, content=b"2" * 100_000):
-        def change():
-            mirror.files["x"], mirror.versions["x"] = content, after
-
-        mirror.files["x"], mirror.versions["x"] = b"1" * 100_000, before
-        mirror.changes["x"] = change
-        wanted = Download("x", (f"{mirror.address}/x",))
-        fetch(wanted, tmp_path, tmp_path / "checksums.json")
-        assert (tmp_path / "x").read_bytes() == content
-        assert {path.name for path in tmp_path.iterdir()} == {"x", "checksums.json"}
-        ranges = [byte_range for _, byte_range in mirror.requests]
-        return list(zip(ranges, mirror.conditions, strict=True))
-
-    return fetch_changing
+    return get
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "condition"),
+    ("fault", "requests"),
     [
-        ({"ETag": '"1"', "Last-Modified": OLD}, {"ETag": '"2"', "Last-Modified": OLD}, '"1"'),
-        ({"ETag": 'W/"1"', "Last-Modified": OLD}, {"ETag": 'W/"1"', "Last-Modified": NEW}, OLD),
-        ({"Last-Modified": OLD}, {}, OLD),
+        (None, [("x", None)]),
+        ("cut", [("x", None), *(("x", f"bytes={n}-") for n in (150_000, 225_000, 262_500))]),
+        ("no ranges", [("x", None), ("x", "bytes=150000-"), ("x", None)]),
+        ("missing", [("x", None), ("second/x", None)]),
+        ("wrong", [("x", None), ("second/x", None)]),
+        ("refused", [("x", None)] * 3 + [("second/x", None)]),
     ],
 )
-def test_rest_is_asked_for_on_condition_that_nothing_changed(change, before, after, condition):
-    assert change(before, after) == [(None, None), (HALF, condition)]
+def test_faults_of_a_server_do_not_change_the_file(mirror, get, fault, requests):
+    if fault:
+        mirror.faults["x"] = fault
+    assert get(sha256=SHA256) == CONTENT
+    assert mirror.requests == requests
+
+
+def test_second_mirror_is_used_if_the_first_server_is_down(mirror, get):
+    assert get(("http://127.0.0.1:9/x", f"{mirror.address}/x")) == CONTENT
+
+
+def test_interrupted_download_resumes_in_the_next_run(mirror, get, tmp_path):
+    (tmp_path / "x.part").write_bytes(CONTENT[:1000])
+    assert get(sha256=SHA256) == CONTENT
+    assert mirror.requests == [("x", "bytes=1000-")]
+
+
+def test_wrong_beginning_is_discarded(mirror, get, tmp_path):
+    (tmp_path / "x.part").write_bytes(b"<html>log in first</html>")
+    assert get(sha256=SHA256) == CONTENT
+    assert mirror.requests == [("x", "bytes=25-"), ("x", None)]
+
+
+@pytest.mark.parametrize("size", [100, SIZE + 1])
+def test_file_of_wrong_size_is_refused(mirror, get, tmp_path, size):
+    with pytest.raises(Unavailable, match="larger than 100 bytes|has 300,000 bytes, not 300,001"):
+        get(size=size)
+    assert not (tmp_path / "x").exists()
+
+
+def test_file_of_unannounced_size_cannot_exceed_the_published_size(mirror, get, tmp_path):
+    mirror.faults |= {"x": "no length", "second/x": "no length"}
+    assert get(size=SIZE) == CONTENT
+    (tmp_path / "x").unlink()
+    with pytest.raises(Unavailable, match="larger than 299,999 bytes"):
+        get(size=SIZE - 1)
+
+
+def test_permanent_errors_are_not_retried(mirror, get):
+    mirror.faults |= {"x": "missing", "second/x": "missing"}
+    with pytest.raises(Unavailable, match="x: .*/x .*error: 404.*second/x .*error: 404.*by hand"):
+        get()
+    assert len(mirror.requests) == 2
+
+
+def test_temporary_errors_end_after_the_pauses(mirror, get):
+    mirror.faults |= {"x": "busy", "second/x": "missing"}
+    with pytest.raises(Unavailable, match="error: 503"):
+        get()
+    assert mirror.requests == [("x", None)] * 3 + [("second/x", None)]
+
+
+# ---- Files without a checksum, which may change between two attempts
+
+
+def change_after_half(mirror, before, after):
+    """Change x and its headers when half of it has been sent."""
+
+    def change():
+        mirror.files["x"], mirror.versions["x"] = CHANGED, after
+
+    mirror.versions["x"], mirror.changes["x"] = before, change
+
+
+def test_unchanged_version_is_resumed(mirror, get):
+    mirror.versions["x"], mirror.changes["x"] = {"ETag": '"1"'}, lambda: None
+    assert get() == CONTENT
+    assert mirror.requests == [("x", None), ("x", "bytes=150000-")]
+    assert mirror.conditions == [None, '"1"']
 
 
 @pytest.mark.parametrize(
-    "before",
-    [{}, {"ETag": 'W/"1"'}, {"ETag": "1"}, {"Last-Modified": FUTURE}, {"Last-Modified": "then"}],
+    ("before", "after", "ranges"),
+    [
+        ({"ETag": '"1"'}, {"ETag": '"2"'}, [None, "bytes=150000-", None]),
+        ({"ETag": 'W/"1"'}, {"ETag": 'W/"1"'}, [None, None]),  # a weak ETag is not a version
+        ({}, {}, [None, None]),
+    ],
 )
-def test_file_without_a_strong_version_is_fetched_anew(change, before):
-    assert change(before, before) == [(None, None), (None, None)]
+def test_changed_file_is_fetched_from_the_start(mirror, get, before, after, ranges):
+    change_after_half(mirror, before, after)
+    assert get() == CHANGED
+    assert mirror.requests == [("x", byte_range) for byte_range in ranges]
 
 
-@pytest.mark.parametrize(
-    ("after", "size"), [({"ETag": '"2"'}, 100_000), ({"Last-Modified": NEW}, 100_000), ({}, 99_999)]
-)
-def test_server_that_ignores_the_condition_is_found_out(change, mirror, after, size):
-    mirror.faults["x"] = "no conditions"
-    asked = change({"ETag": '"1"', "Last-Modified": OLD}, after, b"2" * size)
-    assert asked == [(None, None), (HALF, '"1"'), (None, None)]
-
-
-def test_unchanged_file_is_continued(change):
-    version = {"ETag": '"1"'}
-    assert change(version, version, b"1" * 100_000) == [(None, None), (HALF, '"1"')]
-
-
-def test_file_is_not_continued_at_another_address(mirror, tmp_path):
-    mirror.files["x"] = b"1" * 100_000
-    mirror.versions |= {path: {"ETag": '"1"'} for path in ("x", "second/x")}
-
-    def change():
-        mirror.files["x"] = b"2" * 100_000
-        mirror.faults["x"] = "missing"
-
-    mirror.changes["x"] = change
-    addresses = f"{mirror.address}/x", f"{mirror.address}/second/x"
-    fetch(Download("x", addresses), tmp_path, tmp_path / "checksums.json")
-    assert (tmp_path / "x").read_bytes() == b"2" * 100_000
-    assert mirror.requests == [("x", None), ("x", HALF), ("second/x", None)]
-
-
-def test_file_that_changes_at_every_try_is_given_up(mirror, tmp_path):
-    mirror.faults["x"] = "no conditions"
-
-    def change():
-        mirror.versions["x"] = {"ETag": f'"{len(mirror.requests)}"'}
-        mirror.changes["x"] = change
-
-    mirror.files["x"] = b"1" * 100_000
-    change()
-    with pytest.raises(Unavailable, match="has changed|connection broken"):
-        fetch(Download("x", (f"{mirror.address}/x",)), tmp_path, tmp_path / "checksums.json")
-    assert len(mirror.requests) < 10
+def test_recorded_checksum_is_enforced(mirror, get, tmp_path, capsys):
+    assert get() == CONTENT
+    assert "no checksum is published" in capsys.readouterr().err
+    (tmp_path / "x").unlink()
+    assert get() == CONTENT
+    assert "recorded at its first download" in capsys.readouterr().err
+    (tmp_path / "x").write_bytes(CHANGED)
+    with pytest.raises(InputError, match="has the sha256 .*; delete it to fetch it again"):
+        get()
+    (tmp_path / "x").unlink()
+    mirror.files["x"] = CHANGED
+    with pytest.raises(Unavailable, match="has the sha256"):
+        get()

@@ -1,4 +1,4 @@
-"""`preprocess/prepare.py` as a user runs it."""
+"""`preprocess/prepare.py` as users run it."""
 
 import os
 import shutil
@@ -73,9 +73,8 @@ def made(tmp_path_factory):
     """The raw text, the data and the output of one whole run of the command."""
     folder = tmp_path_factory.mktemp("made")
     raw = make_raw(folder / "raw")
-    (folder / "data.part" / "work").mkdir(parents=True)  # a killed run left it
-    for name in ("prepare.lock", "dict.en.txt", "work/tok.train.en"):
-        (folder / "data.part" / name).write_text("half")
+    (folder / ".data.unfinished" / "work").mkdir(parents=True)  # leftover of a killed run
+    (folder / ".data.unfinished" / "dict.en.txt").write_text("half")
     args = arguments(raw, folder / "data", "--workers=3")
     done = subprocess.run(command(*args), capture_output=True, text=True, cwd=folder)
     assert done.returncode == 0, done.stderr
@@ -149,19 +148,18 @@ def state(folder):
 def test_second_run_is_up_to_date_and_changes_nothing(made, capsys):
     raw, data, _ = made
     before = state(data)
-    (data / "prepare.lock").touch()  # a run was killed at its very end
     assert prepare.main(arguments(raw, data)) == 0
     assert "up to date" in capsys.readouterr().out
     assert state(data) == before
 
 
-def test_protected_words_are_an_option_that_old_directories_have(raw, tmp_path, error, capsys):
+def test_protected_words_are_an_option(raw, tmp_path, error, capsys):
     line = "At 15:05 and/or"
     write(raw / "valid", [line], [line])
     args = arguments(raw, tmp_path / "data", "--protect-patterns")
     assert prepare.main(args) == 0
     settings = TextSettings.load(tmp_path / "data" / "text.json")
-    assert settings.tokenizer == "sacremoses"  # as older versions wrote it, for the same tokens
+    assert settings.tokenizer == "sacremoses"
     subwords = TextPipeline.load(tmp_path / "data").encode(line)
     assert subwords.replace("@@ ", "") == line
     made = sentences(tmp_path / "data", "valid", "en")[0]
@@ -169,10 +167,10 @@ def test_protected_words_are_an_option_that_old_directories_have(raw, tmp_path, 
     assert prepare.main(args) == 0 and "up to date" in capsys.readouterr().out
     message = error(prepare, *args[:-1])
     assert "tokenizer (sacremoses there, moses now)" in message
-    assert "it was made with --protect-patterns: give it, or choose" in message
+    assert "it was made with --protect-patterns: give this option, or choose" in message
 
 
-def test_directory_of_other_settings_or_inputs_is_left_alone(made, tmp_path, error):
+def test_directory_with_different_settings_or_inputs_is_left_alone(made, tmp_path, error):
     raw, data, _ = made
     before = state(data)
     line = error(prepare, *arguments(raw, data, "--merges=50", "--max-ratio=3"))
@@ -186,14 +184,11 @@ def test_directory_of_other_settings_or_inputs_is_left_alone(made, tmp_path, err
     assert "lacks train.en-de.en.bin" in error(prepare, *arguments(raw, copy))
 
 
-def test_directory_that_others_made_is_left_alone(raw, tmp_path, error):
-    for name in ("data", "data.part"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "precious").write_text("x")
-        line = error(prepare, *arguments(raw, tmp_path / "data"))
-        assert "not made by prepare.py" in line
-        assert (tmp_path / name / "precious").exists()
-        shutil.rmtree(tmp_path / name)
+def test_directory_not_made_by_prepare_is_left_alone(raw, tmp_path, error):
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "precious").write_text("x")
+    assert "not made by prepare.py" in error(prepare, *arguments(raw, tmp_path / "data"))
+    assert [path.name for path in (tmp_path / "data").iterdir()] == ["precious"]
 
 
 def spoil_length(raw):
@@ -218,12 +213,12 @@ def spoil_utf8(raw):
 
 def spoil_training(raw):
     write(raw / "train", ["", ""], ["a", "b"])
-    return "no training pair", "2 empty"
+    return "no training pairs", "2 empty"
 
 
 def spoil_words(raw):
     write(raw / "train", ["a", "b"], ["a", "b"])
-    return ("no BPE merge to learn",)
+    return ("no BPE merges to learn",)
 
 
 @pytest.mark.parametrize(
@@ -255,10 +250,10 @@ def test_missing_plugin_is_one_line(tmp_path):
     [
         ("--target-lang=en", "both 'en'"),
         ("--target-lang=fr", "train.fr: see --trainpref and the languages; found"),
-        ("--merges=0", "--merges must be 1 or more"),
-        ("--workers=0", "--workers must be 1 or more"),
-        ("--min-tokens=0", "--min-tokens must be 1 or more"),
-        ("--max-ratio=nan", "--max-ratio must be 1 or more"),
+        ("--merges=0", "--merges must be at least 1"),
+        ("--workers=0", "--workers must be at least 1"),
+        ("--min-tokens=0", "--min-tokens must be at least 1"),
+        ("--max-ratio=nan", "--max-ratio must be at least 1"),
         ("--max-tokens=0", "--max-tokens must not be less"),
         ("--destdir=/dev/null/data", "/dev/null"),
     ],
@@ -270,27 +265,26 @@ def test_unfit_options_are_reported(raw, tmp_path, error, option, message):
 
 def test_killed_run_leaves_no_data_and_no_process(raw, tmp_path, error):
     write(raw / "train", ENGLISH * 4000, GERMAN * 4000)
-    data, part = tmp_path / "data", tmp_path / "data.part"
+    data, unfinished = tmp_path / "data", tmp_path / ".data.unfinished"
     for kill in (signal.SIGTERM, signal.SIGKILL):
         with open(raw / "log", "w") as log:  # with a pipe this test would wait for the workers
             process = subprocess.Popen(
                 command(*arguments(raw, data)), stderr=log, start_new_session=True
             )
-        while not (part / "work").exists():
+        while not (unfinished / "work").exists():
             assert process.poll() is None
             time.sleep(0.01)
         if kill == signal.SIGKILL:
-            assert "another prepare.py is making" in error(prepare, *arguments(raw, data))
+            assert "another command is writing" in error(prepare, *arguments(raw, data))
         os.kill(process.pid, kill)
         process.wait()
         stderr = (raw / "log").read_text()
         assert not data.exists()
         if kill == signal.SIGTERM:
-            assert process.returncode == 130 and not part.exists()
+            assert process.returncode == 130 and not unfinished.exists()
             assert stderr.endswith("prepare.py: error: interrupted; nothing was made\n")
             assert "Traceback" not in stderr
         deadline = time.monotonic() + 10
         while alive(process.pid) and time.monotonic() < deadline:
             time.sleep(0.05)
         assert not alive(process.pid)
-    assert (part / "prepare.lock").exists()  # so the next run may use the directory

@@ -1,4 +1,4 @@
-"""Stages: on disk whole or not at all, and made again only for a reason."""
+"""Stages: complete or absent, and repeated only if necessary."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ from corpus.stages import make_stage
 from mirror import content
 
 
-def test_stage_is_made_again_only_for_a_reason(tmp_path):
+def test_stage_is_repeated_only_if_necessary(tmp_path):
     calls = []
 
     def make(folder):

@@ -1,4 +1,4 @@
-"""Malformed tables of corpora: one line is printed, and no file is written."""
+"""Malformed tables of corpora give one line, and no files are written."""
 
 import pytest
 import wmt14
@@ -20,21 +20,24 @@ def table(change):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (table(lambda _, pair: pair["valid"][0].update(name="train")), "two corpora are called"),
+        (
+            table(lambda _, pair: pair["valid"][0].update(name="train")),
+            "several corpora are called",
+        ),
         (table(lambda _, pair: pair.update(subword="x")), "subword is 'x'"),
         (table(lambda _, pair: pair.update(vocabulary="9")), "vocabulary is '9'"),
         (table(lambda archive, _: archive.update(addresses="http://x")), "not a list of addr"),
         (table(lambda archive, _: archive.update(size="9")), "size of a.tgz is '9'"),
-        ("pairs:\narchives:", "has no pair"),
+        ("pairs:\narchives:", "lacks the pair"),
         ("a: [", "not a table of corpora"),
         ("a: 1", "not a table of corpora: 'pairs'"),
-        ("pairs: {}\narchives: {}", "has no pair 'en-de'"),
+        ("pairs: {}\narchives: {}", "lacks the pair 'en-de'"),
         ("pairs: {en-de: {train: []}}\narchives: {}", "en-de or its archives lack 'valid'"),
-        ("pairs: {}\narchives: {../x: {addresses: []}}", "has no pair"),
-        ("pairs: {en-de: {}}\narchives: {../x: {addresses: []}}", "'../x' is no plain name"),
+        ("pairs: {}\narchives: {../x: {addresses: []}}", "lacks the pair"),
+        ("pairs: {en-de: {}}\narchives: {../x: {addresses: []}}", "'../x' is not a file name"),
     ],
 )
-def test_unfit_tables_are_reported(tmp_path, capsys, text, message):
+def test_malformed_tables_are_refused(tmp_path, capsys, text, message):
     path, dest = tmp_path / "table.yaml", tmp_path / "dest"
     path.write_text(text)
     assert wmt14.main(["en-de", "--dest", str(dest), "--table", str(path)]) == 1

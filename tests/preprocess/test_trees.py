@@ -128,7 +128,7 @@ def test_the_same_command_finds_it_up_to_date_and_another_is_refused(data):
     ]
     assert make(data, *command, "--weight", 2) == ""
     message = make(data, *command, "--weight", 3, code=1)
-    assert "belongs to other settings: input train; choose another --destdir" in message
+    assert "has different settings: input train; choose another --destdir" in message
 
 
 def test_trees_held_out_are_the_last(tmp_path):
@@ -160,7 +160,7 @@ def test_the_sections_of_the_wall_street_journal(tmp_path):
     assert [len(line.split()) for line in raw["test"]] == [3 + 24 + 2]
     assert len(lines(tmp_path / "data", "train", "en")) == 20
     write(wsj / "extra" / "wsj_2201.mrg", ["third"])
-    assert "have one name" in make(tmp_path / "other", "--wsj", tmp_path, code=1)
+    assert "have the same name" in make(tmp_path / "other", "--wsj", tmp_path, code=1)
     (wsj / "23" / "WSJ_2300.MRG").unlink()
     (wsj / "extra" / "wsj_2201.mrg").unlink()
     assert "has no files of section 23" in make(tmp_path / "other", "--wsj", tmp_path, code=1)
@@ -171,7 +171,7 @@ BAD = {
     "(S (NN a))\n)": "bad.mrg, line 2: a bracket is closed that none opened",
     "word": "bad.mrg, line 1: 'word' is in no brackets",
     "(S (NP ) (NN a))": "bad.mrg, line 1: in the tree that begins here, (NP …) is empty",
-    "( (S (-NONE- *)) )": "train: no tree is left of 0 in 1 files",
+    "( (S (-NONE- *)) )": "train: found 0 trees in 1 files",
 }
 
 
@@ -185,15 +185,15 @@ def test_what_is_no_tree_is_one_line(tmp_path, text):
 
 
 WRONG = {
-    ("--wsj", ".", "--train", "x"): "--wsj says which trees",
+    ("--wsj", ".", "--train", "x"): "--wsj sets all splits",
     ("--train", "x"): "give --wsj, or --train with --valid",
     (): "give --wsj, or --train with --valid",
-    ("--train", "x", "--hold-out", "1", "0"): "--hold-out needs --train, two numbers from 1 on",
+    ("--train", "x", "--hold-out", "1", "0"): "--hold-out needs --train, two numbers of at least 1",
     ("--train", "x", "--valid", "y", "--hold-out", "1", "1"): "--hold-out needs --train",
     ("--train", "x", "--valid", "y", "--extra", "2"): "--extra 2: give a number, and then files",
-    ("--train", "x", "--valid", "y", "--extra", "f", "g"): "--extra f: give how often",
-    ("--train", "x", "--valid", "y", "--extra", "nan", "g"): "cannot be taken nan times",
-    ("--train", "x", "--valid", "y", "--weight", "0"): "cannot be taken 0 times",
+    ("--train", "x", "--valid", "y", "--extra", "f", "g"): "--extra f: first give how often",
+    ("--train", "x", "--valid", "y", "--extra", "nan", "g"): "cannot use trees nan times",
+    ("--train", "x", "--valid", "y", "--weight", "0"): "cannot use trees 0 times",
     ("--train", "x", "--valid", "y"): "no file x: see --train",
     ("--wsj", "nowhere"): "nowhere has no files of section 02",
 }

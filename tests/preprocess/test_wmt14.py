@@ -1,10 +1,9 @@
-"""`preprocess/wmt14.py` on a miniature of the public files: whole runs and further runs."""
+"""`preprocess/wmt14.py` with a miniature of the public files: complete and repeated runs."""
 
 import shutil
 
 import pytest
 import wmt14
-from corpus.sources import OLD_RECORD, RECORD
 from fairseq.data import Dictionary, data_utils
 from mirror import ODD, content, wmt14_arguments
 
@@ -14,7 +13,7 @@ from aiayn_plugin.text.settings import SETTINGS_FILE, TextSettings
 
 
 @pytest.mark.parametrize("pair", ["en-de", "en-fr"])
-def test_data_holds_the_pieces_of_each_kept_pair(whole, pair, read):
+def test_data_contains_the_subwords_of_each_kept_pair(whole, pair, read):
     folder, done = whole[pair]
     data = folder / "data"
     langs = pair.split("-")
@@ -33,7 +32,7 @@ def test_data_holds_the_pieces_of_each_kept_pair(whole, pair, read):
                 kept.append(encoded)
     corpora = len(texts["train"])
     assert len(kept) > 55 * corpora
-    assert "q" in kept[-1][0] and "q" in kept[-1][1]  # its pieces decided, not its words
+    assert "q" in kept[-1][0] and "q" in kept[-1][1]  # kept by its length in subwords, not in words
     unknown = Dictionary.load(str(data / "dict.en.txt")).unk_string()
     for side, lang in enumerate(langs):
         dictionary = Dictionary.load(str(data / f"dict.{lang}.txt"))
@@ -51,7 +50,7 @@ def test_data_holds_the_pieces_of_each_kept_pair(whole, pair, read):
         assert f"{corpora} {reason}" in done.stderr
 
 
-def test_test_sets_are_complete_and_their_references_raw(whole):
+def test_test_sets_are_complete_and_kept_as_raw_text(whole):
     folder, done = whole["en-de"]
     for split, corpus in (("valid", "newstest2013"), ("test", "newstest2014")):
         for lang in ("en", "de"):
@@ -67,11 +66,11 @@ def test_test_sets_are_complete_and_their_references_raw(whole):
     assert f"data is in {folder}/data; next: fairseq-train {folder}/data" in done.stdout
 
 
-def test_second_run_changes_nothing_and_fetches_nothing(whole, mirror, capsys):
+def test_second_run_neither_changes_nor_fetches_anything(whole, mirror, capsys):
     folder, _ = whole["en-de"]
     before = {path: path.stat().st_mtime_ns for path in folder.rglob("*") if path.is_file()}
     table = mirror.table(folder.parent / "table.yaml")
-    for name in ("download", "work"):  # the user may delete them
+    for name in ("download", "work"):  # which the user may delete
         (folder / name).rename(folder.parent / name)
     try:
         assert wmt14.main(wmt14_arguments("en-de", folder, table)) == 0
@@ -86,22 +85,9 @@ def test_second_run_changes_nothing_and_fetches_nothing(whole, mirror, capsys):
     assert after == before and not mirror.requests
 
 
-def test_record_of_an_older_version_keeps_its_meaning(whole, mirror, tmp_path, capsys):
-    folder = tmp_path / "dest"
-    shutil.copytree(whole["en-de"][0], folder, ignore=shutil.ignore_patterns("work", "download"))
-
-    def forget(table):
-        for facts in table["archives"].values():
-            del facts["sha256"], facts["size"]
-
-    table = mirror.table(tmp_path / "table.yaml", forget)  # now the record alone knows the archives
-    (folder / RECORD).rename(folder / OLD_RECORD)
-    assert wmt14.main(wmt14_arguments("en-de", folder, table)) == 0
-    assert "is up to date" in capsys.readouterr().out and not mirror.requests
-    assert (folder / RECORD).exists() and not (folder / OLD_RECORD).exists()
-
-
-def test_other_settings_leave_data_alone_and_use_stages(whole, mirror, tmp_path, capsys, error):
+def test_different_settings_are_refused_and_otherwise_reuse_stages(
+    whole, mirror, tmp_path, capsys, error
+):
     folder = shutil.copytree(whole["en-de"][0], tmp_path / "dest", symlinks=True)
     table = mirror.table(tmp_path / "table.yaml")
     before = content(folder / "data")
@@ -110,7 +96,7 @@ def test_other_settings_leave_data_alone_and_use_stages(whole, mirror, tmp_path,
     assert "lacks train.en-de.en.bin" in error(wmt14, *args, "--vocabulary=400")
     (tmp_path / "bin").rename(folder / "data" / "train.en-de.en.bin")
     line = error(wmt14, *args, "--vocabulary=300")
-    assert "belongs to other settings (vocabulary)" in line and "--dest" in line
+    assert "different settings: vocabulary (400 there, 300 now)" in line and "--dest" in line
     assert content(folder / "data") == before
     shutil.rmtree(folder / "data")
     assert wmt14.main([*args, "--vocabulary=300"]) == 0
@@ -122,12 +108,20 @@ def test_other_settings_leave_data_alone_and_use_stages(whole, mirror, tmp_path,
 @pytest.mark.parametrize(
     ("there", "options", "message"),
     [
-        ({"tokenizer": "sacremoses"}, (), "it was made with --protect-patterns: give it, or "),
-        ({}, ("--protect-patterns",), "it was made without --protect-patterns: leave it out, or "),
-        ({"vocabulary": 500, "tokenizer": "sacremoses"}, (), "(tokenizer, vocabulary); choose"),
+        (
+            {"tokenizer": "sacremoses"},
+            (),
+            "it was made with --protect-patterns: give this option, or ",
+        ),
+        (
+            {},
+            ("--protect-patterns",),
+            "it was made without --protect-patterns: omit this option, or ",
+        ),
+        ({"vocabulary": 500, "tokenizer": "sacremoses"}, (), "; choose another --dest"),
     ],
 )
-def test_other_settings_are_told_before_anything_is_fetched(
+def test_different_settings_are_refused_before_anything_is_fetched(
     mirror, tmp_path, error, there, options, message
 ):
     dest = tmp_path / "dest"
@@ -146,7 +140,7 @@ def test_other_settings_are_told_before_anything_is_fetched(
     assert not mirror.requests
 
 
-def test_table_can_name_the_users_own_corpus(mirror, tmp_path, read):
+def test_table_may_name_files_of_the_user(mirror, tmp_path, read):
     for lang in ("en", "de"):
         (tmp_path / f"mine.{lang}").write_text(f"hello {lang}\n" * 30)
 

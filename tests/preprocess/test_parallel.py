@@ -1,0 +1,68 @@
+"""Parallel steps keep the order of the lines, and cleaning keeps pairs exactly at its limits."""
+
+import random
+import time
+from typing import NamedTuple
+
+import pytest
+from corpus.parallel import BATCHES_AHEAD, map_pairs, start_workers
+from corpus.tokens import Cleaning
+
+from aiayn_plugin.errors import InputError
+
+
+class Result(NamedTuple):
+    """The pairs of a batch."""
+
+    pairs: list[tuple[bytes, bytes]]
+    read: int
+
+
+def wait_and_return(pairs):
+    """Return the pairs after a random time, so that batches are not finished in order."""
+    time.sleep(random.random() / 100)
+    return Result(pairs, len(pairs))
+
+
+def write_pair(folder, source, target):
+    """Write both sides; return the files."""
+    files = folder / "text.en", folder / "text.de"
+    for file, lines in zip(files, (source, target), strict=True):
+        file.write_bytes(b"".join(line + b"\n" for line in lines))
+    return files
+
+
+def test_results_are_in_the_order_of_the_lines(tmp_path):
+    source = [b"%d" % number for number in range(200)]
+    target = [b"-%d" % number for number in range(200)]
+    files = write_pair(tmp_path, source, target)
+    with start_workers(2) as workers:
+        results = map_pairs(workers, wait_and_return, [files, files], 400, "waiting", batch_lines=3)
+        batches = [result.pairs for result in results]
+    assert len(batches) > 10 * BATCHES_AHEAD * 2  # far more than are read ahead
+    assert [pair for batch in batches for pair in batch] == list(zip(source, target)) * 2  # noqa: B905
+
+
+def test_files_of_different_length_are_refused(tmp_path):
+    files = write_pair(tmp_path, [b"a", b"b"], [b"a"])
+    with start_workers(1) as workers, pytest.raises(InputError, match="ends before line 2"):
+        list(map_pairs(workers, wait_and_return, [files], 2, "waiting"))
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "flaw"),
+    [
+        (2, 3, None),  # exactly at the ratio of 1.5
+        (3, 2, None),
+        (4, 7, "ratio"),
+        (7, 4, "ratio"),
+        (10, 10, None),
+        (10, 11, "too long"),
+        (2, 2, None),
+        (1, 1, "too short"),
+        (0, 0, "empty"),
+    ],
+)
+def test_pairs_at_the_limits_are_kept(source, target, flaw):
+    cleaning = Cleaning(min_tokens=2, max_tokens=10, max_ratio=1.5)
+    assert cleaning.find_flaw(source, target) == flaw
