@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Time preprocess/wmt14.py beside the commands of sacremoses, subword-nmt and fairseq.
+"""Compare the speed of preprocess/wmt14.py with that of sacremoses, subword-nmt and fairseq.
 
     python preprocess/benchmark.py --pairs 250000 1000000 --runs 3 --work DIR
 
-makes sentence pairs of the length of WMT, with word frequencies like Zipf's. It runs wmt14.py on
-each number of pairs. On the largest it runs the same steps by the commands too, each with 1 worker
-or with all workers, whichever is faster on a sample, and both sides by turns --runs times.
+generates sentence pairs with the lengths of WMT and word frequencies by Zipf's law, and runs
+wmt14.py on each number of pairs. On the largest, it also runs the same steps by the commands of
+these packages, each with 1 or all workers, whichever is faster on a sample; --runs times, by turns.
 """
 
 import argparse
@@ -31,10 +31,10 @@ import yaml
 from corpus.console import add_workers
 
 LANGS = ("en", "de")
-TYPES = 400_000  # different words of each language; a text may lack the rarest
-SAMPLE = 20_000  # pairs on which the numbers of workers of the commands are tried
+TYPES = 400_000  # different words per language; a text may lack the rarest
+SAMPLE = 20_000  # pairs on which the commands are tried with 1 and with all workers
 VOCABULARY = 37_000
-#: The steps that are timed, with their stage of wmt14.py. The last stage includes all others.
+#: The timed steps and their stages in wmt14.py. The last stage includes all others.
 STAGES = {
     "tokenise": "tokenised.train",
     "learn": "subwords",
@@ -44,13 +44,10 @@ STAGES = {
 ENDS = ["."] * 80 + ["?", "!", ":", '."', " –"] * 4
 
 
-# ---- Made-up text
-
-
 def words(lang: str) -> np.ndarray:
-    """Return different words, the most frequent first.
+    """Return invented words, the most frequent and shortest first.
 
-    These are short. Some words have a hyphen, an apostrophe or digits.
+    Some contain a hyphen, an apostrophe or digits.
     """
     rng = random.Random(lang)
     vowels = "aeiouyäöü" if lang == "de" else "aeiouy"
@@ -74,7 +71,7 @@ def words(lang: str) -> np.ndarray:
 
 
 def write_corpus(folder: Path, pairs: int) -> None:
-    """Write so many sentence pairs. Both lines of a pair have about the same length."""
+    """Write training, validation and test pairs; both sides of a pair have similar lengths."""
     folder.mkdir(parents=True)
     rng = np.random.default_rng(0)
     lengths = np.clip(rng.lognormal(np.log(25) - 0.18, 0.6, pairs), 1, 240)
@@ -103,23 +100,20 @@ def write_corpus(folder: Path, pairs: int) -> None:
 
 
 def head(path: Path, lines: int | None) -> str:
-    """Return the first lines of a file, or all."""
+    """Return the first lines of a file; None: all lines."""
     with open(path) as file:
         return "".join(islice(file, lines))
 
 
-# ---- Both sides
-
-
-def timed(command: list[str] | str) -> float:
-    """Return the seconds that a command took. Raises CalledProcessError if it fails."""
+def timed(command: str) -> float:
+    """Return the duration of a command in seconds. Raises CalledProcessError if it fails."""
     began = time.monotonic()
-    subprocess.run(command, shell=isinstance(command, str), check=True, stderr=subprocess.DEVNULL)
+    subprocess.run(command, shell=True, check=True, stderr=subprocess.DEVNULL)
     return time.monotonic() - began
 
 
 def plugin(corpus: Path, dest: Path, workers: int) -> dict[str, tuple[float, float]]:
-    """Run wmt14.py. Return the seconds of each stage and the GB of its largest process."""
+    """Run wmt14.py. Return the seconds of each stage and the peak GB of its largest process."""
     splits = {
         split: [{"name": split, **{lang: str(corpus / f"{split}.{lang}") for lang in LANGS}}]
         for split in ("train", "valid", "test")
@@ -146,7 +140,7 @@ def plugin(corpus: Path, dest: Path, workers: int) -> dict[str, tuple[float, flo
 
 
 def watch(process: subprocess.Popen, peak: list[float]) -> None:
-    """Keep the GB of the largest process of a session in peak[0]. Look four times a second."""
+    """Update peak[0], the GB of the largest process of a session, four times a second."""
     while process.poll() is None:
         for stat in Path("/proc").glob("[0-9]*/stat"):
             with contextlib.suppress(OSError):  # the process has ended
@@ -158,7 +152,7 @@ def watch(process: subprocess.Popen, peak: list[float]) -> None:
 
 
 class Commands:
-    """The same steps by the commands, each with 1 worker or with all, whichever is faster."""
+    """The same steps by the commands, each with 1 or all workers, whichever is faster."""
 
     def __init__(self, corpus: Path, out: Path, workers: int) -> None:
         self._out, choices = out, sorted({1, workers})
@@ -166,7 +160,7 @@ class Commands:
         for text, lines in ("sample", SAMPLE), ("train", None):
             for lang in LANGS:
                 (out / f"{text}.raw.{lang}").write_text(head(corpus / f"train.{lang}", lines))
-        #: How many workers each step gets, as a sample tells; learning can only count with them.
+        #: The fastest number of workers of each step on a sample; learning always uses all.
         self.jobs = {"learn": workers}
         for name, step in self._steps().items():
             if name == "learn":
@@ -191,7 +185,7 @@ class Commands:
         )
 
     def _learn(self, text: str, jobs: int, merges: int = VOCABULARY) -> float:
-        # With workers it reads a file only, and no two.
+        # With several workers it reads a single file.
         both = self._out / f"{text}.tok.both"
         return timed(
             f"cat {self._out}/{text}.tok.?? > {both} && subword-nmt learn-bpe -i {both} "
@@ -199,50 +193,29 @@ class Commands:
         )
 
     def _split(self, text: str, jobs: int) -> float:
+        prefix = self._out / text
         return sum(
             timed(
-                [
-                    "subword-nmt",
-                    "apply-bpe",
-                    "-c",
-                    f"{self._out}/{text}.codes",
-                    "--num-workers",
-                    str(jobs),
-                    "-i",
-                    f"{self._out}/{text}.tok.{lang}",
-                    "-o",
-                    f"{self._out}/{text}.bpe.{lang}",
-                ]
+                f"subword-nmt apply-bpe -c {prefix}.codes --num-workers {jobs} "
+                f"-i {prefix}.tok.{lang} -o {prefix}.bpe.{lang}"
             )
             for lang in LANGS
         )
 
     def _binarise(self, text: str, jobs: int) -> float:
-        data = self._out / f"{text}.data"
-        shutil.rmtree(data, ignore_errors=True)
+        prefix = self._out / text
+        shutil.rmtree(f"{prefix}.data", ignore_errors=True)
         return timed(
-            [
-                "fairseq-preprocess",
-                "--source-lang",
-                LANGS[0],
-                "--target-lang",
-                LANGS[1],
-                "--trainpref",
-                f"{self._out}/{text}.bpe",
-                "--joined-dictionary",
-                "--destdir",
-                str(data),
-                "--workers",
-                str(jobs),
-            ]
+            f"fairseq-preprocess --source-lang {LANGS[0]} --target-lang {LANGS[1]} "
+            f"--trainpref {prefix}.bpe --joined-dictionary --destdir {prefix}.data --workers {jobs}"
         )
 
 
 def agreement(dest: Path, out: Path) -> float:
     """Return the fraction of lines that have the same tokens on both sides.
 
-    XML escapes, which the command always makes, do not count. The command is not Moses's script: it
-    has other letters and single quotes (see `_Moses` and `_normalizer` of the tokeniser).
+    XML escapes, which the command always produces, do not count. The command differs from Moses's
+    script in letters and single quotes (see text/tokenizer.py).
     """
     same = total = 0
     for lang in LANGS:
@@ -254,19 +227,25 @@ def agreement(dest: Path, out: Path) -> float:
 
 
 def own_seconds(stages: dict[str, tuple[float, float]]) -> dict[str, float]:
-    """Return the seconds of each step from those of the stages: the last one includes all."""
+    """Return the seconds of each step; the last stage includes the others."""
     *before, last = ((step, stages[stage][0]) for step, stage in STAGES.items())
     return {**dict(before), last[0]: last[1] - sum(seconds for _, seconds in before)}
 
 
 def main() -> None:
-    """Run the benchmark as the command line says."""
+    """Run the benchmark."""
     parser = argparse.ArgumentParser(prog="benchmark.py", description=__doc__.partition("\n")[0])
     add = parser.add_argument
     add("--pairs", type=int, nargs="+", default=[250_000, 1_000_000])
-    add("--runs", type=int, default=1, help="of both sides on the largest text (default: 1)")
-    add("--work", type=Path, required=True, metavar="DIR", help="scratch directory; must not exist")
-    add("--output", type=Path, metavar="FILE", help="write the figures there, as JSON")
+    add("--runs", type=int, default=1, help="number of runs on the largest text (default: 1)")
+    add(
+        "--work",
+        type=Path,
+        required=True,
+        metavar="DIR",
+        help="scratch directory, which must not exist",
+    )
+    add("--output", type=Path, metavar="FILE", help="write the results to FILE as JSON")
     add_workers(parser)
     args = parser.parse_args()
     os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
@@ -299,13 +278,13 @@ def main() -> None:
 
 
 def report(figures: dict, pairs: int) -> None:
-    """Print the figures as a table: medians of the runs."""
+    """Print a table of the medians of the runs."""
     ours, theirs = (
         {step: statistics.median(run[step] for run in figures[side]) for step in STAGES}
         for side in ("plugin", "commands")
     )
     rows = [(f"{step} (-j {figures['jobs'][step]})", ours[step], theirs[step]) for step in STAGES]
-    rows.append(("together", sum(ours.values()), sum(theirs.values())))
+    rows.append(("total", sum(ours.values()), sum(theirs.values())))
     runs = len(figures["plugin"])
     print(f"{pairs:,} pairs, {figures['workers']} workers, medians of {runs} runs; pairs/s")
     print(f"{'':28} {'plugin':>9} {'commands':>9}  ratio")
@@ -317,7 +296,7 @@ def report(figures: dict, pairs: int) -> None:
             f"{number:,} pairs: GB of the largest process: {memory}; "
             f"{size['disk'] / 1e9:.2f} GB on disk for {size['raw'] / 1e9:.2f} GB of text"
         )
-    print(f"the same tokens as the commands: {figures['same_tokens']:.2%} of the lines")
+    print(f"lines with the same tokens as the commands: {figures['same_tokens']:.2%}")
 
 
 if __name__ == "__main__":

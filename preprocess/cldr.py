@@ -4,18 +4,18 @@
     python preprocess/cldr.py --dest raw
 
 Nothing is downloaded: both libraries contain their data. Each pair is one value (a date, an amount,
-a list of countries and so on) that the libraries write in both languages.
+a list of countries and so on) that the libraries format in both languages.
 
 CLDR uses no-break, narrow and thin spaces. Each of them becomes a plain space here, because fairseq
-and sacreBLEU split at any white space. A reference that kept them would differ from every output,
-and nobody could see the difference.
+and sacreBLEU split at any white space. A reference that kept them would differ invisibly from every
+output.
 """
 
 import argparse
-import os
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from importlib.metadata import version
 from itertools import islice
 from pathlib import Path
@@ -26,15 +26,17 @@ try:
     from cldr_values import amounts, names, times
     from cldr_values.amounts import amount, words
     from cldr_values.names import Kind, Pair, labelled, list_of
+
+    from aiayn_plugin.atomic import write_file_atomically
 except ImportError as missing:
     if __name__ != "__main__":
         raise
-    sys.exit(f"cldr.py: error: {missing}; run: pip install babel num2words")
+    sys.exit(f"cldr.py: error: {missing}; run bash examples/setup.sh, or pip install '.[corpus]'")
 
-LIMIT = 1_000_000  # pairs in all; they fit in memory, and the generator could make far more
-PATIENCE = 2_000  # after so many draws in a row without a new pair the generator is exhausted
+MAX_PAIRS = 1_000_000  # in all splits; they fit in memory, and the generator could make far more
+MAX_MISSES = 2_000  # consecutive draws without a new pair after which the generator is exhausted
 
-#: For each kind of pair: its function, its share of the draws, and the labels that may precede it.
+#: For each kind of pair: its function, its weight in the draws, and the labels that may precede it.
 KINDS: dict[str, tuple[Kind, int, list[str]]] = {
     "date": (
         times.day,
@@ -81,7 +83,7 @@ KINDS: dict[str, tuple[Kind, int, list[str]]] = {
 
 
 def draw(rng: Random, kind: str) -> Pair:
-    """Return one pair of that kind, with or without a label. It has no white space but spaces."""
+    """Return a pair of this kind, with or without a label, without white space except spaces."""
     make, _, labels = KINDS[kind]
     english, german = labelled(rng.choice(labels), make(rng))
     return " ".join(english.split()), " ".join(german.split())
@@ -90,7 +92,7 @@ def draw(rng: Random, kind: str) -> Pair:
 def make_corpus(count: int, seed: int, kinds: Sequence[str] = tuple(KINDS)) -> dict[str, Pair]:
     """Return `count` pairs in random order, as English sentence -> (kind, German sentence).
 
-    Raises ValueError if these kinds cannot make so many different English sentences.
+    Raises ValueError if these kinds do not give enough different English sentences.
     """
     rng, pairs, misses = Random(seed), dict[str, Pair](), 0
     weights = [KINDS[kind][1] for kind in kinds]
@@ -98,41 +100,35 @@ def make_corpus(count: int, seed: int, kinds: Sequence[str] = tuple(KINDS)) -> d
         kind = rng.choices(kinds, weights)[0]
         english, german = draw(rng, kind)
         misses = misses + 1 if english in pairs else 0
-        if misses > PATIENCE:
+        if misses > MAX_MISSES:
             exhausted = f"the generator is exhausted after {len(pairs)}"
-            raise ValueError(f"{count} pairs asked for, but {exhausted}; ask for fewer")
+            raise ValueError(f"{count} pairs requested, but {exhausted}; ask for fewer")
         pairs.setdefault(english, (kind, german))
-    # The small kinds are exhausted early: without a shuffle the last sentences would lack them.
+    # Small kinds are exhausted early: without shuffling, the last sentences would lack them.
     return dict(rng.sample(list(pairs.items()), count))
 
 
 def write(dest: Path, splits: Mapping[str, Mapping[str, Pair]]) -> None:
-    """Write each split to dest as NAME.en and NAME.de, and each file whole or not at all.
+    """Write each split to dest as NAME.en and NAME.de, all files atomically.
 
-    Raises OSError if that fails.
+    Raises InputError or OSError if a file cannot be written.
     """
     texts = {}
     for name, pairs in splits.items():
         texts[dest / f"{name}.en"] = "".join(f"{english}\n" for english in pairs)
         texts[dest / f"{name}.de"] = "".join(f"{german}\n" for _, german in pairs.values())
-    asides = {path: path.with_name(f"{path.name}.part") for path in texts}
-    dest.mkdir(parents=True, exist_ok=True)
-    try:
+    with ExitStack() as stack:
         for path, text in texts.items():
-            asides[path].write_text(text, encoding="utf-8", newline="\n")
-        for path, aside in asides.items():
-            os.replace(aside, path)
-    finally:
-        for aside in asides.values():
-            aside.unlink(missing_ok=True)
+            temporary = stack.enter_context(write_file_atomically(path))
+            temporary.write_text(text, encoding="utf-8", newline="\n")
 
 
 def main() -> None:
-    """Write the corpus as the command line says. An error ends in one line and status 1."""
+    """Run the command. An error prints one line and gives status 1."""
     parser = argparse.ArgumentParser(description="Make an English-German corpus from CLDR.")
-    parser.add_argument("--dest", type=Path, required=True, help="folder to write the files into")
+    parser.add_argument("--dest", type=Path, required=True, help="directory for the files")
     for name, count in (("train", 40_000), ("valid", 500), ("test", 1_000)):
-        text = f"pairs in {name}.en and {name}.de (default: {count})"
+        text = f"number of pairs in {name}.en and {name}.de (default: {count})"
         parser.add_argument(f"--{name}", type=int, default=count, metavar="PAIRS", help=text)
     parser.add_argument("--seed", type=int, default=1, help="same seed, same corpus (default: 1)")
     args = parser.parse_args()
@@ -141,10 +137,12 @@ def main() -> None:
     try:
         if min(sizes.values()) < 1:
             raise ValueError("--train, --valid and --test must each be at least 1")
-        if total > LIMIT:
-            raise ValueError(f"{total} pairs asked for, but {LIMIT} is the most; ask for fewer")
+        if total > MAX_PAIRS:
+            raise ValueError(
+                f"{total} pairs requested, but {MAX_PAIRS} is the maximum; ask for fewer"
+            )
         if args.dest.exists() and not args.dest.is_dir():
-            raise ValueError(f"{args.dest} is not a folder; name another one with --dest")
+            raise ValueError(f"{args.dest} is not a directory; choose another --dest")
         pairs = make_corpus(total, args.seed)
         rest = iter(pairs.items())
         write(args.dest, {name: dict(islice(rest, size)) for name, size in sizes.items()})

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import venv
 
 import pytest
 import wmt14
@@ -42,6 +43,14 @@ def whole(server, tmp_path_factory):
         runs[pair] = folder / pair, done
     assert {path.name for path in folder.iterdir()} == {"table.yaml", *runs}
     return runs
+
+
+@pytest.fixture(scope="session")
+def bare_python(tmp_path_factory):
+    """A Python without any installed package."""
+    folder = tmp_path_factory.mktemp("bare")
+    venv.create(folder, symlinks=True)
+    return str(folder / "bin" / "python")
 
 
 @pytest.fixture

@@ -232,10 +232,10 @@ def test_unfit_inputs_are_reported_and_nothing_is_made(raw, tmp_path, error, spo
     assert [path.name for path in tmp_path.iterdir()] == ["raw"]
 
 
-def test_missing_plugin_is_one_line(tmp_path):
-    # -E -S: without PYTHONPATH and without any installed package.
+def test_missing_plugin_is_one_line(tmp_path, bare_python):
     done = subprocess.run(
-        [sys.executable, "-E", "-S", prepare.__file__, "--help"],
+        [bare_python, prepare.__file__, "--help"],
+        env=os.environ | {"PYTHONPATH": ""},
         capture_output=True,
         text=True,
         cwd=tmp_path,
