@@ -1,4 +1,4 @@
-"""Checkpoints: read without running code, compared with a model, averaged, written whole, exported.
+"""Checkpoints: safe loading, compatibility with a model, averaging, bundles and export.
 
 Nothing here imports fairseq.
 """

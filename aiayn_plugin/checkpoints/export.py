@@ -11,7 +11,7 @@ from ..model.attention import MultiHeadAttention
 from ..model.layers import AddNorm, FeedForward
 
 QUANTIZATIONS = ("float32", "float16", "bfloat16", "int16", "int8")
-#: Rows of the sinusoids that CTranslate2 gets as a table.
+#: Rows of the table of sinusoids that CTranslate2 uses.
 SINUSOIDS = 2048
 
 
@@ -25,10 +25,10 @@ def imported_ctranslate2() -> Any:
 
 
 def specification(model: Any, source: Sequence[str], target: Sequence[str]) -> Any:
-    """Return the model as a ctranslate2.specs.TransformerSpec, its dictionaries included.
+    """Return the model and its dictionaries as a ctranslate2.specs.TransformerSpec.
 
-    model: encoder and decoder of this package. source, target: the entries of their dictionaries.
-    Raises InputError for what CTranslate2 cannot express: restricted attention, d_k ≠ d_v or not
+    model: an EncoderDecoder. source, target: the entries of its dictionaries. Raises InputError
+    for what CTranslate2 cannot express: restricted attention, and d_k or d_v other than
     d_model / h.
     """
     from ctranslate2.specs import TransformerSpec
@@ -36,7 +36,7 @@ def specification(model: Any, source: Sequence[str], target: Sequence[str]) -> A
     encoder, decoder = model.encoder, model.decoder
     attention = encoder.layers[0].self_attention
     if attention.neighbourhood is not None:
-        raise InputError("CTranslate2 has no attention restricted to a neighbourhood")
+        raise InputError("CTranslate2 does not support attention restricted to a neighbourhood")
     width = encoder.embedding.embedding_dim // attention.h
     if not attention.d_k == attention.d_v == width:
         raise InputError(
@@ -50,11 +50,11 @@ def specification(model: Any, source: Sequence[str], target: Sequence[str]) -> A
         embeddings.weight = _array(stack.embedding.weight)
         spec.scale_embeddings = True  # by √d_model
         spec.position_encodings.encodings = _array(_positions(stack))
-        for part, layer in zip(spec.layer, stack.layers, strict=True):
-            _self_attention(part.self_attention, layer.self_attention, layer.add_norms[0])
+        for layer_spec, layer in zip(spec.layer, stack.layers, strict=True):
+            _self_attention(layer_spec.self_attention, layer.self_attention, layer.add_norms[0])
             if stack is decoder:
-                _attention(part.attention, layer.encoder_attention, layer.add_norms[1])
-            _feed_forward(part.ffn, layer.feed_forward, layer.add_norms[-1])
+                _attention(layer_spec.attention, layer.encoder_attention, layer.add_norms[1])
+            _feed_forward(layer_spec.ffn, layer.feed_forward, layer.add_norms[-1])
     transformer.decoder.projection.weight = _array(decoder.projection)
     transformer.register_source_vocabulary(list(source))
     transformer.register_target_vocabulary(list(target))
@@ -73,7 +73,7 @@ def _positions(stack: Any) -> Tensor:
 
 
 def _linear(spec: Any, *projections: torch.nn.Linear) -> None:
-    """Write linear layers side by side as one."""
+    """Write linear layers, concatenated, as one."""
     spec.weight = _array(torch.cat([projection.weight for projection in projections]))
     biases = tuple(projection.bias for projection in projections if projection.bias is not None)
     if biases:

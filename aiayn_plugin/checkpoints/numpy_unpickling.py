@@ -1,7 +1,7 @@
 """numpy's numbers in a checkpoint, read without numpy's own unpickling.
 
-fairseq stores some after --eval-bleu. numpy trusts what it unpickles: a type may say of itself that
-its numbers are addresses of objects. So these make each number anew, of a known type and of bytes.
+fairseq stores some after --eval-bleu. numpy trusts what it unpickles: a data type may declare its
+values to be addresses of objects. So each number is recreated from its bytes, with a known type.
 """
 
 from pickle import UnpicklingError
@@ -10,25 +10,25 @@ from typing import Any
 import numpy as np
 import torch
 
-#: The types of number that fairseq stores, by numpy's codes.
+#: Codes of the numeric types that fairseq stores.
 CODES = {"b1", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8"}
 
 
 class NumberType:
-    """Stands for a numpy.dtype in a file."""
+    """Replaces numpy.dtype in a file."""
 
     def __init__(self, code: str, *unused: Any) -> None:
         if code not in CODES:
-            raise UnpicklingError(f"numpy's type {code!r} is no number")
+            raise UnpicklingError(f"numpy's type {code!r} is not numeric")
         self.dtype = np.dtype(code)
 
     def __setstate__(self, state: tuple) -> None:
-        """Take the byte order, and nothing else of what numpy would take."""
+        """Restore the byte order, and ignore all else that numpy would restore."""
         self.dtype = self.dtype.newbyteorder(state[1])
 
 
 class Array:
-    """Stands for a numpy.ndarray in a file."""
+    """Replaces numpy.ndarray in a file."""
 
     def __init__(self, *unused: Any) -> None:
         self.value = np.zeros(0)
@@ -40,16 +40,16 @@ class Array:
 
 
 def empty_array(*unused: Any) -> Array:
-    """Stand for numpy's _reconstruct, whose result gets its numbers later."""
+    """Replace numpy's _reconstruct, which creates an array that __setstate__ fills."""
     return Array()
 
 
 def number(kind: NumberType, data: bytes) -> np.generic:
-    """Return one number of numpy."""
+    """Return a numpy scalar."""
     return np.frombuffer(data, kind.dtype, count=1)[0]
 
 
-#: What a file calls, and what it gets. The module was `core` before numpy 2.
+#: The replacements and the names that files use. The module was `core` before numpy 2.
 GLOBALS: list[Any] = [(NumberType, "numpy.dtype"), (Array, "numpy.ndarray")] + [
     (function, f"numpy.{core}.multiarray.{name}")
     for core in ("core", "_core")
@@ -58,9 +58,9 @@ GLOBALS: list[Any] = [(NumberType, "numpy.dtype"), (Array, "numpy.ndarray")] + [
 
 
 def with_arrays(value: Any, done: dict[int, Any] | None = None) -> Any:
-    """Return what a file holds, with the array in the place of each stand-in for one.
+    """Return a file's content with each Array replaced by its numpy array.
 
-    Lists and dictionaries stay the same objects. done: the results so far, by id.
+    Lists and dictionaries are changed in place. done: the results so far, by id.
     """
     done = {} if done is None else done
     if isinstance(value, Array):

@@ -1,4 +1,4 @@
-"""fairseq's checkpoints as files: read without running code, written whole."""
+"""fairseq's checkpoints as files: read without running code, and written atomically."""
 
 import ast
 import pickle
@@ -20,53 +20,53 @@ from ..errors import InputError
 from . import numpy_unpickling as numbers
 from .numpy_unpickling import with_arrays
 
-#: What torch reports of code that the file wants to run.
+#: How torch names a function that a file would call.
 UNSAFE = re.compile(r"GLOBAL (\S+)")
-#: Settings that say how many layers to build, and how wide.
+#: Settings for the number of layers, and for widths.
 LAYERS, WIDTHS = re.compile(r"^N$|layers$"), re.compile(r"^d_|_dim$|^h$|_heads$")
-#: More settings than any model has; a file can name one list of them a billion times.
+#: A bound no model reaches: a file can refer to one list of settings a billion times.
 MOST_SETTINGS = 100_000
-ADVICE = "take another copy of it, or another checkpoint"
+ADVICE = "use an intact copy, or a different checkpoint"
 
-# fairseq stores its settings as a Namespace, which is as plain as a dictionary. It stays allowed,
-# so that a user's own torch.load can read a checkpoint.
+# fairseq stores its settings as a Namespace, which is as plain as a dictionary. It is allowed for
+# all of torch, so that a user's own torch.load can read a checkpoint.
 torch.serialization.add_safe_globals([Namespace])
 
 
 def load(path: Path) -> dict:
-    """Return one fairseq checkpoint on the CPU, without running any code that it may hold.
+    """Return a fairseq checkpoint on the CPU, without running any code in it.
 
-    Raises InputError if the file is broken, no checkpoint of fairseq or not a safe one, and OSError
-    if it cannot be read.
+    Raises InputError if the file is broken, not a checkpoint of fairseq or unsafe, and OSError if
+    it cannot be read.
     """
     check_intact(path)
     return _unpickled(path)
 
 
 def glance(path: Path) -> dict:
-    """As load, for the settings: nobody looks at the weights, and so not at their checksums.
+    """As load, but only for the settings: the weights are mapped from the file, and unchecked.
 
-    They stay in the file, unless it is one of torch before 1.6.
+    Files of torch before 1.6 are read whole.
     """
     return _unpickled(path, mmap=_is_archive(path))
 
 
 def plain_data() -> AbstractContextManager:
-    """Return the context in which torch loads the numbers of numpy that fairseq stores."""
+    """Return the context in which torch loads the numpy numbers that fairseq stores."""
     return torch.serialization.safe_globals(numbers.GLOBALS)
 
 
 def check_intact(path: Path) -> None:
-    """Raise InputError if the file is cut off or a bit of it has changed.
+    """Raise InputError if the file is truncated or a bit of it has changed.
 
-    torch stores the CRC-32 of each part of a checkpoint, and does not look at it. Files of torch
+    torch stores a CRC-32 of each record of a checkpoint, but does not verify it. Files of torch
     before 1.6 have none.
     """
     if not _is_archive(path):
         return
     try:
         with zipfile.ZipFile(path) as archive:
-            # torch compresses nothing, so a file that is small when packed wants to fill the memory
+            # torch does not compress, so a compressed file is meant to exhaust the memory
             packed = any(part.compress_type != zipfile.ZIP_STORED for part in archive.infolist())
             changed = None if packed else archive.testzip()
     except (zipfile.BadZipFile, EOFError, OSError, RuntimeError, ValueError) as error:
@@ -78,7 +78,7 @@ def check_intact(path: Path) -> None:
 
 
 def _is_archive(path: Path) -> bool:
-    """Whether torch reads a file as a zip archive."""
+    """Return whether torch reads a file as a zip archive."""
     with open(path, "rb") as file:
         return file.read(4) == b"PK\x03\x04"
 
@@ -93,24 +93,24 @@ def _unpickled(path: Path, mmap: bool = False) -> dict:
         raise
     except pickle.UnpicklingError as error:
         unsafe = UNSAFE.search(str(error))
-        why = f": it wants to run {unsafe[1]}" if unsafe else ""
-        raise InputError(f"{path} is no checkpoint that can be loaded safely{why}") from None
+        why = f": it would run {unsafe[1]}" if unsafe else ""
+        raise InputError(f"{path} cannot be loaded safely{why}") from None
     except Exception as error:  # a broken file may lead to any of them
         if isinstance(error, MemoryError) or "allocate memory" in str(error):
             raise InputError(
-                f"{path} does not fit into memory: close other programs, or take a larger machine"
+                f"{path} does not fit into memory: close other programs, or use a larger machine"
             ) from None
-        raise InputError(f"{path} is no checkpoint, or a broken one; {ADVICE}") from None
+        raise InputError(f"{path} is not a checkpoint, or a broken one; {ADVICE}") from None
     if not isinstance(state, dict) or not isinstance(state.get("model"), dict):
-        raise InputError(f"{path} is no fairseq checkpoint: it holds no model")
+        raise InputError(f"{path} is not a fairseq checkpoint: it holds no model")
     return check(state, path)
 
 
 def check(state: dict, path: Path) -> dict:
-    """Return a checkpoint that holds what a checkpoint may hold.
+    """Return the checkpoint if all its content is allowed.
 
-    Weights are tensors. Settings are plain values that refer to nothing outside of them, and no
-    more layers or width than there are weights. Raises InputError if it holds anything else.
+    Weights are tensors. Settings are plain values without references, and ask for no more layers
+    or width than there are weights. Raises InputError for anything else.
     """
     fault = _fault_of_weights(state["model"]) or _fault_of_parts(state)
     if fault is None:
@@ -122,12 +122,12 @@ def check(state: dict, path: Path) -> dict:
         )
         fault = next(filter(None, faults), None)
     if fault is not None:
-        raise InputError(f"{path} is no checkpoint that can be loaded safely: {fault}")
+        raise InputError(f"{path} cannot be loaded safely: {fault}")
     return state
 
 
 class _Most(NamedTuple):
-    """What settings may ask for at most: so many layers, and such a width."""
+    """The largest number of layers and width that settings may ask for."""
 
     layers: float
     width: float
@@ -148,7 +148,7 @@ def _fault_of_weights(weights: dict) -> str | None:
 
 
 def _fault_of_parts(state: dict) -> str | None:
-    """Return what is wrong with the parts and the names in the settings, None if nothing is."""
+    """Return what is wrong with the groups of settings and their names, or None."""
     args, cfg = state.get("args"), state.get("cfg")
     parts = [args, cfg, *(cfg.get(part) for part in ("model", "task") if isinstance(cfg, dict))]
     for part in parts:
@@ -165,11 +165,11 @@ def _fault_of_setting(name: object, value: Any, number: int, most: _Most) -> str
     if number >= MOST_SETTINGS:
         return f"its settings are more than {MOST_SETTINGS:,}, or hold themselves"
     if not isinstance(name, str):
-        return f"its settings have a {type(name).__name__} in the place of a name"
+        return f"its settings have a {type(name).__name__} instead of a name"
     if not isinstance(value, (str, int, float, type(None))):
-        return f"its settings have a {type(value).__name__} as {name}, which is no plain value"
+        return f"its settings have a {type(value).__name__} as {name}, which is not a plain value"
     if isinstance(value, str) and "${" in value:
-        return f"its settings refer in {name} to something else ({value[:80]})"
+        return f"its settings contain a reference in {name} ({value[:80]})"
     for names, limit in ((LAYERS, most.layers), (WIDTHS, most.width)):
         if names.search(name) and (found := _number(value)) is not None and found > limit:
             return f"its settings have {value} as {name}, and its weights are too few for it"
@@ -177,7 +177,7 @@ def _fault_of_setting(name: object, value: Any, number: int, most: _Most) -> str
 
 
 def _number(value: Any) -> float | None:
-    """Return the number that fairseq would make of a setting, None for other settings."""
+    """Return the number that fairseq would read from a setting, None if it is not numeric."""
     if isinstance(value, str) and len(value) < 100:
         try:
             value = ast.literal_eval(value.strip())
@@ -187,30 +187,29 @@ def _number(value: Any) -> float | None:
 
 
 def _settings(value: Any) -> Iterator[tuple[Any, Any]]:
-    """Yield each single setting with its name, and None for each list or dictionary of them."""
-    open_ones: list[Iterator[tuple[Any, Any]]] = [iter([("", value)])]
-    while open_ones:
-        for name, inner in open_ones[-1]:
+    """Yield each setting with its name, and None for each list or dictionary of settings."""
+    stack: list[Iterator[tuple[Any, Any]]] = [iter([("", value)])]
+    while stack:
+        for name, inner in stack[-1]:
             inner = vars(inner) if isinstance(inner, Namespace) else inner
             if isinstance(inner, dict):
-                open_ones.append(iter(inner.items()))
+                stack.append(iter(inner.items()))
             elif isinstance(inner, (list, tuple)):
-                open_ones.append((name, item) for item in inner)
+                stack.append((name, item) for item in inner)
             else:
                 yield name, inner
                 continue
             yield name, None
             break
         else:
-            open_ones.pop()
+            stack.pop()
 
 
 def configuration(state: dict) -> tuple[dict[str, Any], str | None]:
     """Return the configuration in a checkpoint, and the name of the architecture.
 
-    The settings of the model are a Namespace in it. Older versions of fairseq stored their command
-    line as `args` instead; fairseq builds its model from them if they are there. Raises InputError
-    if there is neither.
+    The model's settings are a Namespace in it. Older versions of fairseq stored their command line
+    as `args` instead, which fairseq prefers where it exists. Raises InputError if both are missing.
     """
     if (args := state.get("args")) is not None:
         args = _namespace(args)
@@ -239,7 +238,7 @@ def _namespace(settings: Any) -> Namespace:
 
 
 def save(state: dict, path: Path) -> None:
-    """Write a checkpoint aside, then give it its name; make the directory.
+    """Write a checkpoint atomically, and create its directory.
 
     Raises InputError if the disk is full.
     """

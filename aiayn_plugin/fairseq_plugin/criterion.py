@@ -1,4 +1,4 @@
-"""§5.4 Label smoothing, under fairseq's trainer and in its logs."""
+"""§5.4 Label smoothing in fairseq's registry of criteria."""
 
 from dataclasses import dataclass
 
@@ -19,7 +19,7 @@ class AiaynCriterionConfig(LabelSmoothedCrossEntropyCriterionConfig):
 
 @register_criterion("aiayn_label_smoothed_cross_entropy", dataclass=AiaynCriterionConfig)
 class AiaynLabelSmoothedCrossEntropy(LabelSmoothedCrossEntropyCriterion):
-    """fairseq's criterion with the paper's formula, computed together with the projection.
+    """fairseq's label-smoothed loss, computed together with the projection.
 
     Logs, options and reductions are fairseq's; the perplexity is that of the unsmoothed loss.
     """
@@ -27,10 +27,10 @@ class AiaynLabelSmoothedCrossEntropy(LabelSmoothedCrossEntropyCriterion):
     def forward(self, model, sample, reduce=True):
         """Return loss, sample size and logging output of one batch.
 
-        Other models, and options that need the scores of every position, go fairseq's way.
+        fairseq's own code handles other models, and options that need the logits of all positions.
         """
-        needs_scores = not reduce or self.report_accuracy or self.ignore_prefix_size > 0
-        if needs_scores or not hasattr(model, "projection"):
+        needs_logits = not reduce or self.report_accuracy or self.ignore_prefix_size > 0
+        if needs_logits or not hasattr(model, "projection"):
             return super().forward(model, sample, reduce)
         features, extra = model(**sample["net_input"], features_only=True)
         with model.in_product_precision():

@@ -1,4 +1,4 @@
-"""§3 The model in fairseq's registry: its options, and its stacks behind fairseq's interfaces."""
+"""§3 The model in fairseq's registry: its options, and its stacks with fairseq's interfaces."""
 
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -39,41 +39,41 @@ class TransformerConfig(ModelSettings, FairseqDataclass):
     tie_embeddings: ChoiceEnum(TIED_EMBEDDINGS) = copy_field(  # type: ignore[valid-type]
         ModelSettings, "tie_embeddings"
     )
-    # Without a help, fairseq takes these from the task. Learned positions are so many.
+    # Without a help text, fairseq takes these from the task. They size learned positions.
     max_source_positions: int = II("task.max_source_positions")
     max_target_positions: int = II("task.max_target_positions")
 
 
 class AiaynEncoder(Encoder, FairseqEncoder):
-    """The encoder as fairseq calls it."""
+    """The encoder with fairseq's interface."""
 
     def forward(self, src_tokens: Tensor, src_lengths: Tensor | None = None, **unused) -> dict:
-        """Map (batch, m) tokens to fairseq's dictionary, whose tensors are batch first here.
+        """Map (batch, m) tokens to fairseq's dictionary, with the batch dimension first.
 
         "encoder_out": [(batch, m, d_model)]; "encoder_padding_mask": [(batch, m)], True at
-        padding, or [] if there is none.
+        padding, or [] without padding.
         """
         x, padding = self.encode(src_tokens)
         return {"encoder_out": [x], "encoder_padding_mask": [] if padding is None else [padding]}
 
     def reorder_encoder_out(self, encoder_out: dict, new_order: Tensor) -> dict:
-        """Select sentences (rows) of an encoder output."""
+        """Select rows of an encoder output."""
         return {
             name: [tensor.index_select(0, new_order) for tensor in tensors]
             for name, tensors in encoder_out.items()
         }
 
     def max_positions(self) -> int:
-        """Return how many tokens a sentence may have."""
+        """Return the maximum number of tokens of a sentence."""
         return self.max_length
 
 
 class AiaynDecoder(Decoder, FairseqIncrementalDecoder):
-    """The decoder as fairseq calls it."""
+    """The decoder with fairseq's interface."""
 
     #: Whether the shifted target may begin with padding.
     left_padded = False
-    #: Whether a training needs the attention too: for label_smoothed_cross_entropy_with_alignment.
+    #: Whether training needs the attention: for label_smoothed_cross_entropy_with_alignment.
     aligned = False
 
     def forward(
@@ -84,13 +84,13 @@ class AiaynDecoder(Decoder, FairseqIncrementalDecoder):
         features_only: bool = False,
         **unused,
     ) -> tuple[Tensor, dict]:
-        """Map (batch, n) tokens, shifted right, to (batch, n, V) scores before the softmax.
+        """Map (batch, n) tokens, shifted right, to (batch, n, V) logits.
 
         With an incremental_state only the last position is computed, (batch, 1, V), from the
-        state of the earlier ones. features_only gives (batch, n, d_model) instead.
-        "attn" in the dictionary holds the last layer's encoder-decoder attention (batch, n, m),
-        the mean over the heads. It is None for features alone, which is what a validation takes,
-        and in a training without alignments.
+        cache of the earlier ones. features_only returns (batch, n, d_model) instead.
+        "attn" in the dictionary is the last layer's encoder-decoder attention (batch, n, m),
+        averaged over the heads. It is None with features_only, which validation uses, and in
+        training without alignments.
         """
         memory = encoder_out["encoder_out"][0]
         masks = encoder_out["encoder_padding_mask"]
@@ -114,7 +114,7 @@ class AiaynDecoder(Decoder, FairseqIncrementalDecoder):
         return self.project(features)
 
     def reorder_incremental_state(self, incremental_state: dict, new_order: Tensor) -> None:
-        """Select hypotheses (rows) of every layer's keys and values."""
+        """Select rows of every layer's keys and values."""
         if "aiayn" in incremental_state:
             incremental_state["aiayn"].select(new_order)
 
@@ -125,9 +125,9 @@ class AiaynDecoder(Decoder, FairseqIncrementalDecoder):
 
 @register_model("aiayn_transformer", dataclass=TransformerConfig)
 class Transformer(FairseqEncoderDecoderModel):
-    """The Transformer of the paper, with one matrix for both embeddings and the projection."""
+    """The Transformer of the paper, by default with one matrix for embeddings and projection."""
 
-    #: The precision of matrix products, if it is another than the weights': --bf16 in training.
+    #: The precision of matrix multiplications, if not that of the weights: --bf16 in training.
     product_dtype: torch.dtype | None = None
 
     @classmethod
@@ -185,9 +185,9 @@ class Transformer(FairseqEncoderDecoderModel):
     ) -> tuple[Tensor, dict]:
         """As AiaynDecoder.forward, for a batch of source and shifted target tokens.
 
-        With features_only, "projection" in the dictionary is the matrix that makes scores of them.
-        It is an output because torch, on several GPUs with --find-unused-parameters, takes each
-        weight that no output depends on for one that gets no gradient.
+        With features_only, "projection" in the dictionary is the matrix that maps them to logits.
+        It is an output because torch, on several GPUs with --find-unused-parameters, expects no
+        gradient for a weight that no output depends on.
         """
         with self.in_product_precision():
             memory = self.encoder(src_tokens, src_lengths)
@@ -197,19 +197,19 @@ class Transformer(FairseqEncoderDecoderModel):
         return out, extra
 
     def train(self, mode: bool = True) -> "Transformer":
-        """As torch's; nothing is written where nothing changes.
+        """As torch's, but return at once if the mode does not change.
 
-        fairseq calls it twice for each update, and torch then writes to every module, which takes
-        some milliseconds.
+        fairseq calls it twice per update, and torch would write to every module, which takes
+        milliseconds.
         """
         changes = any(module.training != mode for module in self.modules())
         return super().train(mode) if changes else self
 
     def set_num_updates(self, num_updates: int) -> None:
-        """No module counts updates: fairseq's would look for one in all of them, each update."""
+        """Do nothing: fairseq would search all modules for counters of updates, each update."""
 
     def in_product_precision(self) -> AbstractContextManager:
-        """Return the context of matrix products: torch's autocast to product_dtype."""
+        """Return the context for matrix multiplications: torch's autocast to product_dtype."""
         if self.product_dtype is None:
             return nullcontext()
         return torch.autocast(self.projection.device.type, self.product_dtype)

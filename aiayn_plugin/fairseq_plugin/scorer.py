@@ -13,15 +13,14 @@ class PaperBleuConfig(FairseqDataclass):
     paper_bleu_lang: str = field(
         default="de",
         metadata={
-            "help": "target language, whose Moses tokeniser counts the words; German "
-            "compounds are split"
+            "help": "target language, whose Moses tokeniser is used; German compounds are split"
         },
     )
 
 
 @register_scorer("paper_bleu", dataclass=PaperBleuConfig)
 class PaperBleuScorer(BaseScorer):
-    """fairseq-generate --scoring paper_bleu. It never sees raw references, and says so."""
+    """fairseq-generate --scoring paper_bleu. fairseq gives no raw references, and it says so."""
 
     def score(self, order: int = 4) -> float:
         return paper_bleu(self.pred, self.ref, self.cfg.paper_bleu_lang)

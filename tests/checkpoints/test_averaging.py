@@ -1,4 +1,4 @@
-"""§6.1 averaging, on hand-made checkpoints."""
+"""§6.1 Averaging, of hand-made checkpoints."""
 
 import pytest
 import torch
@@ -42,7 +42,7 @@ def test_the_last_checkpoints_by_number_of_updates(tmp_path):
     bounded = ("--num-update-checkpoints", "2", "--checkpoint-upper-bound", "200")
     assert mean(*bounded) == 150.0
     assert mean("--num-epoch-checkpoints", "1") == 8.0
-    assert [p.name for p in out.parent.iterdir()] == ["mean.pt"], "something half-made is left"
+    assert [p.name for p in out.parent.iterdir()] == ["mean.pt"], "nothing unfinished is left"
 
 
 def test_bad_input_gives_one_line(tmp_path, capsys):
@@ -67,10 +67,10 @@ def test_bad_input_gives_one_line(tmp_path, capsys):
         "numbers.pt": "differ in n, an integer tensor",
         "dictionary.pt": "were trained with different settings or dictionaries",
         "settings.pt": "were trained with different settings or dictionaries",
-        "text.pt": "text.pt is no checkpoint that can be loaded safely",
+        "text.pt": "text.pt cannot be loaded safely",
         "short.pt": "short.pt is a broken checkpoint: it is cut off",
-        "hostile.pt": "hostile.pt is no checkpoint that can be loaded safely",
-        "list.pt": "list.pt is no fairseq checkpoint",
+        "hostile.pt": "hostile.pt cannot be loaded safely",
+        "list.pt": "list.pt is not a fairseq checkpoint",
         "absent.pt": "absent.pt does not exist: check the paths",
     }
     for name, message in cases.items():

@@ -1,4 +1,4 @@
-"""numpy's numbers out of a checkpoint."""
+"""numpy's numbers in a checkpoint."""
 
 import pickle
 
@@ -13,7 +13,7 @@ from aiayn_plugin.errors import InputError
 
 
 @pytest.mark.parametrize("code", sorted(CODES))
-def test_each_kind_of_number_comes_back(code, tmp_path):
+def test_each_numeric_type_is_restored(code, tmp_path):
     values = np.arange(6).reshape(2, 3).astype(code)
     stored = {
         "array": values,
@@ -30,13 +30,13 @@ def test_each_kind_of_number_comes_back(code, tmp_path):
 
 
 @pytest.mark.parametrize("code", ["O", "O8", "V8", "S3", "U3", "M8[s]", "f8,f8", "c16"])
-def test_nothing_but_numbers(code):
-    with pytest.raises(pickle.UnpicklingError, match="is no number"):
+def test_other_types_are_refused(code):
+    with pytest.raises(pickle.UnpicklingError, match="is not numeric"):
         NumberType(code)
 
 
 @pytest.mark.parametrize("shape, data", [((10**9,), b"12345678"), ((1,), b"1234567")])
-def test_a_shape_that_is_not_that_of_its_bytes(shape, data, tmp_path):
+def test_a_shape_that_does_not_fit_its_bytes_is_refused(shape, data, tmp_path):
     core = getattr(np, "_core", None) or np.core
 
     class Broken(Calls):

@@ -1,4 +1,4 @@
-"""Checkpoints as files: read without running code, and written whole or not at all."""
+"""Checkpoints as files: read without running code, and written atomically."""
 
 import zipfile
 from argparse import Namespace
@@ -12,7 +12,7 @@ from aiayn_plugin.checkpoints.safe_load import configuration, glance, load, save
 from aiayn_plugin.errors import InputError
 
 
-def test_what_is_saved_is_loaded(tmp_path):
+def test_a_saved_checkpoint_is_loaded(tmp_path):
     path = tmp_path / "new" / "model.pt"
     save({"model": {"w": torch.ones(2)}, "cfg": Namespace(d_model=2)}, path)
     state = load(path)
@@ -20,9 +20,9 @@ def test_what_is_saved_is_loaded(tmp_path):
     assert [path.name for path in path.parent.iterdir()] == ["model.pt"]
 
 
-def test_a_file_that_wants_to_run_code_is_refused(tmp_path, capsys):
+def test_a_file_that_would_run_code_is_refused(tmp_path, capsys):
     torch.save({"model": Hostile()}, tmp_path / "hostile.pt")
-    with pytest.raises(InputError, match="loaded safely: it wants to run print$") as error:
+    with pytest.raises(InputError, match="loaded safely: it would run print$") as error:
         load(tmp_path / "hostile.pt")
     assert "\n" not in str(error.value)
     assert "this must not run" not in capsys.readouterr().out
@@ -30,7 +30,7 @@ def test_a_file_that_wants_to_run_code_is_refused(tmp_path, capsys):
 
 @pytest.fixture
 def written(tmp_path):
-    """A checkpoint of some kilobytes, and what is in it."""
+    """A checkpoint of some kilobytes, and its content."""
     state = {
         "model": {"w": torch.arange(500.0), "b": torch.ones(3)},
         "cfg": None,
@@ -42,7 +42,7 @@ def written(tmp_path):
 
 
 def test_one_changed_bit_is_found(written):
-    """Or it is one of those that mean nothing: padding, dates, attributes of a file."""
+    """Or it is one without a meaning: padding, dates, attributes of a file."""
     path, state = written
     whole, found, random = path.read_bytes(), 0, Random(1)
     for place in random.sample(range(len(whole)), 400):
@@ -62,12 +62,12 @@ def test_one_changed_bit_is_found(written):
     assert found > 250
 
 
-def test_a_file_that_is_cut_off_is_found(written):
+def test_a_truncated_file_is_found(written):
     path, _ = written
     whole = path.read_bytes()
     for size in (0, 1, 4, 30, 200, len(whole) // 2, len(whole) - 30, len(whole) - 1):
         path.write_bytes(whole[:size])
-        with pytest.raises(InputError, match="no checkpoint|broken checkpoint"):
+        with pytest.raises(InputError, match="not a checkpoint|broken checkpoint|loaded safely"):
             load(path)
 
 
@@ -83,23 +83,25 @@ def test_a_file_that_is_cut_off_is_found(written):
         Random(1).randbytes(5000),
     ],
 )
-def test_what_was_never_a_checkpoint(data, tmp_path):
+def test_other_files_are_refused(data, tmp_path):
     (tmp_path / "a.pt").write_bytes(data)
     for read in (load, glance):
-        with pytest.raises(InputError, match="no checkpoint|broken checkpoint") as error:
+        with pytest.raises(
+            InputError, match="not a checkpoint|broken checkpoint|loaded safely"
+        ) as error:
             read(tmp_path / "a.pt")
         assert "\n" not in str(error.value)
 
 
 @pytest.mark.parametrize("state", [[1], torch.ones(3), {"w": torch.ones(3)}, {"model": None}, 7])
-def test_files_of_torch_that_hold_no_model(state, tmp_path):
+def test_torch_files_without_a_model_are_refused(state, tmp_path):
     torch.save(state, tmp_path / "a.pt")
-    with pytest.raises(InputError, match="no fairseq checkpoint: it holds no model"):
+    with pytest.raises(InputError, match="not a fairseq checkpoint: it holds no model"):
         load(tmp_path / "a.pt")
 
 
-def test_a_packed_checkpoint_is_refused(written):
-    """A gigabyte of zeros packs into a megabyte."""
+def test_a_compressed_checkpoint_is_refused(written):
+    """A gigabyte of zeros compresses to a megabyte."""
     path, _ = written
     with zipfile.ZipFile(path) as archive:
         parts = {part.filename: archive.read(part) for part in archive.infolist()}
@@ -111,7 +113,7 @@ def test_a_packed_checkpoint_is_refused(written):
 
 
 def test_the_old_format_of_torch_is_loaded(tmp_path):
-    """That of fairseq's published models; it has no checksums."""
+    """The format of fairseq's published models, without checksums."""
     torch.save(
         {"model": {"w": torch.ones(2)}, "args": Namespace(arch="x")},
         tmp_path / "a.pt",
@@ -130,27 +132,27 @@ def test_a_glance_leaves_the_weights_in_the_file(written):
 @pytest.mark.parametrize(
     "settings, message",
     [
-        ({"x": {"y": "${oc.env:HOME}"}}, "refer in y to something else"),
-        ({"dropout": torch.ones(1)}, "have a Tensor as dropout, which is no plain value"),
+        ({"x": {"y": "${oc.env:HOME}"}}, "contain a reference in y"),
+        ({"dropout": torch.ones(1)}, "have a Tensor as dropout, which is not a plain value"),
         ({"encoder_layers": 3}, "have 3 as encoder_layers, and its weights are too few"),
         ({"N": 10**9}, "have 1000000000 as N"),
         ({"N": " 0x190 "}, "have  0x190  as N"),
         ({"d_ff": "4e6"}, "have 4e6 as d_ff"),
         ({"encoder_embed_dim": 504}, "have 504 as encoder_embed_dim, and its weights are too few"),
-        ({"x": {7: 8}}, "have a int in the place of a name"),
+        ({"x": {7: 8}}, "have a int instead of a name"),
         ({"_name": ["a"]}, "have a list as _name"),
         ({"task": {"_name": "a"}}, "have a dict as task"),
         ({"x": [[b"bytes"]]}, "have a bytes as x"),
     ],
 )
-def test_settings_that_are_no_plain_values(written, part, settings, message):
+def test_settings_that_are_not_plain_values_are_refused(written, part, settings, message):
     path, state = written
     save({**state, part: Namespace(**settings) if part == "args" else {"model": settings}}, path)
     with pytest.raises(InputError, match=message):
         load(path)
 
 
-def test_settings_and_weights_of_another_kind(written):
+def test_settings_and_weights_of_other_types_are_refused(written):
     path, state = written
     for change in (
         {"args": "text"},
@@ -165,14 +167,14 @@ def test_settings_and_weights_of_another_kind(written):
             load(path)
 
 
-def test_names_that_mean_something_to_python_are_settings(written):
+def test_names_with_a_meaning_in_python_are_settings(written):
     path, state = written
     odd = {"self": 1, "__class__": "x", "__dict__": "y", "_name": "aiayn_base"}
     save({**state, "args": None, "cfg": {"model": odd}}, path)
     assert configuration(load(path))[1] == "aiayn_base"
 
 
-def test_a_checkpoint_of_fsdp_has_all_weights_in_one(written):
+def test_a_checkpoint_of_fsdp_has_flat_weights(written):
     path, state = written
     save(
         {
@@ -185,7 +187,7 @@ def test_a_checkpoint_of_fsdp_has_all_weights_in_one(written):
     assert load(path)["args"].encoder_layers == 12
 
 
-def test_settings_that_hold_each_other(written):
+def test_recursive_settings_are_refused(written):
     """A billion laughs, and a dictionary in itself, take no time and no memory."""
     path, state = written
     laughs: list = ["ha"]
@@ -201,7 +203,7 @@ def test_settings_that_hold_each_other(written):
             load(path)
 
 
-def test_what_fairseq_builds_decides(written):
+def test_the_configuration_is_the_one_fairseq_builds(written):
     """fairseq prefers args to cfg, and the name of a command line to any other."""
     args = Namespace(arch="fconv", _name="aiayn_base", task="translation")
     cfg = {"model": {"_name": "aiayn_base"}, "task": {"_name": "aiayn_translation"}}
@@ -209,7 +211,7 @@ def test_what_fairseq_builds_decides(written):
     assert architecture == "fconv" and found["task"]["_name"] == "translation"
 
 
-def test_settings_of_any_version_of_fairseq():
+def test_settings_of_every_version_of_fairseq():
     """They are a Namespace, a dictionary, or the command line of years ago."""
     model = {"_name": "aiayn_base", "N": 6}
     for settings in (model, Namespace(**model)):

@@ -47,6 +47,6 @@ def test_the_converted_model_computes_what_fairseqs_does(options, training):
         (["--activation-fn", "gelu"], "activation_fn"),
     ],
 )
-def test_what_the_papers_model_is_not_is_refused(flags, message):
+def test_options_that_the_papers_model_lacks_are_refused(flags, message):
     with pytest.raises(InputError, match=message):
         settings_from_fairseq(parse(*stock_model(32, 64, 4), *flags))

@@ -1,4 +1,4 @@
-"""§5.4 The loss under fairseq's trainer, in each precision."""
+"""§5.4 The loss under fairseq's trainer, in every precision."""
 
 import fairseq.utils
 import pytest
@@ -9,13 +9,13 @@ from models import trainer
 from torch.nn.parallel import DistributedDataParallel
 
 pytestmark = pytest.mark.usefixtures("quiet")
-#: Without what fairseq does with CUDA alone: flattened gradients, and skipping what overflows.
+#: Without fairseq's CUDA-only features: flat gradients, and skipping overflows.
 FP16 = ["--fp16", "--fp16-no-flatten-grads", "--fp16-init-scale", "4"]
 
 
 @pytest.mark.parametrize("precision", [[], ["--bf16"], FP16], ids=["float32", "bf16", "fp16"])
-def test_the_fused_loss_is_the_one_of_fairseqs_criterion(corpus, tmp_path, precision):
-    """Loss, nll and gradients are those of the whole matrix of scores."""
+def test_the_fused_loss_equals_fairseqs(corpus, tmp_path, precision):
+    """Loss, nll and gradients are those of the full matrix of logits."""
     losses, slopes = [], []
     for criterion in ("aiayn_label_smoothed_cross_entropy", "label_smoothed_cross_entropy"):
         flags = ["--criterion", criterion, "--label-smoothing", "0.1", "--dropout", "0"]
@@ -31,8 +31,8 @@ def test_the_fused_loss_is_the_one_of_fairseqs_criterion(corpus, tmp_path, preci
 
 
 @pytest.mark.parametrize("flags", [["--bf16"], FP16], ids=["bf16", "fp16"])
-def test_half_precision_trains_as_float32_does(corpus, tmp_path, flags):
-    """The losses are nearly the same; what is summed up over updates is float32."""
+def test_half_precision_trains_like_float32(corpus, tmp_path, flags):
+    """The losses are nearly equal; sums over updates are float32."""
     losses = []
     for precision in ([], flags):
         training, epoch = trainer(
@@ -65,8 +65,8 @@ def test_bfloat16_rounds_neither_weights_nor_residual_sums(corpus, tmp_path):
     ],
     ids=["base", "restricted", "learned"],
 )
-def test_no_step_of_an_update_waits_for_a_gpu(corpus, tmp_path, flags):
-    """Tensors of the device "meta" have no numbers: whoever looks at one fails."""
+def test_an_update_never_waits_for_a_gpu(corpus, tmp_path, flags):
+    """Tensors on the device "meta" have no values: reading one fails."""
     training, epoch = trainer(corpus, tmp_path, *flags)
     sample, _ = training._prepare_sample(next(epoch.next_epoch_itr(shuffle=True)))
     model = training.get_model().to("meta")
@@ -77,8 +77,8 @@ def test_no_step_of_an_update_waits_for_a_gpu(corpus, tmp_path, flags):
 
 
 @pytest.mark.parametrize("tied", ["all", "none"])
-def test_each_weight_has_its_gradient_where_torch_looks_for_unused_ones(corpus, tmp_path, tied):
-    """What fairseq wraps the model in on GPUs; here one process is enough to see what it misses."""
+def test_each_weight_has_a_gradient_with_find_unused_parameters(corpus, tmp_path, tied):
+    """fairseq wraps the model like this on GPUs; one process shows what the wrapper misses."""
     training, epoch = trainer(corpus, tmp_path, "--tie-embeddings", tied, "--dropout", "0")
     sample, _ = training._prepare_sample(next(epoch.next_epoch_itr(shuffle=True)))
     model = training.get_model()

@@ -1,4 +1,4 @@
-"""§3 The model behind fairseq's interfaces."""
+"""§3 The model with fairseq's interfaces."""
 
 from argparse import Namespace
 from types import SimpleNamespace
@@ -14,13 +14,12 @@ from aiayn_plugin.fairseq_plugin.model import Transformer, TransformerConfig
 from aiayn_plugin.paper import ModelSettings
 
 
-def test_settings_that_an_older_checkpoint_lacks_have_their_defaults():
-    """Settings of newer versions are missing, and those of fairseq are not ours."""
-    old = Namespace(N=2, d_model=16, h=4, positions="learned", max_source_positions=64)
-    assert model_settings(old) == ModelSettings(N=2, d_model=16, h=4, positions="learned")
+def test_settings_that_a_configuration_lacks_have_their_defaults():
+    cfg = Namespace(N=2, d_model=16, h=4, positions="learned", max_source_positions=64)
+    assert model_settings(cfg) == ModelSettings(N=2, d_model=16, h=4, positions="learned")
 
 
-def test_choices_become_words():
+def test_choices_become_strings():
     """In a structured configuration, as hydra's, they are enums."""
     cfg = OmegaConf.structured(TransformerConfig(positions="learned"))
     assert str not in (type(cfg.positions), type(cfg.tie_embeddings))
@@ -42,14 +41,14 @@ def test_reordering_moves_sentences_with_their_state():
     torch.testing.assert_close(found[:, 0], expected[:, 1], rtol=0, atol=1e-12)
 
 
-def test_a_part_that_was_set_otherwise_learns_again():
+def test_the_mode_reaches_modules_that_were_set_differently():
     model = build(dropout=0.1).train()
     model.encoder.layers[0].eval()
     assert all(module.training for module in model.train().modules())
     assert not any(module.training for module in model.eval().modules())
 
 
-def test_learned_positions_are_as_many_as_trained():
+def test_learned_positions_limit_the_length():
     model = build(positions="learned", max_source_positions=8, max_target_positions=7)
     assert model.max_positions() == (8, 7)
     source, target = sentences(8, 7)
@@ -79,7 +78,7 @@ def test_sinusoids_have_no_limit():
         ({"positions": "fairseq", "d_model": 2, "h": 1}, "even d_model of 4 or more"),
     ],
 )
-def test_impossible_settings(options, message):
+def test_impossible_settings_are_refused(options, message):
     with pytest.raises(InputError, match=message):
         build(**options)
 

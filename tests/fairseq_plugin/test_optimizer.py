@@ -1,4 +1,4 @@
-"""§5.3 Adam and the schedule under fairseq's trainer, also after a restart."""
+"""§5.3 Adam and the schedule under fairseq's trainer, including restarts."""
 
 import pytest
 import torch
@@ -24,7 +24,7 @@ def parameter(values, dtype=torch.float32):
     return weight
 
 
-def test_update_k_is_taken_with_the_rate_of_k():
+def test_update_k_uses_the_rate_of_k():
     optimizer = AiaynAdam(AdamConfig(lr=[0.1]), [parameter([0.0])])
     schedule = AiaynInverseSqrt(InverseSqrtConfig(warmup_updates=3, d_model=16), optimizer)
     taken = []
@@ -35,7 +35,7 @@ def test_update_k_is_taken_with_the_rate_of_k():
 
 
 @pytest.mark.usefixtures("quiet")
-def test_the_trainer_takes_update_k_with_the_rate_of_k_also_after_a_restart(corpus, tmp_path):
+def test_the_trainer_uses_the_rate_of_k_for_update_k_after_a_restart_too(corpus, tmp_path):
     training, epoch = trainer(corpus, tmp_path, "--warmup-updates", "3")
     assert rates_taken(training, epoch, 2) == pytest.approx(
         [learning_rate(k, 32, 3) for k in (1, 2)]
@@ -48,7 +48,7 @@ def test_the_trainer_takes_update_k_with_the_rate_of_k_also_after_a_restart(corp
     )
 
 
-def test_a_warmup_of_nothing_is_refused():
+def test_a_warmup_of_0_updates_is_refused():
     optimizer = AiaynAdam(AdamConfig(lr=[0.1]), [parameter([0.0])])
     with pytest.raises(InputError, match="--warmup-updates must be at least 1"):
         AiaynInverseSqrt(InverseSqrtConfig(warmup_updates=0, d_model=16), optimizer)
@@ -67,7 +67,7 @@ def test_the_default_is_the_papers_adam():
     assert torch.equal(*weights) and weights[0].abs().min() > 0.1
 
 
-def test_a_restart_keeps_the_moments_and_takes_the_new_settings():
+def test_a_restart_keeps_the_moments_and_uses_the_new_settings():
     first = AiaynAdam(AdamConfig(lr=[0.1]), [parameter([1.0] * 3)])
     first.step()
     changed = AdamConfig(lr=[0.1], adam_betas="(0.8, 0.9)", adam_eps=1e-6)
@@ -106,8 +106,8 @@ def test_gradients_that_are_not_finite_are_refused_except_under_a_loss_scale():
         optimizer.clip_grad_norm(1.0)
 
 
-def test_weights_in_one_row_and_each_by_itself_are_two_optimizers():
-    """As of a run with --fp16 on a GPU, and of one in float32 that goes on with it."""
+def test_flat_and_separate_weights_do_not_share_an_optimizer_state():
+    """As when a run with --fp16 on a GPU resumes in float32."""
     flat, apart = (
         AiaynAdam(AdamConfig(lr=[0.1]), [parameter(values) for values in weights])
         for weights in ([[3.0, 4.0, 12.0]], [[3.0, 4.0], [12.0]])

@@ -35,7 +35,7 @@ def replace(path, old, new):
         (lambda folder: (folder / "model.pt").write_bytes(b"PK"), "no checkpoint"),
         (lambda folder: (folder / "model.pt").write_bytes(b""), "no checkpoint"),
         (lambda folder: (folder / "model.pt").write_text("hello"), "no checkpoint"),
-        (lambda folder: torch.save({"model": Hostile()}, folder / "model.pt"), "wants to run"),
+        (lambda folder: torch.save({"model": Hostile()}, folder / "model.pt"), "would run"),
         (lambda folder: torch.save({"weights": {}}, folder / "model.pt"), "holds no model"),
         (lambda folder: torch.save({"model": {}}, folder / "model.pt"), "no settings of its model"),
         (

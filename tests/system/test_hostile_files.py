@@ -205,7 +205,7 @@ def test_every_entry_takes_a_good_checkpoint_and_no_hostile_one(entry, model_dir
     if entry not in another_kind:
         assert result.returncode == 0, result.stderr
     hostile = attack(entry, "pickle, among the weights", model_dir, good, tmp_path / "hostile")
-    assert "it wants to run eval" in last_line(hostile)
+    assert "it would run eval" in last_line(hostile)
 
 
 def test_the_payloads_would_run(model_dir, good, tmp_path):

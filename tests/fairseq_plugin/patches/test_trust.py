@@ -1,4 +1,4 @@
-"""No file of a stranger runs code under fairseq."""
+"""No untrusted file runs code under fairseq."""
 
 import argparse
 import ast
@@ -46,7 +46,7 @@ from aiayn_plugin.fairseq_plugin.patches.trust import (
         "1 + 2 - 4",
     ],
 )
-def test_literals_have_the_value_that_python_gives_them(text):
+def test_literals_have_pythons_value(text):
     assert literal(text) == eval(text.strip())
 
 
@@ -82,13 +82,13 @@ def test_literals_have_the_value_that_python_gives_them(text):
         "\0",
     ],
 )
-def test_nothing_else_has_a_value(text):
+def test_other_expressions_are_refused(text):
     with pytest.raises(InputError, match="is not a valid setting") as error:
         literal(text)
     assert "\n" not in str(error.value).replace("\\n", "") and len(str(error.value)) < 400
 
 
-def test_what_is_no_string_is_refused_as_eval_refuses_it():
+def test_other_types_are_refused_as_by_eval():
     with pytest.raises(TypeError):
         literal(None)
     assert utils.eval_bool(None, default=True) is True
@@ -97,7 +97,7 @@ def test_what_is_no_string_is_refused_as_eval_refuses_it():
 
 
 def calls_of_eval(path: Path) -> bool:
-    """Whether a file of Python calls the function eval."""
+    """Return whether a Python file calls eval."""
     calls = (
         node.func for node in ast.walk(ast.parse(path.read_bytes())) if isinstance(node, ast.Call)
     )
@@ -105,7 +105,7 @@ def calls_of_eval(path: Path) -> bool:
 
 
 def test_no_module_of_fairseq_can_evaluate_more():
-    """Each that calls eval; fairseq/examples are plugins that a user has to ask for."""
+    """Each that calls eval; fairseq/examples are plugins that a user must ask for."""
     root = Path(fairseq.__file__).parent
     files = [
         path
@@ -120,7 +120,7 @@ def test_no_module_of_fairseq_can_evaluate_more():
     assert all(vars(module)["eval"] is literal for module in found), modules
 
 
-def test_what_fairseqs_users_type_still_works():
+def test_options_that_fairseq_evaluates_still_work():
     parser = options.get_training_parser()
     args = options.parse_args_and_arch(
         parser,
@@ -164,7 +164,7 @@ def test_model_overrides_run_nothing(run, command, model_dir, corpus, tmp_path):
     assert "is not a valid setting" in log.stderr.splitlines()[-1]
 
 
-def test_numbers_of_numpy_are_loaded(model_dir, tmp_path):
+def test_numpys_numbers_are_loaded(model_dir, tmp_path):
     """fairseq stores them after --eval-bleu."""
     state = torch.load(model_dir / "model.pt", weights_only=False)
     stored = {
@@ -183,7 +183,7 @@ def test_numbers_of_numpy_are_loaded(model_dir, tmp_path):
         assert loaded[name].dtype == stored[name].dtype
 
 
-def test_an_environment_that_turns_the_protection_off(run, corpus, model_dir, tmp_path):
+def test_the_environment_cannot_disable_the_protection(run, corpus, model_dir, tmp_path):
     mark = tmp_path / "mark"
     torch.save({"model": {"x": Calls(eval, expression(mark))}}, tmp_path / "a.pt")
     log = run(
@@ -198,7 +198,7 @@ def test_an_environment_that_turns_the_protection_off(run, corpus, model_dir, tm
     )
     assert not mark.exists() and log.returncode == 1
     assert log.stderr.count(f"{UNSAFE_LOADING} is ignored") == 1
-    assert "it wants to run eval" in log.stderr.splitlines()[-1]
+    assert "it would run eval" in log.stderr.splitlines()[-1]
     program = f"import fairseq.models, aiayn_plugin, os; print(os.environ.get({UNSAFE_LOADING!r}))"
     alone = subprocess.run(
         [sys.executable, "-c", program],
@@ -211,7 +211,7 @@ def test_an_environment_that_turns_the_protection_off(run, corpus, model_dir, tm
 
 
 def test_an_archive_moves_no_directory_of_the_user(tmp_path):
-    """fairseq moves what stands under the first part of all names."""
+    """fairseq moves the common prefix of all names."""
     (tmp_path / "home").mkdir()
     (tmp_path / "home" / "precious").touch()
     with tarfile.open(tmp_path / "a.tar.gz", "w:gz") as archive:
@@ -222,7 +222,7 @@ def test_an_archive_moves_no_directory_of_the_user(tmp_path):
     assert (tmp_path / "home" / "precious").exists() and (tmp_path / "a.tar.gz").is_file()
 
 
-def test_a_users_own_filter_of_archives_stays(tmp_path, monkeypatch):
+def test_a_users_own_archive_filter_is_kept(tmp_path, monkeypatch):
     kept = staticmethod(lambda member, path: member)
     monkeypatch.setattr(tarfile.TarFile, "extraction_filter", kept)
     file_utils.load_archive_file(str(tmp_path))
@@ -257,11 +257,11 @@ def test_an_archive_unpacks_only_into_its_directory(tmp_path):
             {"arch": "transformer", "encoder_embed_dim": 2**50},
             "as encoder_embed_dim, and its weights",
         ),
-        ({"arch": "transformer", "data": "${oc.env:HOME}"}, "refer in data to something else"),
+        ({"arch": "transformer", "data": "${oc.env:HOME}"}, "contain a reference in data"),
         ({"arch": "transformer", "dropout": torch.ones(1)}, "have a Tensor as dropout"),
     ],
 )
-def test_settings_that_no_model_has(settings, message, model_dir, tmp_path):
+def test_settings_of_no_model_are_refused(settings, message, model_dir, tmp_path):
     state = torch.load(model_dir / "model.pt", weights_only=False)
     task = {**state["cfg"]["task"], "task": "translation"}
     state["args"] = argparse.Namespace(**{**task, **settings})
@@ -271,7 +271,7 @@ def test_settings_that_no_model_has(settings, message, model_dir, tmp_path):
     assert str(error.value).startswith(f"{tmp_path}/a.pt") and "\n" not in str(error.value)
 
 
-def test_a_checkpoint_without_settings(model_dir, tmp_path):
+def test_a_checkpoint_without_settings_is_refused(model_dir, tmp_path):
     state = torch.load(model_dir / "model.pt", weights_only=False)
     torch.save({**state, "cfg": None}, tmp_path / "a.pt")
     with pytest.raises(InputError, match="a.pt: the checkpoint holds no settings of its model"):
@@ -285,7 +285,7 @@ def test_a_checkpoint_without_settings(model_dir, tmp_path):
         ("task", "fairseq has no task 'no_such_name': give the --user-dir"),
     ],
 )
-def test_names_that_nobody_registered(part, message, model_dir, tmp_path):
+def test_unregistered_names_are_refused(part, message, model_dir, tmp_path):
     state = torch.load(model_dir / "model.pt", weights_only=False)
     settings = state["cfg"][part]
     (settings if isinstance(settings, dict) else vars(settings))["_name"] = "no_such_name"
