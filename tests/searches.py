@@ -5,7 +5,7 @@ from models import EOS, PAD, build, dictionary
 
 from aiayn_plugin.fairseq_plugin.generator import Generator, search_model
 from aiayn_plugin.paper import SearchSettings
-from aiayn_plugin.search.beam import BeamSearch
+from aiayn_plugin.search import BeamSearch
 
 WORDS = 12
 #: Settings of models that the search must support.

@@ -15,8 +15,8 @@ from torch import Tensor
 from ..checkpoints.bundle import task_settings
 from ..checkpoints.loading import LoadedModel
 from ..errors import InputError
+from ..search import Hypothesis
 from ..search.batching import search_by_length
-from ..search.hypotheses import Hypothesis
 from ..text.dictionary import Vocabulary
 from .generation_options import complete, stock_search
 

@@ -16,7 +16,7 @@ from ..errors import InputError
 from ..kernels.int8 import quantize_linear_layers
 from ..kernels.packing import pack_linear_layers
 from ..paper import PARSING_SEARCH, SearchSettings
-from ..search.beam import TokenConstraint
+from ..search import TokenConstraint
 from ..text.settings import holds_trees
 from .fairseq_transformer import is_fairseq_transformer, set_beam_size
 from .generator import Generator

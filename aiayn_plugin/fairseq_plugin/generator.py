@@ -10,9 +10,8 @@ from torch import Tensor
 
 from ..errors import InputError
 from ..paper import SearchSettings
-from ..search.beam import BeamSearch, SpecialTokens, TokenConstraint
+from ..search import BeamSearch, Hypothesis, SpecialTokens, TokenConstraint
 from ..search.decoder_step import SearchModel, TransformerModel
-from ..search.hypotheses import Hypothesis
 from .fairseq_transformer import FairseqTransformerModel
 from .model import Transformer
 

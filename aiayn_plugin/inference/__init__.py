@@ -1,1 +1,5 @@
-"""§6.1, §6.3: raw text to raw text, or to trees, with a run directory."""
+"""§6.1, §6.3 A run directory, and the Translator and Parser that use its model."""
+
+from .translator import Translation, Translator
+
+__all__ = ["Translation", "Translator"]

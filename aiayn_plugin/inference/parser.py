@@ -10,7 +10,7 @@ from typing import Any
 from nltk import Tree
 
 from ..parsing.pipeline import ParsingPipeline, read_tree
-from ..search.hypotheses import Hypothesis
+from ..search import Hypothesis
 from .predictor import Predictor
 from .run_directory import RunDirectory
 

@@ -12,9 +12,8 @@ from ..checkpoints.loading import LoadedModel
 from ..errors import InputError
 from ..kernels.packing import pack_linear_layers
 from ..paper import PARSING_SEARCH, SearchSettings
-from ..search.beam import BeamSearch
+from ..search import BeamSearch, Hypothesis
 from ..search.decoder_step import TransformerModel
-from ..search.hypotheses import Hypothesis
 from .run_directory import RunDirectory
 
 #: Search options that need no fairseq, which takes seconds to import.

@@ -9,7 +9,7 @@ from typing import Any
 
 from torch import Tensor
 
-from ..search.hypotheses import Hypothesis
+from ..search import Hypothesis
 from ..text.pipeline import TextPipeline
 from .predictor import Predictor
 from .run_directory import RunDirectory

@@ -13,7 +13,7 @@ from omegaconf import open_dict
 
 from aiayn_plugin.errors import InputError
 from aiayn_plugin.fairseq_plugin.model import Transformer
-from aiayn_plugin.inference.translator import Translator
+from aiayn_plugin.inference import Translator
 from aiayn_plugin.paper import ModelSettings
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from commands import LINES, TRAIN
 
-from aiayn_plugin.inference.translator import Translator
+from aiayn_plugin.inference import Translator
 from aiayn_plugin.paper import SearchSettings
-from aiayn_plugin.search.beam import BeamSearch
+from aiayn_plugin.search import BeamSearch
 from aiayn_plugin.search.decoder_step import TransformerModel
 
 
