@@ -1,4 +1,4 @@
-"""fairseq's own models and searches as they are with the plugin loaded: nothing breaks."""
+"""fairseq's own models and searches still work with the plugin loaded."""
 
 import random
 import re
@@ -65,7 +65,7 @@ VALID = 30
 
 @pytest.fixture(scope="module")
 def fairseq(repo) -> Iterator[Callable[..., str]]:
-    """`fairseq(command, …)` runs a command with the plugin loaded, and returns what it prints."""
+    """`fairseq(command, …)` runs a command with the plugin loaded and returns its output."""
     with forked(repo / "aiayn_plugin") as run:
 
         def succeed(*command: str | Path) -> str:
@@ -79,7 +79,7 @@ def fairseq(repo) -> Iterator[Callable[..., str]]:
 
 @pytest.fixture(scope="module", params=["mmap", "raw"])
 def data(request, fairseq, tmp_path_factory) -> Path:
-    """Data of letters, made by fairseq-preprocess alone."""
+    """Data of letters, made with fairseq-preprocess only."""
     folder, rng = tmp_path_factory.mktemp("letters"), random.Random(1)
     for split, number in (("train", 100), ("valid", VALID), ("test", VALID)):
         for lang in PAIR[1::2]:
@@ -105,12 +105,12 @@ def data(request, fairseq, tmp_path_factory) -> Path:
 
 
 def generated(output: str) -> list[str]:
-    """Return the hypotheses that fairseq-generate printed, with numbers and scores."""
+    """Return the hypotheses in fairseq-generate's output, with indices and scores."""
     return sorted(re.findall(r"^H-.*", output, re.MULTILINE))
 
 
 def assert_same(found: list[str], expected: list[str]) -> None:
-    """Assert the same numbers and tokens; scores may differ by the order of float32's sums."""
+    """Check for equal indices and tokens; scores may differ by float32's summation order."""
     both = [[line.split("\t") for line in lines] for lines in (found, expected)]
     texts, theirs = ([(number, text) for number, _, text in lines] for lines in both)
     assert texts == theirs
@@ -119,7 +119,7 @@ def assert_same(found: list[str], expected: list[str]) -> None:
 
 
 def generate(fairseq, data, path, *flags: str) -> str:
-    """Return what fairseq-generate prints of the valid set."""
+    """Return the output of fairseq-generate for the validation set."""
     impl = ["--dataset-impl", "raw"] if (data / "train.in-out.in").is_file() else []
     return fairseq(
         "fairseq-generate",
@@ -139,7 +139,7 @@ def generate(fairseq, data, path, *flags: str) -> str:
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", MODELS)
-def test_models_of_fairseqs_train_and_translate(fairseq, data, tmp_path, name):
+def test_fairseqs_models_train_and_translate(fairseq, data, tmp_path, name):
     raw = ["--dataset-impl", "raw"] if (data / "train.in-out.in").is_file() else []
     fairseq(
         "fairseq-train",
@@ -195,7 +195,7 @@ def test_models_of_fairseqs_train_and_translate(fairseq, data, tmp_path, name):
 
 
 @pytest.mark.long
-def test_searches_of_fairseqs_with_the_plugins_model(fairseq, data, tmp_path):
+def test_fairseqs_searches_with_the_plugins_model(fairseq, data, tmp_path):
     raw = ["--dataset-impl", "raw"] if (data / "train.in-out.in").is_file() else []
     fairseq(
         "fairseq-train",
@@ -237,7 +237,7 @@ def test_searches_of_fairseqs_with_the_plugins_model(fairseq, data, tmp_path):
         ),
         (["--sampling", "--sampling-topp", "0.2", "--beam", "2", "--nbest", "2"], 2),
         (["--diversity-rate", "0.5", "--beam", "6"], 1),
-        # with several batches fairseq's own fails: it takes a sentence's number for its row
+        # With several batches fairseq's own fails: it confuses sentence index and row.
         (["--diverse-beam-groups", "2", "--beam", "4", "--batch-size", str(VALID)], 1),
         (["--match-source-len"], 1),
         (["--retain-dropout"], 1),
@@ -260,8 +260,8 @@ def test_searches_of_fairseqs_with_the_plugins_model(fairseq, data, tmp_path):
 
 
 @pytest.mark.long
-def test_the_plugins_model_with_parts_of_fairseqs(fairseq, data, tmp_path):
-    """fairseq's task; its loss that also learns alignments; and its program of scores."""
+def test_the_plugins_model_with_fairseqs_components(fairseq, data, tmp_path):
+    """fairseq's task, its loss with alignments, and its scorer."""
     raw = (data / "train.in-out.in").is_file()
     command = [
         "fairseq-train",

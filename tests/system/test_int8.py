@@ -1,4 +1,4 @@
-"""fairseq-generate --int8, and where it cannot be."""
+"""fairseq-generate --int8, and what it cannot be combined with."""
 
 import re
 
@@ -8,7 +8,7 @@ from commands import SMALL, last_line
 PAPER = ["--user-dir", "aiayn_plugin", "--cpu"]
 
 
-def test_generating_in_8_bits(run, corpus, model_dir):
+def test_generating_in_int8(run, corpus, model_dir):
     found = []
     for options in ([], ["--int8"]):
         log = run("fairseq-generate", corpus, *PAPER, "--path", model_dir / "model.pt", *options)
@@ -27,7 +27,7 @@ def test_generating_in_8_bits(run, corpus, model_dir):
         (["--bf16"], "8-bit numbers are for a model in float32 on a CPU: give --cpu"),
     ],
 )
-def test_another_precision_beside_it_is_refused(run, corpus, model_dir, options, message):
+def test_int8_excludes_other_precisions(run, corpus, model_dir, options, message):
     log = run(
         "fairseq-generate", corpus, *PAPER, "--path", model_dir / "model.pt", "--int8", *options
     )
@@ -35,7 +35,7 @@ def test_another_precision_beside_it_is_refused(run, corpus, model_dir, options,
     assert last_line(log).startswith(f"fairseq-generate: error: {message}")
 
 
-def test_no_model_trains_in_8_bits(run, corpus, tmp_path):
+def test_training_in_int8_is_an_error(run, corpus, tmp_path):
     log = run(
         "fairseq-train",
         corpus,

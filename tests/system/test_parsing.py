@@ -1,4 +1,4 @@
-"""§6.3: from a treebank to F1, with the recipes and a made-up grammar that is learnt in seconds."""
+"""§6.3 From a treebank to F1, with the recipes and an artificial grammar learnt in seconds."""
 
 import json
 import random
@@ -65,7 +65,7 @@ def grow(rng, label, depth=0):
 
 @pytest.fixture(scope="module")
 def treebank(tmp_path_factory):
-    """A directory as the LDC's, with sections 0 to 24 of the Wall Street Journal."""
+    """A directory like the LDC's, with sections 0 to 24 of the Wall Street Journal."""
     folder, rng = tmp_path_factory.mktemp("treebank"), random.Random(1)
     for section in range(25):
         wsj = folder / "LDC" / "parsed" / "mrg" / "wsj" / f"{section:02}"
@@ -78,7 +78,7 @@ def treebank(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def recipe(run, repo, treebank):
-    """What the recipe of the paper's run leaves behind, with a small model; and what it prints."""
+    """The run directory of the recipe of the paper's run, with a small model, and its output."""
     if not (repo / ".venv").is_dir():
         pytest.skip("needs .venv, which examples/setup.sh makes")
     done = run(
@@ -135,8 +135,8 @@ def test_raw_and_tokenised_sentences_are_parsed(recipe, run, tmp_path):
     assert Tree.fromstring(done.stdout) == Tree.fromstring(last) and "\n  (NP" in done.stdout
 
 
-def test_the_best_trees_are_different_ones_best_first(recipe, run):
-    # Two sequences that need mends may become one tree. Those of --trees-only need none.
+def test_the_best_trees_differ_and_come_best_first(recipe, run):
+    # Two sequences that need repairs may become one tree; with --trees-only none need repairs.
     command = f"echo 'a cat likes .' | aiayn parse {recipe[0]} --nbest 3"
     for options, at_least in (("--trees-only", 3), ("", 1)):
         done = run("bash", "-c", f"{command} {options}")
@@ -173,7 +173,7 @@ def test_a_search_of_trees_only_finds_trees(recipe, run):
     assert "repaired     0 of 50 trees" in done.stdout, done.stdout
 
 
-def test_words_that_no_training_text_has_are_counted_too(recipe):
+def test_unknown_words_are_counted_too(recipe):
     parser = Parser.load(recipe[0], trees_only=True, beam=4)
     lines = ["Zürich likes a dog .", "cat日本 sees 日本", "dogcat catdogs"]
     for line, [parse] in zip(lines, parser.parse_nbest(lines), strict=True):
@@ -205,14 +205,14 @@ def test_trees_only_is_never_silently_ignored(recipe, run, options, message):
     assert done.returncode == 1 and message in done.stderr.splitlines()[-1]
 
 
-def test_nor_from_python(recipe):
+def test_trees_only_is_never_silently_ignored_in_python(recipe):
     with pytest.raises(InputError, match="leave it out, or --diverse-beam-groups"):
         Parser.load(recipe[0], trees_only=True, beam=4, diverse_beam_groups=2)
-    parser = Parser.load(recipe[0], trees_only=True, beam=4, temperature=0.9)  # fairseq's setting
+    parser = Parser.load(recipe[0], trees_only=True, beam=4, no_repeat_ngram_size=99)
     assert [parse.repairs for [parse] in parser.parse_nbest(["a dog sleeps ."])] == [0]
 
 
-def test_the_log_of_another_split_is_refused(recipe, run):
+def test_the_log_of_a_different_split_is_an_error(recipe, run):
     folder, _ = recipe
     done = run(
         "aiayn", "score", folder / "generate.log", "--data", folder / "data", "--split", "valid"
@@ -220,7 +220,7 @@ def test_the_log_of_another_split_is_refused(recipe, run):
     assert done.returncode == 1 and "sentence 1 is another: give the split" in done.stderr
 
 
-def test_what_is_typed_wins_over_the_search_of_trees(recipe, run):
+def test_given_options_override_the_defaults_for_trees(recipe, run):
     folder, _ = recipe
     done = run(
         "fairseq-generate",
@@ -287,7 +287,7 @@ def test_the_report_shows_table_4_and_says_what_cannot_be_compared(recipe, run, 
     assert (treebank / "two.md").read_text().count("gold trees only") == 2
 
 
-def test_only_trees_can_be_searched_for_in_data_of_trees(run, model_dir):
+def test_trees_only_needs_data_with_trees(run, model_dir):
     done = run(
         "fairseq-generate",
         model_dir / "data",

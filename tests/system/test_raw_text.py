@@ -76,15 +76,15 @@ def test_python_translates_the_same(translate, model_dir):
     assert [len(best) for best in translator.translate_nbest(LINES)] == [2, 1, 2, 2, 2]
 
 
-def test_long_lines_are_translated_in_pieces(translate, model_dir):
+def test_long_lines_are_translated_in_segments(translate, model_dir):
     # learned positions: 1,024 of them
     log = translate(model_dir, ("hours and minutes " * 700).encode(), "--beam", "1")
     assert log.returncode == 0, log.stderr
-    assert b"line 1 has" in log.stderr and b"in pieces" in log.stderr
+    assert b"line 1 has" in log.stderr and b"in segments" in log.stderr
     assert log.stdout.count(b"\n") == 1
 
 
-def test_a_spoilt_model_directory_is_one_line(translate, model_dir, tmp_path):
+def test_a_broken_run_directory_is_reported_in_one_line(translate, model_dir, tmp_path):
     shutil.copytree(model_dir, tmp_path / "spoilt")
     (tmp_path / "spoilt" / "model.pt").unlink()
     log = translate("spoilt", b"March 3\n")
@@ -106,14 +106,14 @@ def test_a_spoilt_model_directory_is_one_line(translate, model_dir, tmp_path):
         (b"March 3\n", ["--nbest", "9"], "--nbest 9 must be from 1 to --beam 4"),
     ],
 )
-def test_bad_input_is_one_line(translate, model_dir, text, flags, message):
+def test_bad_input_is_reported_in_one_line(translate, model_dir, text, flags, message):
     log = translate(model_dir, text, *flags)
     assert log.returncode == 1
     assert log.stderr.decode().count("\n") == 1 and message in log.stderr.decode()
 
 
 @pytest.mark.parametrize("closed", ["<&-", ">&-"])
-def test_a_closed_stream_is_one_line(run, model_dir, closed):
+def test_a_closed_stream_is_reported_in_one_line(run, model_dir, closed):
     log = run("bash", "-c", f"aiayn translate {model_dir} --device cpu {closed}")
     assert log.returncode == 1
     assert (
@@ -139,7 +139,7 @@ def test_ctranslate2_finds_the_same(run, model_dir, tmp_path):
         assert translator.target.decode(best.tokens.tolist()) == result.hypotheses[0]
 
 
-def test_what_ctranslate2_has_not_is_refused(run, corpus, tmp_path):
+def test_models_that_ctranslate2_lacks_are_not_exported(run, corpus, tmp_path):
     log = run(
         "fairseq-train",
         corpus,

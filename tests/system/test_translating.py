@@ -1,4 +1,4 @@
-"""Whole translations, from a directory that is not the checkout, with the installed plugin."""
+"""§6.1 Translating with fairseq's commands, from a directory other than the checkout."""
 
 import re
 
@@ -7,7 +7,7 @@ import pytest
 
 @pytest.fixture(scope="module")
 def model(run, model_dir, tmp_path_factory):
-    """The mean of the last two checkpoints of a hardly trained model."""
+    """The average of the last two checkpoints of a barely trained model."""
     path = tmp_path_factory.mktemp("model") / "model.pt"
     log = run(
         "aiayn",
@@ -25,7 +25,7 @@ def model(run, model_dir, tmp_path_factory):
 
 
 def generate(run, corpus, model, tmp_path, *flags):
-    """Return what fairseq-generate prints for a model of the plugin."""
+    """Return the output of fairseq-generate for one of the plugin's models."""
     log = run(
         "fairseq-generate",
         corpus,
@@ -114,10 +114,10 @@ def test_alignment_and_fairseqs_own_task(run, corpus, model, tmp_path):
         ("fairseq-validate", ["--valid-subset", "test", "--batch-size", "5"]),
     ],
 )
-def test_a_generator_that_is_built_before_the_weights_are_loaded(
+def test_a_generator_may_be_built_before_the_weights_are_loaded(
     run, corpus, model, tmp_path, command, flags
 ):
-    """With --eval-bleu fairseq builds one together with the model."""
+    """--eval-bleu builds one together with the model."""
     log = run(
         command,
         corpus,
@@ -136,7 +136,7 @@ def test_a_generator_that_is_built_before_the_weights_are_loaded(
     assert re.search(r"BLEU4 = |\| bleu \d", log.stdout + log.stderr)
 
 
-def test_what_fairseqs_generator_gives_a_user(run, corpus, model, tmp_path):
+def test_options_of_fairseq_generate(run, corpus, model, tmp_path):
     out = generate(
         run,
         corpus,
@@ -188,11 +188,13 @@ def test_what_fairseqs_generator_gives_a_user(run, corpus, model, tmp_path):
         ),
         (["--print-step"], "--print-step is for models that refine a translation iteratively"),
         (["--nbest", "0"], "--nbest 0 must be at least 1"),
-        (["--min-len", "100"], "--min-len 100 is more than the limit"),
+        (["--min-len", "100"], "--min-len 100 is above the limit"),
         (["--lenpen", "-0.1"], "--lenpen -0.1 must not be negative"),
     ],
 )
-def test_a_search_that_cannot_be_is_one_line(run, corpus, model, tmp_path, flags, message):
+def test_invalid_search_settings_are_reported_in_one_line(
+    run, corpus, model, tmp_path, flags, message
+):
     log = run(
         "fairseq-generate",
         corpus,
