@@ -23,8 +23,8 @@ def test_generating_in_int8(run, corpus, model_dir):
 @pytest.mark.parametrize(
     "options, message",
     [
-        (["--fp16"], "8-bit numbers are for a model in float32 on a CPU: give --cpu"),
-        (["--bf16"], "8-bit numbers are for a model in float32 on a CPU: give --cpu"),
+        (["--fp16"], "int8 needs a float32 model on a CPU: give --cpu"),
+        (["--bf16"], "int8 needs a float32 model on a CPU: give --cpu"),
     ],
 )
 def test_int8_excludes_other_precisions(run, corpus, model_dir, options, message):
