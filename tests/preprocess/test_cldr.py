@@ -1,4 +1,4 @@
-"""`preprocess/cldr.py`, which makes a corpus without a download."""
+"""`preprocess/cldr.py`: a corpus without a download."""
 
 import os
 import subprocess
@@ -68,7 +68,7 @@ def test_no_source_sentence_occurs_twice_within_or_across_splits(made):
     assert len(set(sources)) == len(sources) == sum(SIZES.values())
 
 
-def test_files_depend_on_the_seed_alone(made, tmp_path):
+def test_files_depend_only_on_the_seed(made, tmp_path):
     dest, _ = made
     again = run(tmp_path / "a", PYTHONHASHSEED="2", TZ="America/Lima", LC_ALL="de_DE.UTF-8")
     other = run(tmp_path / "b", "--seed=2")
@@ -165,7 +165,7 @@ FORMS = [  # how Python reads the English, the kind of pair, and how Germans wri
 
 
 @pytest.mark.parametrize(("form", "kind", "german"), FORMS)
-def test_both_sides_say_the_same_day(form, kind, german):
+def test_both_sides_name_the_same_day(form, kind, german):
     rng = Random(1)
     for _ in range(50):
         english, actual = kind(rng)
@@ -174,7 +174,7 @@ def test_both_sides_say_the_same_day(form, kind, german):
         assert actual == german.format(when, **in_german)
 
 
-def test_both_sides_say_the_same_time():
+def test_both_sides_name_the_same_time():
     rng = Random(1)
     for _ in range(100):
         english, german = cldr.draw(rng, "time")
@@ -201,7 +201,7 @@ def test_arithmetic_is_right():
         assert words(sign[how](number[left], number[right]))[1] == result
 
 
-def test_an_exhausted_generator_says_so():
+def test_exhausted_generator_is_an_error():
     with pytest.raises(ValueError, match="exhausted after .* ask for fewer"):
         cldr.make_corpus(5_000, seed=1, kinds=["time ago"])
 
@@ -224,12 +224,12 @@ def test_more_pairs_than_can_be_made_are_refused(tmp_path):
     assert not (tmp_path / "x").exists()
 
 
-def test_a_size_that_is_no_number_is_a_usage_error(tmp_path):
+def test_size_must_be_a_number(tmp_path):
     done = run(tmp_path / "x", "--train=many")
     assert done.returncode == 2 and "Traceback" not in done.stderr
 
 
-def test_a_file_in_the_place_of_the_folder_is_refused(tmp_path):
+def test_file_instead_of_the_directory_is_refused(tmp_path):
     (tmp_path / "x").write_text("mine")
     assert one_line(run(tmp_path / "x"), "not a directory", str(tmp_path / "x"))
     assert one_line(run(tmp_path / "x" / "below"), str(tmp_path / "x" / "below"))
@@ -248,9 +248,9 @@ def test_a_failure_while_writing_leaves_nothing_under_the_final_names(tmp_path):
     assert os.listdir(tmp_path) == ["test.de"]
 
 
-def test_a_file_is_replaced_whole(tmp_path):
+def test_files_are_replaced_atomically(tmp_path):
     old = tmp_path / "train.en"
     old.write_text("old\n")
-    os.link(old, tmp_path / "reader")  # like a reader that has the old file open
+    os.link(old, tmp_path / "reader")  # as for a reader that has the old file open
     assert run(tmp_path).returncode == 0
     assert lines(tmp_path / "reader") == ["old"] and len(lines(old)) == SIZES["train"]

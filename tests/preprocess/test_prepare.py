@@ -43,7 +43,7 @@ def write(prefix, english, german, end="\n"):
 
 
 def make_raw(folder):
-    """Write a small corpus: odd lines, pairs to clean away, and other ends of lines."""
+    """Write a small corpus: special lines, pairs to drop, and Windows line ends."""
     folder.mkdir()
     bad_english = ["", "word " * 300, "word " * 30, "one", "o" * 1001]
     bad_german = ["leer", "Wort " * 300, "Wort", "", "zwei"]
@@ -55,7 +55,7 @@ def make_raw(folder):
 
 @pytest.fixture
 def raw(tmp_path):
-    """The folder of a small corpus that a test may spoil."""
+    """The directory of a small corpus that a test may change."""
     return make_raw(tmp_path / "raw")
 
 
@@ -70,7 +70,7 @@ def command(*args):
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    """The raw text, the data and the output of one whole run of the command."""
+    """The raw text, the data and the output of one complete run."""
     folder = tmp_path_factory.mktemp("made")
     raw = make_raw(folder / "raw")
     (folder / ".data.unfinished" / "work").mkdir(parents=True)  # leftover of a killed run
@@ -88,7 +88,7 @@ def sentences(data, split, lang):
     return [dictionary.string(sentence) for sentence in dataset]
 
 
-def test_training_data_holds_exactly_the_pieces_of_each_kept_line(made):
+def test_training_data_contains_the_subwords_of_each_kept_line(made):
     _, data, done = made
     pipeline = TextPipeline.load(data)
     for lang, lines in (("en", ENGLISH), ("de", GERMAN)):
@@ -96,7 +96,7 @@ def test_training_data_holds_exactly_the_pieces_of_each_kept_line(made):
     assert "90 of 95 kept; dropped: 2 empty, 1 too long, 1 ratio, 1 word too long" in done.stderr
 
 
-def test_odd_and_empty_lines_keep_both_sides_in_step(made):
+def test_special_and_empty_lines_keep_both_sides_aligned(made):
     _, data, _ = made
     pipeline = TextPipeline.load(data)
     for lang, lines in (("en", ["", *ODD, ""]), ("de", ["", *GERMAN[-len(ODD) :], ""])):
@@ -106,10 +106,10 @@ def test_odd_and_empty_lines_keep_both_sides_in_step(made):
     english, german = (sentences(data, "test", lang) for lang in ("en", "de"))
     assert [bool(line) for line in english] == [True, False, True]
     assert [bool(line) for line in german] == [True, False, False]
-    assert english[0] == pipeline.encode("The dog")  # the byte-order mark is gone
+    assert english[0] == pipeline.encode("The dog")  # without the byte-order mark
 
 
-def test_decoding_gives_the_tokenised_text_back(made):
+def test_decoding_restores_the_raw_text(made):
     _, data, _ = made
     pipeline = TextPipeline.load(data)
     for line in PLAIN[:5]:
@@ -118,7 +118,7 @@ def test_decoding_gives_the_tokenised_text_back(made):
         assert pipeline.encode(line).replace("@@ ", "").split() == words
 
 
-def test_the_directory_holds_the_data_and_nothing_else(made):
+def test_directory_contains_only_the_data(made):
     _, data, done = made
     binary = {
         f"{split}.en-de.{lang}.{end}"
@@ -225,7 +225,7 @@ def spoil_words(raw):
     "spoil",
     [spoil_length, spoil_missing, spoil_empty, spoil_utf8, spoil_training, spoil_words],
 )
-def test_unfit_inputs_are_reported_and_nothing_is_made(raw, tmp_path, error, spoil):
+def test_unusable_inputs_are_one_line_and_leave_nothing(raw, tmp_path, error, spoil):
     parts = spoil(raw)
     line = error(prepare, *arguments(raw, tmp_path / "data"))
     assert all(part in line for part in parts), line
@@ -258,7 +258,7 @@ def test_missing_plugin_is_one_line(tmp_path, bare_python):
         ("--destdir=/dev/null/data", "/dev/null"),
     ],
 )
-def test_unfit_options_are_reported(raw, tmp_path, error, option, message):
+def test_invalid_options_are_one_line(raw, tmp_path, error, option, message):
     assert message in error(prepare, *arguments(raw, tmp_path / "data", option))
     assert [path.name for path in tmp_path.iterdir()] == ["raw"]
 

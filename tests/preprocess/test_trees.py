@@ -1,4 +1,4 @@
-"""`preprocess/trees.py` as a user runs it."""
+"""`preprocess/trees.py` as users run it."""
 
 import subprocess
 import sys
@@ -14,7 +14,7 @@ NOUNS = ["dog", "cat", "horse", "mouse", "snail", "whale"]
 
 
 def sentence(noun, number=1):
-    """Return a tree as the Penn Treebank has it, with functions, indices and a trace."""
+    """Return a tree in the format of the Penn Treebank, with functions, indices and a trace."""
     adverbs = " ".join(f"(ADVP-TMP (RB now{i}))" for i in range(number))
     return f"""( (S (NP-SBJ-1 (DT the) (NN {noun}))
     (VP (VBZ sleeps) {adverbs} (S (NP-SBJ (-NONE- *-1))) (-LRB- -LRB-)) (. .)) )"""
@@ -54,7 +54,7 @@ def lines(data, split, side):
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
-    """Data of files of trees, made once."""
+    """The data of files of trees."""
     folder = tmp_path_factory.mktemp("trees")
     one, two = write(folder / "a.mrg", NOUNS[:4]), write(folder / "b.mrg", NOUNS[4:])
     extra = write(folder / "extra.mrg", ["ant", "bee", "fox"], 2)
@@ -90,14 +90,14 @@ def test_source_and_target_are_words_and_brackets(data):
     assert (data / "test.raw.en").read_text().splitlines()[0] == "the snail sleeps now0 ( ."
 
 
-def test_only_the_sentences_are_split(data):
+def test_only_sentences_are_split_into_subwords(data):
     assert "@@" not in (data / "dict.tree.txt").read_text()
     assert "@@" in (data / "dict.en.txt").read_text()
     symbols = {line.split()[0] for line in (data / "dict.tree.txt").read_text().splitlines()}
     assert symbols >= {"(S", ")S", "(ADVP", "VBZ", "-LRB-"} and "-NONE-" not in symbols
 
 
-def test_weights_say_how_often_a_tree_is_taken(data):
+def test_weight_is_the_number_of_copies_of_a_tree(data):
     sources = [line.replace("@@ ", "") for line in lines(data, "train", "en")]
     assert sum("dog" in line for line in sources) == 2
     # 0.5: the second of each two, so one of three
@@ -105,14 +105,14 @@ def test_weights_say_how_often_a_tree_is_taken(data):
     assert len(sources) == 13
 
 
-def test_the_data_says_what_it_is(data):
+def test_settings_and_checksums_describe_the_data(data):
     settings = TextSettings.load(data / "text.json")
     assert settings.holds_trees and settings.vocabulary == 40
     assert settings.inputs.keys() == {"train", "train.extra1", "valid", "test"}
     assert {"text.json", "dict.tree.txt", "test.raw.tree"} <= read_manifest(data).keys()
 
 
-def test_the_same_command_finds_it_up_to_date_and_another_is_refused(data):
+def test_same_command_is_up_to_date_and_different_weights_are_refused(data):
     folder = data.parent
     command = [
         "--train",
@@ -131,7 +131,7 @@ def test_the_same_command_finds_it_up_to_date_and_another_is_refused(data):
     assert "has different settings: input train; choose another --destdir" in message
 
 
-def test_trees_held_out_are_the_last(tmp_path):
+def test_held_out_trees_are_the_last_ones(tmp_path):
     files = write(tmp_path / "a.mrg", NOUNS[:4]), write(tmp_path / "b.mrg", NOUNS[4:])
     make(tmp_path / "data", "--train", *files, "--hold-out", 1, 2)
     assert len(lines(tmp_path / "data", "train", "en")) == 3
@@ -145,7 +145,7 @@ def test_trees_held_out_are_the_last(tmp_path):
     assert nouns == {"valid": NOUNS[3:4], "test": NOUNS[4:]}
 
 
-def test_the_sections_of_the_wall_street_journal(tmp_path):
+def test_sections_of_the_wall_street_journal_become_splits(tmp_path):
     wsj = tmp_path / "LDC" / "parsed" / "MRG" / "wsj"
     for section in range(25):
         write(wsj / f"{section:02}" / f"WSJ_{section:02}00.MRG", [NOUNS[section % 6]], section + 1)
@@ -168,20 +168,20 @@ def test_the_sections_of_the_wall_street_journal(tmp_path):
 
 BAD = {
     "(S (NN a)": "bad.mrg, line 1: the tree that begins here is not closed",
-    "(S (NN a))\n)": "bad.mrg, line 2: a bracket is closed that none opened",
-    "word": "bad.mrg, line 1: 'word' is in no brackets",
+    "(S (NN a))\n)": "bad.mrg, line 2: a closing bracket has no opening one",
+    "word": "bad.mrg, line 1: 'word' has no brackets",
     "(S (NP ) (NN a))": "bad.mrg, line 1: in the tree that begins here, (NP …) is empty",
     "( (S (-NONE- *)) )": "train: found 0 trees in 1 files",
 }
 
 
 @pytest.mark.parametrize("text", BAD)
-def test_what_is_no_tree_is_one_line(tmp_path, text):
+def test_malformed_trees_are_one_line(tmp_path, text):
     good = write(tmp_path / "good.mrg", NOUNS)
     (tmp_path / "bad.mrg").write_text(text)
     message = make(tmp_path / "data", "--train", tmp_path / "bad.mrg", "--valid", good, code=1)
     assert BAD[text] in message.splitlines()[-1] and "Traceback" not in message
-    assert not list(tmp_path.glob("data*")), "nothing is left half-made"
+    assert not list(tmp_path.glob("data*")), "leftovers"
 
 
 WRONG = {
@@ -200,7 +200,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("arguments", WRONG)
-def test_options_that_make_no_sense_are_one_line(tmp_path, arguments, error):
+def test_invalid_options_are_one_line(tmp_path, arguments, error):
     assert WRONG[arguments] in error(trees, "--destdir", tmp_path / "data", *arguments)
 
 
