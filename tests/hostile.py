@@ -1,4 +1,4 @@
-"""Checkpoints that want to run code: each would make a file, the mark, if it could."""
+"""Checkpoints that try to run code: each would create a file, the mark."""
 
 import copy
 import io
@@ -12,7 +12,7 @@ import torch
 
 
 class Calls:
-    """What calls a function when it is unpickled without weights_only."""
+    """Calls a function when it is unpickled without weights_only."""
 
     def __init__(self, function, *arguments) -> None:
         self.call = function, arguments
@@ -22,12 +22,12 @@ class Calls:
 
 
 def expression(mark: Path) -> str:
-    """Return Python that makes the mark."""
+    """Return a Python expression that creates the mark."""
     return f"[open({str(mark)!r}, 'w').close(), (512, 3)][1:] * 2"
 
 
 def pickled(**where) -> Callable:
-    """Return the maker of a checkpoint with a hostile pickle in some part of it."""
+    """Return a function that writes a checkpoint with a hostile pickle in some part of it."""
 
     def make(path: Path, good: dict, mark: Path) -> None:
         hostile = Calls(eval, expression(mark))
@@ -45,7 +45,7 @@ def pickled(**where) -> Callable:
 
 
 def imports(module: str, function: str, *arguments: str) -> Callable:
-    """Return the maker of a pickle that calls a function of some module, written by hand."""
+    """Return a function that writes a pickle, by hand, that calls a function of a module."""
 
     def make(path: Path, good: dict, mark: Path) -> None:
         texts = "".join(f"V{argument.format(mark=mark)}\n" for argument in arguments)
@@ -58,7 +58,7 @@ def imports(module: str, function: str, *arguments: str) -> Callable:
 
 
 def replace_pickle(archive: bytes, path: Path, data: bytes) -> None:
-    """Write an archive of torch with another pickle in it."""
+    """Write a torch archive with its pickle replaced."""
     import zipfile
 
     with zipfile.ZipFile(io.BytesIO(archive)) as old, zipfile.ZipFile(path, "w") as new:
@@ -96,10 +96,10 @@ def old_tar(path: Path, good: dict, mark: Path) -> None:
 
 
 def setting(part: str, **settings) -> Callable:
-    """Return the maker of a checkpoint of plain data with a setting that fairseq evaluates.
+    """Return a function that writes a checkpoint of plain data with a setting fairseq evaluates.
 
-    part: where the settings are, "args", "cfg" (its model), or another part of cfg. "EVAL" stands
-    for the expression.
+    part: the place of the setting: "args", "cfg" (its model), or another group of cfg. "EVAL"
+    stands for the expression.
     """
 
     def make(path: Path, good: dict, mark: Path) -> None:
@@ -121,7 +121,7 @@ def setting(part: str, **settings) -> Callable:
 
 
 def user_dir(path: Path, good: dict, mark: Path) -> None:
-    """A checkpoint that names a package of Python beside it."""
+    """A checkpoint that names a Python package next to it."""
     package = path.parent / "evil_package"
     package.mkdir(exist_ok=True)
     (package / "__init__.py").write_text(expression(mark), "utf-8")
@@ -132,7 +132,7 @@ def user_dir(path: Path, good: dict, mark: Path) -> None:
 
 
 def type_of_objects(path: Path, good: dict, mark: Path) -> None:
-    """A number of numpy whose type says that it is the address of an object."""
+    """A numpy number whose type declares it to be the address of an object."""
     import numpy as np
 
     class Type:

@@ -1,4 +1,4 @@
-"""No checkpoint runs code, whatever command reads it."""
+"""No checkpoint runs code, whichever command reads it."""
 
 import os
 import shutil
@@ -37,7 +37,7 @@ HYDRA = (
 
 
 def fairseq(name: str, options: str, model: Path, data: Path) -> Callable[[], object]:
-    """Return what runs one of fairseq's commands."""
+    """Return a function that runs one of fairseq's commands."""
     words = options.format(
         model=model,
         data=data,
@@ -50,14 +50,14 @@ def fairseq(name: str, options: str, model: Path, data: Path) -> Callable[[], ob
 
 
 def train(options: str = "--save-dir {folder}") -> Callable[[Path, Path], Callable[[], object]]:
-    """Return the maker of a training's continuation."""
+    """Return a function that prepares resuming a training."""
     return lambda model, data: fairseq(
         "fairseq-train", " ".join([RESUME, *SMALL, options]), model, data
     )
 
 
 def aiayn(name: str, options: str) -> Callable[[Path, Path], Callable[[], object]]:
-    """Return the maker of a command of aiayn; {dir} is a model directory."""
+    """Return a function that prepares a command of aiayn; {dir} is a model directory."""
 
     def make(model: Path, data: Path) -> Callable[[], object]:
         words = options.format(model=model, dir=model.parent, out=model.parent / "out").split()
@@ -67,7 +67,7 @@ def aiayn(name: str, options: str) -> Callable[[Path, Path], Callable[[], object
 
 
 def python(use: Callable[[Path, Path], object]) -> Callable[[Path, Path], Callable[[], object]]:
-    """Return the maker of a use from Python."""
+    """Return a function that prepares a use from Python."""
     return lambda model, data: command(lambda: use(model, data), "python")
 
 
@@ -161,7 +161,7 @@ def good(model_dir) -> dict:
 
 
 def attack(entry: str, payload: str, model_dir: Path, good: dict, folder: Path) -> CompletedProcess:
-    """Run an entry on a payload in a directory of its own; fail if the payload ran."""
+    """Run an entry on a payload in a separate directory; fail if the payload ran."""
     folder.mkdir()
     for path in (model_dir / "data").iterdir():
         (folder / "data").mkdir(exist_ok=True)
@@ -195,7 +195,9 @@ def test_no_payload_runs(entry, payload, model_dir, good, tmp_path):
 
 
 @pytest.mark.parametrize("entry", ENTRIES)
-def test_every_entry_takes_a_good_checkpoint_and_no_hostile_one(entry, model_dir, good, tmp_path):
+def test_every_entry_accepts_a_good_checkpoint_and_refuses_a_hostile_one(
+    entry, model_dir, good, tmp_path
+):
     PAYLOADS["none"] = lambda path, state, mark: torch.save(state, path)
     try:
         result = attack(entry, "none", model_dir, good, tmp_path / "good")
@@ -209,7 +211,7 @@ def test_every_entry_takes_a_good_checkpoint_and_no_hostile_one(entry, model_dir
 
 
 def test_the_payloads_would_run(model_dir, good, tmp_path):
-    """Without the mends: what a test finds that does not is no payload."""
+    """Without the patches; a payload that does not would prove nothing."""
     mark = tmp_path / "mark"
     PAYLOADS["pickle, among the weights"](tmp_path / "a.pt", good, mark)
     torch.load(tmp_path / "a.pt", weights_only=False)
