@@ -26,8 +26,8 @@ def test_a_sentence_longer_than_the_model_takes(run, corpus, model_dir, tmp_path
         "5",
     ]
     log = run(*command, "--max-source-positions", "4", cwd=tmp_path)
-    assert "longer than the (source, target) limits (4, 1024)" in last_line(log)
-    assert re.search(r"sentence \d has \(\d+, \d+\) tokens", last_line(log))
+    assert "exceed the (source, target) limits (4, 1024)" in last_line(log)
+    assert re.search(r"sentence \d with \(\d+, \d+\) tokens", last_line(log))
 
 
 def test_impossible_sizes(run, corpus, tmp_path):
