@@ -32,9 +32,9 @@ def replace(path, old, new):
 @pytest.mark.parametrize(
     "damage, message",
     [
-        (lambda folder: (folder / "model.pt").write_bytes(b"PK"), "no checkpoint"),
-        (lambda folder: (folder / "model.pt").write_bytes(b""), "no checkpoint"),
-        (lambda folder: (folder / "model.pt").write_text("hello"), "no checkpoint"),
+        (lambda folder: (folder / "model.pt").write_bytes(b"PK"), "cannot be loaded safely"),
+        (lambda folder: (folder / "model.pt").write_bytes(b""), "is not a checkpoint"),
+        (lambda folder: (folder / "model.pt").write_text("hello"), "is not a checkpoint"),
         (lambda folder: torch.save({"model": Hostile()}, folder / "model.pt"), "would run"),
         (lambda folder: torch.save({"weights": {}}, folder / "model.pt"), "holds no model"),
         (lambda folder: torch.save({"model": {}}, folder / "model.pt"), "no settings of its model"),
@@ -54,7 +54,7 @@ def replace(path, old, new):
             lambda folder: change_checkpoint(
                 folder, lambda state: state["cfg"]["model"].update(h=2)
             ),
-            "another architecture",
+            "a different architecture",
         ),
         (lambda folder: (folder / "data" / "text.json").write_text("{"), "not valid JSON"),
         (

@@ -114,7 +114,7 @@ def test_files_of_trees_get_the_same_score_as_the_log(recipe, run):
     assert done.returncode == 0 and f1(done.stdout) == f1(output), done.stderr
     done = run("aiayn", "score", "--trees", folder / "data/valid.raw.tree", folder / "trees.txt")
     assert done.returncode == 1
-    assert re.fullmatch(r"aiayn: error: sentence 1: other words than .*\n", done.stderr)
+    assert re.fullmatch(r"aiayn: error: sentence 1: the words differ from .*\n", done.stderr)
 
 
 def test_raw_and_tokenised_sentences_are_parsed(recipe, run, tmp_path):
@@ -217,7 +217,7 @@ def test_the_log_of_a_different_split_is_an_error(recipe, run):
     done = run(
         "aiayn", "score", folder / "generate.log", "--data", folder / "data", "--split", "valid"
     )
-    assert done.returncode == 1 and "sentence 1 is another: give the split" in done.stderr
+    assert done.returncode == 1 and "sentence 1 differs: give the parsed split" in done.stderr
 
 
 def test_given_options_override_the_defaults_for_trees(recipe, run):
@@ -254,7 +254,7 @@ def test_a_sentence_that_is_too_long_gets_a_tree_without_constituents(recipe, ca
     long = "dog " * 2000
     tree, none, short = parser.parse([long, "", "a cat likes the house ."])
     assert none is None and tree.label() == "TOP" and len(tree) == 2000 and short.label() == "S"
-    assert "line 1 has 2000 tokens, more than 1023" in caplog.text
+    assert "line 1 has 2000 tokens, more than the limit of 1023" in caplog.text
 
 
 def test_bundles_and_other_directories(recipe, run, tmp_path):
