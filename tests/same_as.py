@@ -94,6 +94,9 @@ TRAININGS = {
     "--eval-bleu-remove-bpe",
     "two shards": f"{TINY} --max-epoch 3 --max-update 200 --validate-interval 1",
     "two processes": TINY,
+    # 7 batches, 4 and 3 to an update: the last one of the second process is empty.
+    "two processes, an empty batch": f"{TINY} --dropout 0 --tokens-per-update 0 --update-freq 2 "
+    "--batch-size 215 --max-tokens 100000",
     # Long enough for its hypotheses to differ: the searches below use this model.
     "longer": "--arch aiayn_tiny --d-model 128 --d-ff 256 --dropout 0 --max-update 400 "
     "--warmup-updates 150 --max-tokens 1500 --tokens-per-update 1500 --save-interval-updates 200",
@@ -380,7 +383,7 @@ def train(side: Side, name: str) -> list[str]:
     if name == "two shards":
         command = command.replace("$data", "$data:$work/shard")
         make_shard(side)
-    if name == "two processes":
+    if name.startswith("two processes"):
         launcher = f"torch.distributed.run --nproc_per_node 2 --master-port {free_port()}"
         command = f"{launcher} -m {command}"
     output = "".join(side.run(f"{command} {TRAININGS[name]} --save-dir {shlex.quote(str(folder))}"))
