@@ -207,6 +207,8 @@ def test_two_processes_are_one_with_twice_the_accumulation(run, corpus, tmp_path
         Path(sys.executable).with_name("fairseq-train"),
         corpus,
         *TRAIN,
+        "--adam-eps",  # with the paper's, rounding changes the update of near-zero gradients
+        "1e-3",
         "--dropout",
         "0",
         "--batch-size",
@@ -239,4 +241,4 @@ def test_two_processes_are_one_with_twice_the_accumulation(run, corpus, tmp_path
     assert len(losses(alone)) == 6 and losses(alone) == in_two
     one, two = (weights(tmp_path / name / "checkpoint_last.pt") for name in ("alone", "two"))
     for name, weight in one.items():
-        torch.testing.assert_close(two[name], weight, rtol=0, atol=5e-5)
+        torch.testing.assert_close(two[name], weight, rtol=0, atol=1e-5)
