@@ -115,7 +115,7 @@ class Scores:
         return [
             f"paper BLEU   {self.paper_bleu:.2f}   to compare with Table 2: {self.words}",
             f"sacreBLEU    {self.bleu:.2f}   to compare with today's systems ({self.signature})",
-            f"chrF         {self.chrf:.2f}   the same on characters, kinder to inflection "
+            f"chrF         {self.chrf:.2f}   character n-gram F-score, more tolerant of inflection "
             f"({self.chrf_signature})",
             f"exact match  {self.exact:.1%}   ({self.sentences:,} sentences)",
         ]
