@@ -1,7 +1,7 @@
-"""The paper's values: base (§3, §5), the rows of Table 3 (§6.2, §6.3) and the search (§6.1).
+"""The paper's values: base (§3, §5), the rows of Table 3 (§6.2), the parser (§6.3), search (§6.1).
 
-Everything else reads them from here: the options of the commands, the Hydra configurations and the
-settings table in the training log.
+The command-line options, the Hydra configurations and the settings table in the training log are
+derived from these values.
 """
 
 from collections.abc import Mapping
@@ -10,40 +10,42 @@ from typing import Any, Optional
 
 from .errors import InputError
 
-#: The paper's sinusoids, one learned vector per position, or fairseq's sinusoids.
+#: The kinds of positional encoding: the paper's sinusoids, learned vectors or fairseq's sinusoids.
 POSITION_KINDS = ("sinusoids", "learned", "fairseq")
-#: Which of source embedding, target embedding and output projection share a matrix (§3.4: all).
+#: What shares a matrix: both embeddings and the output projection (§3.4), all but the source, none.
 TIED_EMBEDDINGS = ("all", "target", "none")
 
 
-def _setting(default: Any, meaning: str, choices: tuple[str, ...] | None = None) -> Any:
-    """Return a dataclass field; `meaning` documents it and is its option's help text."""
-    return field(default=default, metadata={"help": meaning, "choices": choices})
+def _setting(default: Any, help_text: str, choices: tuple[str, ...] | None = None) -> Any:
+    """Return a dataclass field; help_text documents it here and in its option's --help."""
+    return field(default=default, metadata={"help": help_text, "choices": choices})
 
 
 def copy_field(settings: type, name: str) -> Any:
-    """Return a copy of a field of a settings class, for the dataclass of a command's options."""
+    """Return a copy of a field of a settings class, for a fairseq component's own dataclass."""
     original = settings.__dataclass_fields__[name]  # type: ignore[attr-defined]
     return field(default=original.default, metadata=original.metadata)
 
 
 @dataclass
 class ModelSettings:
-    """The model (§3): what the paper varies, under the paper's names. The defaults are base's."""
+    """The model (§3): its hyperparameters, by the paper's names. The defaults are base's."""
 
-    # fairseq cannot turn `int | None` into a command-line option.
-    N: int = _setting(6, "layers in each stack (§3.1)")
+    # Optional[int] because fairseq cannot turn `int | None` into a command-line option.
+    N: int = _setting(6, "number of layers in each stack (§3.1)")
     d_model: int = _setting(512, "width of embeddings and sub-layer outputs (§3.1)")
     d_ff: int = _setting(2048, "inner width of the feed-forward network (§3.3)")
-    h: int = _setting(8, "attention heads (§3.2.2)")
+    h: int = _setting(8, "number of attention heads (§3.2.2)")
     d_k: Optional[int] = _setting(  # noqa: UP045
         None, "width of queries and keys; default: d_model / h"
     )
     d_v: Optional[int] = _setting(None, "width of values; default: d_model / h")  # noqa: UP045
-    dropout: float = _setting(0.1, "P_drop on sub-layer outputs and embedding sums (§5.4)")
+    dropout: float = _setting(
+        0.1, "P_drop, on sub-layer outputs and on embeddings + positions (§5.4)"
+    )
     attention_dropout: float = _setting(0.0, "dropout on the attention weights (none in §5.4)")
     attention_bias: bool = _setting(
-        False, "add biases to the projections of attention (none in §3.2.2)"
+        False, "add biases to the attention projections (none in §3.2.2)"
     )
     positions: str = _setting(
         "sinusoids",
@@ -55,8 +57,8 @@ class ModelSettings:
     )
     tie_embeddings: str = _setting(
         "all",
-        "what shares one matrix: source embedding, target embedding and output projection (§3.4), "
-        "only the target embedding and the projection, or nothing",
+        "weights that share one matrix: source embedding, target embedding and output projection "
+        "(§3.4), only target embedding and projection, or none",
         TIED_EMBEDDINGS,
     )
     feed_forward_gain: float = _setting(
@@ -64,12 +66,12 @@ class ModelSettings:
     )
     checkpoint_activations: bool = _setting(
         False,
-        "store only the inputs of attention for the backward pass and recompute the rest: less "
-        "memory, slower",
+        "store only the inputs of attention for the backward pass and recompute the rest, which "
+        "takes less memory and more time",
     )
 
     def head_widths(self) -> tuple[int, int]:
-        """Return d_k and d_v. Raises InputError if they do not follow from d_model and h."""
+        """Return d_k and d_v. Raises InputError if they are below 1 or not integers."""
         if self.h < 1:
             raise InputError(f"h {self.h} must be at least 1")
         if None in (self.d_k, self.d_v) and self.d_model % self.h:
@@ -91,24 +93,24 @@ class TrainingSettings:
     label_smoothing: float = _setting(0.1, "epsilon_ls (§5.4); 0 disables label smoothing")
     adam_betas: tuple[float, float] = _setting((0.9, 0.98), "beta_1 and beta_2 of Adam (§5.3)")
     adam_eps: float = _setting(1e-9, "epsilon of Adam (§5.3), added after the bias correction")
-    weight_decay: float = _setting(0.0, "none in §5.3")
-    clip_norm: float = _setting(0.0, "none in §5.3: 0 disables gradient clipping")
+    weight_decay: float = _setting(0.0, "weight decay (none in §5.3)")
+    clip_norm: float = _setting(0.0, "maximum gradient norm (none in §5.3); 0 disables clipping")
     warmup_updates: int = _setting(
         4000, "warmup_steps (§5.3): updates until the learning rate peaks"
     )
     tokens_per_update: int = _setting(
         25_000, "target tokens per update, without padding, over all devices (§5.1)"
     )
-    max_update: int = _setting(100_000, "updates (§5.2)")
+    max_update: int = _setting(100_000, "number of updates (§5.2)")
     # The paper wrote a checkpoint every 10 minutes, about 1,500 updates of base or 600 of big, and
     # averaged the last 5 of base or 20 of big (§6.1).
-    save_interval_updates: int = _setting(1_500, "updates between two checkpoints")
-    keep_interval_updates: int = _setting(5, "checkpoints to keep, for averaging")
+    save_interval_updates: int = _setting(1_500, "number of updates between checkpoints")
+    keep_interval_updates: int = _setting(5, "number of checkpoints to keep, for averaging")
 
 
 @dataclass(frozen=True)
 class SearchSettings:
-    """Beam search (§6.1), under the names of fairseq-generate's options. Defaults: the paper's."""
+    """Beam search (§6.1), by the names of fairseq-generate's options, with the paper's defaults."""
 
     beam: int = 4
     #: α of the GNMT length penalty; with length_penalty "fairseq", the exponent of the length.
@@ -116,13 +118,13 @@ class SearchSettings:
     #: A translation has at most max_len_a · (source tokens) + max_len_b tokens.
     max_len_a: float = 1.0
     max_len_b: int = 50
-    #: Hypotheses to return for each sentence.
+    #: Number of hypotheses to return for each sentence.
     nbest: int = 1
     min_len: int = 1
     temperature: float = 1.0
-    #: Subtracted from log P of the unknown word.
+    #: Penalty subtracted from log P of `<unk>`.
     unkpen: float = 0.0
-    #: Rank hypotheses by log P, without a length penalty.
+    #: Rank hypotheses by log P alone, without a length penalty.
     unnormalized: bool = False
     #: "gnmt" for the paper's rules, "fairseq" for fairseq's (search/rules.py).
     length_penalty: str = "gnmt"
@@ -130,7 +132,7 @@ class SearchSettings:
     stop_early: bool = True
 
     def options(self) -> dict[str, Any]:
-        """Return the settings that the paper fixes, by the names of fairseq-generate's options."""
+        """Return the settings that §6.1 specifies, by the names of fairseq-generate's options."""
         names = ("beam", "lenpen", "max_len_a", "max_len_b")
         return {name: getattr(self, name) for name in names}
 
@@ -145,7 +147,7 @@ PARSING_SEARCH = SearchSettings(beam=21, lenpen=0.3, max_len_b=300)
 class Settings(TrainingSettings, ModelSettings):
     """A named architecture: its model and its training."""
 
-    #: The number of parameters in Table 3, in millions.
+    #: The number of parameters given in Table 3, in millions.
     paper_millions: int | None = None
 
 
@@ -159,9 +161,9 @@ BIG: Mapping[str, Any] = {
     "keep_interval_updates": 20,
 }
 
-#: Not in the paper: learns a small corpus on a CPU, in few updates at a high rate. The
-#: feed-forward network starts at half the usual scale: at full scale it drowns out attention in
-#: the first updates of a post-norm layer.
+#: Not in the paper: for small corpora on a CPU, trained in few updates at a high learning rate. The
+#: feed-forward network is initialised at half the usual scale, since at full scale its output
+#: drowns out that of attention in the first updates of a post-norm layer.
 TINY: Mapping[str, Any] = {
     "N": 2,
     "d_model": 128,
@@ -174,11 +176,11 @@ TINY: Mapping[str, Any] = {
     "save_interval_updates": 100,
 }
 
-#: §6.3. Words and brackets share no symbols, so source and target cannot share a matrix (§3.4).
+#: §6.3. Source words and target brackets have no symbols in common, so their embeddings differ.
 PARSER: Mapping[str, Any] = {"N": 4, "d_model": 1024, "tie_embeddings": "target"}
 
-#: How each architecture differs from base. Rows of Table 3 are named by their letter and change,
-#: and hold the table's number of parameters.
+#: How each architecture differs from base. Those of Table 3 are named by row and change, and have
+#: paper_millions if the table gives their number of parameters.
 ARCHITECTURES: Mapping[str, Mapping[str, Any]] = {
     "aiayn_base": {"paper_millions": 65},
     "aiayn_a_h1": {"h": 1},
@@ -205,7 +207,7 @@ ARCHITECTURES: Mapping[str, Mapping[str, Any]] = {
     "aiayn_tiny": TINY,
     "aiayn_parser_tiny": {**TINY, "N": 4, "tie_embeddings": "target"},
 }
-#: Scaled-down architectures, which the paper does not have, and the one each is modelled on.
+#: Scaled-down architectures, which are not in the paper, and the one each is modelled on.
 SCALED_DOWN: Mapping[str, str] = {"aiayn_tiny": "aiayn_base", "aiayn_parser_tiny": "aiayn_parser"}
 
 
@@ -225,7 +227,7 @@ def count_architecture_parameters(arch: str, vocabulary: int, max_positions: int
 
 
 def count_parameters(s: ModelSettings, source: int, target: int, max_positions: int = 1024) -> int:
-    """Return the number of parameters of a model; source, target: entries of its dictionaries.
+    """Return the number of parameters of a model; source, target: its dictionary sizes.
 
     Learned positions have max_positions vectors on each side.
     """
@@ -243,7 +245,7 @@ def count_parameters(s: ModelSettings, source: int, target: int, max_positions: 
 
 
 def format_architectures(vocabulary: int = 37_000) -> str:
-    """Return a table of all architectures: sizes, P_drop, ε_ls, parameters, the paper's figure."""
+    """Return a table of all architectures with their hyperparameters and parameter counts."""
     rows: list[tuple[Any, ...]] = [
         ("--arch", "N", "d_model", "d_ff", "h", "d_k", "d_v", "P_drop", "ε_ls")
         + ("updates", "parameters", "paper")

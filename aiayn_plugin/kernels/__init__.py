@@ -1,1 +1,1 @@
-"""Fast implementations for the hardware at hand, one plain function per operation of the model."""
+"""The model's operations, each by the fastest implementation for the device, dtype and shape."""

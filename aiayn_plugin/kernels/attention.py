@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-#: Maps q, k, v, mask and dropout to the output and the attention weights.
+#: Maps q, k, v, the mask and the dropout rate to the output and the attention weights.
 AttentionFunction = Callable[[Tensor, Tensor, Tensor, Tensor | None, float], tuple[Tensor, Tensor]]
 
 
@@ -32,13 +32,13 @@ def attend(
 
     q: (batch, h, n, d_k), k: (batch, h, m, d_k), v: (batch, h, m, d_v).
     padding: boolean (batch, m), True at padding; window: None if every position attends to all.
-    unfused: equation (1) step by step, for where torch's fused kernel is slower. The model passes
-    it in, because the equation belongs there.
+    unfused: equation (1) step by step, used where torch's fused kernel is slower. It is an argument
+    because the equation is defined in model/, which this package does not import.
     """
     n, m = q.size(2), k.size(2)
     if window is not None and n > 2 * (window.left + window.right + 1):
         return attend_in_blocks(q, k, v, window, padding, dropout)
-    if _is_fused_slow(q, k):
+    if _is_unfused_faster(q, k):
         mask = build_mask(n, m, padding, window, q.device)
         return unfused(q, k, v, mask, dropout)[0]
     if window == Window(n - 1, 0) and padding is None and not _is_masked_faster(q):
@@ -47,11 +47,11 @@ def attend(
     return F.scaled_dot_product_attention(q, k, v, mask, dropout)
 
 
-def _is_fused_slow(q: Tensor, k: Tensor) -> bool:
-    """Return whether torch's fused attention is slower than equation (1), step by step.
+def _is_unfused_faster(q: Tensor, k: Tensor) -> bool:
+    """Return whether equation (1), step by step, is faster than torch's fused attention.
 
-    It is slower on a CPU in bfloat16, above all in its backward pass. Step by step, every weight
-    takes memory, so long sentences use the fused kernel.
+    It is faster on a CPU in bfloat16, above all in the backward pass. It stores all n × m weights,
+    however, so long sentences use the fused kernel.
     """
     return q.device.type == "cpu" and q.dtype == torch.bfloat16 and q.size(2) * k.size(2) <= 512**2
 
@@ -67,10 +67,11 @@ def _is_masked_faster(q: Tensor) -> bool:
 def build_mask(
     n: int, m: int, padding: Tensor | None, window: Window | None, device: torch.device
 ) -> Tensor | None:
-    """Return the mask of n queries over m keys, True where a query attends; None if everywhere.
+    """Return the mask of n queries over m keys; None if every query may attend to every key.
 
-    The mask broadcasts to (batch, h, n, m); padding is (batch, m), True at padding. With a window,
-    n = m and every position attends to itself, even padding, so that no softmax row is empty.
+    It is True where a query may attend to a key, and broadcasts to (batch, h, n, m). padding:
+    (batch, m), True at padding. With a window, n = m and every position attends to itself, even
+    padding, so that no row is masked entirely.
     """
     not_padding = ~padding[:, None, None] if padding is not None else None
     if window is None:
@@ -88,27 +89,27 @@ def attend_in_blocks(
     padding: Tensor | None = None,
     dropout: float = 0.0,
 ) -> Tensor:
-    """Return attention restricted to a window, in time and memory of n·r instead of n².
+    """Return attention restricted to a window, in time and memory O(n·r) instead of O(n²).
 
     q, k: (batch, h, n, d_k), v: (batch, h, n, d_v); padding: boolean (batch, n), True at padding.
     Returns (batch, h, n, d_v), equal to full attention under build_mask's mask.
 
-    The queries are cut into blocks, and each block attends to its own span of keys. With a window
-    of 31 left and 32 right, blocks have 64 queries and spans 64 + 31 + 32 = 127 keys. A span is
-    shorter than two blocks, so time and memory grow with n·r.
+    The queries are split into blocks, and each block attends to its own span of keys. With a window
+    of 31 left and 32 right (r = 64), a block has 64 queries and a span 64 + 31 + 32 = 127 keys. A
+    span is shorter than two blocks, so time and memory grow with n·r.
     """
     batch, _, n, _ = q.shape
     block = max(window.left + window.right + 1, 16)  # shorter blocks would leave cores idle
     span = block + window.left + window.right
     blocks = math.ceil(n / block)
-    rest = blocks * block - n
-    margins = (window.left, window.right + rest)
+    tail = blocks * block - n  # padding of the last block
+    margins = (window.left, window.right + tail)
 
     def split_into_spans(x: Tensor) -> Tensor:  # (batch, h, n, d) to (batch·blocks, h, span, d)
         x = F.pad(x, (0, 0, *margins)).unfold(2, span, block)  # (batch, h, blocks, d, span)
         return x.permute(0, 2, 1, 4, 3).flatten(0, 1)
 
-    q = F.pad(q, (0, 0, 0, rest)).unflatten(2, (blocks, block)).transpose(1, 2).flatten(0, 1)
+    q = F.pad(q, (0, 0, 0, tail)).unflatten(2, (blocks, block)).transpose(1, 2).flatten(0, 1)
     if padding is None:
         padding = q.new_zeros(1, n, dtype=torch.bool)
     is_masked = F.pad(padding, margins, value=True).unfold(1, span, block)[:, :, None]

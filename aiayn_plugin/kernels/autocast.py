@@ -7,10 +7,10 @@ from torch import Tensor
 def cast_for_autocast(x: Tensor) -> Tensor:
     """Return x in autocast's dtype, or x itself if autocast is off.
 
-    autocast would convert x again for every matmul that reads it.
+    Left to autocast, x would be converted again for every matmul that reads it.
     """
     device = x.device.type
-    # The meta device does not support autocast, not even the query.
+    # On the meta device even querying autocast raises an error.
     if not torch.amp.is_autocast_available(device) or not torch.is_autocast_enabled(device):
         return x
     return x.to(torch.get_autocast_dtype(device))

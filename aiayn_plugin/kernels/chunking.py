@@ -1,7 +1,7 @@
-"""Logits in chunks of rows: a matrix of positions × vocabulary would not fit in memory."""
+"""The size of chunks of logits: the whole positions × vocabulary matrix might not fit in memory."""
 
-#: Logits per chunk: 34 MB on a CPU and 1.1 GB on a GPU in float32. More would take memory; with
-#: fewer rows the projection is read too often.
+#: Logits per chunk: 34 MB on a CPU and 1.1 GB on a GPU in float32. Larger chunks
+#: take more memory; smaller ones read the projection matrix too often.
 CHUNK_SIZES = {"cpu": 2**23, "cuda": 2**28}
 
 

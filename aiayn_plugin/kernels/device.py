@@ -1,4 +1,4 @@
-"""The device to compute on, and what its processor supports."""
+"""The device to compute on, and the instructions that its processor supports."""
 
 import functools
 import platform
@@ -27,7 +27,7 @@ def check_device(device: str) -> None:
 
 
 def device_name(device: str) -> str:
-    """Return the name of the GPU, or the number and the model of the CPU's cores."""
+    """Return the name of the GPU, or the CPU's number of cores and model."""
     if device.startswith("cuda"):
         return torch.cuda.get_device_name(device)
     lines = _cpuinfo().splitlines()

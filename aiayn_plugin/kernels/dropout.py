@@ -4,6 +4,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+#: Number of values of the 16-bit random number drawn for each element.
 LEVELS = 2**16
 
 
@@ -11,7 +12,7 @@ def dropout(x: Tensor, p: float, training: bool = True) -> Tensor:
     """Zero each element with probability p, and divide the rest by 1 − p.
 
     On a CPU, torch draws random numbers sequentially on one core, which takes longer than most
-    matmuls of a small model. Here one draw of 64 bits serves four elements of 16 bits each, so p is
+    matmuls of a small model. Here one draw of 64 bits gives four elements 16 bits each, so p is
     rounded to a multiple of 2^-16: 0.1 becomes 6554 / 65536 = 0.100006.
     """
     dropped_levels = round(p * LEVELS)

@@ -7,18 +7,18 @@ from ..errors import InputError
 from .device import has_vnni
 from .packing import InferenceLinear, replace_linear_layers
 
-#: Without VNNI, some processors add two int8 products in 16 bits. torch then quantises x to 7 bits,
-#: so that no sum overflows.
+#: Without VNNI, pairs of int8 products are added in 16 bits. torch then quantises x to 7 bits, so
+#: that no sum overflows.
 REDUCE_RANGE = not has_vnni()
-#: Outputs of a layer from which oneDNN is faster than FBGEMM. Both compute the same integers.
+#: Output features from which oneDNN is faster than FBGEMM. Both compute the same integers.
 ONEDNN_MIN_OUTPUTS = 4096
 
 
 def quantize_linear_layers(model: nn.Module) -> None:
-    """Let all linear layers of a model compute in int8, in place; then it can no longer train.
+    """Replace all linear layers of a model by int8 ones, in place; it can no longer be trained.
 
-    Embeddings, attention, residual sums and norms keep float32. Raises InputError as Int8Linear
-    does.
+    Embeddings, attention, residual sums and norms stay in float32. Raises the InputErrors of
+    Int8Linear.
     """
     replace_linear_layers(model, Int8Linear)
 
@@ -26,9 +26,9 @@ def quantize_linear_layers(model: nn.Module) -> None:
 class Int8Linear(InferenceLinear):
     """x ↦ xWᵀ + b with W and x quantised to int8, integer sums and a float32 result.
 
-    Each output of W has its own scale: a row (0.5, −1, 0.25) becomes (64, −127, 32) with scale
-    1/127. x has a single scale, from its minimum and maximum, so a sentence's result depends
-    slightly on the rest of its batch.
+    Each row of W has its own scale: (0.5, −1, 0.25) becomes (64, −127, 32) with scale 1/127. x has
+    a single scale, from its minimum and maximum, so the result for a sentence depends slightly on
+    the rest of its batch.
     """
 
     def __init__(
@@ -67,5 +67,5 @@ class Int8Linear(InferenceLinear):
             backend.engine = default_engine
 
     def forward(self, x: Tensor) -> Tensor:
-        """Map (…, inner) in float32 to (…, outer)."""
+        """Map (…, in_features) in float32 to (…, out_features)."""
         return torch.ops.quantized.linear_dynamic(x, self.packed_weight, REDUCE_RANGE)

@@ -11,18 +11,19 @@ from torch.autograd.function import once_differentiable
 
 from .device import is_amd
 
-#: Multiplications in a matmul from which oneDNN's higher start-up cost pays off.
+#: Multiplications in a matmul from which oneDNN's higher overhead per call pays off.
 MIN_MULTIPLICATIONS = 2**24
 
-_forced: bool | None = None
+_forced: bool | None = None  # set by force_onednn
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """Map (…, inner) by weight (outer, inner) and bias (outer) to (…, outer), as F.linear does.
+    """Return F.linear(x, weight, bias), by MKL or oneDNN.
 
-    The two libraries differ only in the order in which they sum.
+    x: (…, in_features), weight: (out_features, in_features), bias: (out_features,). The libraries'
+    results differ only in the order of sums.
     """
-    if not _by_onednn(x, weight.size(0)):
+    if not _should_use_onednn(x, weight.size(0)):
         return F.linear(x, weight, bias)
     if torch.is_grad_enabled():
         return _OneDNNLinear.apply(x, weight, bias)
@@ -31,7 +32,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 
 def add_transposed_matmul(total: Tensor, a: Tensor, b: Tensor) -> None:
     """Add aᵀb to total (k, m) in place; a is (n, k) and b (n, m), all of one dtype."""
-    if _by_onednn(a, b.size(1)):
+    if _should_use_onednn(a, b.size(1)):
         total += onednn_linear(a.t(), b.t())
     else:
         total.addmm_(a.t(), b)
@@ -40,11 +41,11 @@ def add_transposed_matmul(total: Tensor, a: Tensor, b: Tensor) -> None:
 class Linear(nn.Linear):
     """nn.Linear, computed by `linear`."""
 
-    def __init__(self, inner: int, outer: int, bias: bool = True) -> None:
-        super().__init__(inner, outer, bias)
+    def __init__(self, in_features: int, out_features: int, bias: bool = True) -> None:
+        super().__init__(in_features, out_features, bias)
         if not bias:
-            # nn.Linear registers a parameter that is None. fairseq's trainer takes all of these for
-            # one shared weight, and logs each.
+            # nn.Linear registers None as the bias. fairseq's trainer would take all of these for
+            # one shared parameter, and log each.
             del self._parameters["bias"]
             self.bias = None  # type: ignore[assignment]
 
@@ -59,9 +60,10 @@ def prefers_onednn() -> bool:
 
 @contextmanager
 def force_onednn(enabled: bool) -> Iterator[None]:
-    """Let `prefers_onednn` be True (if torch has oneDNN) or False inside `with`, on any processor.
+    """Make `prefers_onednn` return `enabled` inside `with`, on any processor.
 
-    For tests, and to compare the two libraries. It applies to all threads.
+    It still returns False if torch lacks oneDNN. This is for tests and for comparing the two
+    libraries, and applies to all threads.
     """
     global _forced
     previous, _forced = _forced, enabled
@@ -78,23 +80,23 @@ def has_onednn() -> bool:
 
 
 def onednn_linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """Return F.linear(x, weight, bias) by oneDNN, without gradients. The weight may be packed."""
+    """Return F.linear(x, weight, bias) by oneDNN, without gradients; weight may be packed."""
     return torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
 
 
-def _by_onednn(x: Tensor, outer: int) -> bool:
-    """Return whether the matmul of x (…, inner) with (inner, outer) should use oneDNN."""
+def _should_use_onednn(x: Tensor, out_features: int) -> bool:
+    """Return whether a linear layer from x (…, in_features) to out_features should use oneDNN."""
     return (
         x.dtype == torch.float32
         and x.device.type == "cpu"
-        and x.numel() * outer >= MIN_MULTIPLICATIONS
+        and x.numel() * out_features >= MIN_MULTIPLICATIONS
         and prefers_onednn()
         and not torch.is_autocast_enabled("cpu")
     )
 
 
 class _OneDNNLinear(torch.autograd.Function):
-    """onednn_linear with the gradients that torch does not define for it."""
+    """onednn_linear with gradients, which torch does not define for it."""
 
     @staticmethod
     def forward(ctx, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:

@@ -1,4 +1,4 @@
-"""Linear layers for inference, with weights packed once in the layout that oneDNN reads."""
+"""Linear layers for inference, with weights packed once into oneDNN's layout."""
 
 from collections.abc import Callable
 from typing import Any, Protocol, runtime_checkable
@@ -9,29 +9,29 @@ from torch import Tensor, nn
 
 from .linear import has_onednn, linear, onednn_linear, prefers_onednn
 
-#: Rows up to which a packed float32 weight is faster: the beams of a few sentences.
+#: Rows of x up to which a packed float32 weight is faster: the beams of a few sentences.
 MAX_PACKED_ROWS = 32
 
-#: Builds an inference layer x ↦ xWᵀ + b from a weight (outer, inner) and a bias (outer) or None.
+#: Builds an inference layer x ↦ xWᵀ + b from W (out_features, in_features), and b or None.
 BuildLayer = Callable[[Tensor, Tensor | None], "InferenceLinear"]
 
 
 class InferenceLinear(nn.Module):
-    """The base of linear layers x ↦ xWᵀ + b with a constant W."""
+    """Base class of linear layers x ↦ xWᵀ + b with a constant W."""
 
 
 @runtime_checkable
 class HasInferenceLayers(Protocol):
-    """A module for which inference adds linear layers, each made from weights that it has."""
+    """A module that has additional linear layers for inference, built from its own weights."""
 
     def inference_layers(self) -> dict[str, tuple[Tensor, Tensor | None]]:
-        """Return weight and bias of each layer, by the attribute that will hold it."""
+        """Return the weight and bias of each layer, by the name of the attribute to hold it."""
 
 
 def pack_linear_layers(model: nn.Module) -> None:
-    """Pack all linear layers of an inference model, in place, where that makes it faster.
+    """Pack all linear layers of an inference model, in place, if that makes it faster.
 
-    Only the order of sums changes. In float32, weights then take twice their memory.
+    Results change only in the order of sums. In float32, weights then take twice the memory.
     """
     if is_packing_faster(next(model.parameters())):
         replace_linear_layers(model, PackedLinear)
@@ -47,13 +47,13 @@ def replace_linear_layers(model: nn.Module, build: BuildLayer) -> None:
     if any(isinstance(module, InferenceLinear) for module in modules):
         return
     for module in modules:
-        added = module.inference_layers() if isinstance(module, HasInferenceLayers) else {}
-        for name, (weight, bias) in added.items():
+        extra = module.inference_layers() if isinstance(module, HasInferenceLayers) else {}
+        for name, (weight, bias) in extra.items():
             setattr(module, name, build(weight, bias))
         for name, child in list(module.named_children()):
             if not isinstance(child, nn.Linear):
                 continue
-            if not any(child.weight is weight for weight, _ in added.values()):
+            if not any(child.weight is weight for weight, _ in extra.values()):
                 setattr(module, name, build(child.weight, child.bias))
 
 
@@ -67,10 +67,9 @@ def is_packing_faster(weight: Tensor) -> bool:
 
 
 class PackedLinear(InferenceLinear):
-    """x ↦ xWᵀ + b for a constant W, packed if that is faster.
+    """x ↦ xWᵀ + b for a constant W, which is packed if that is faster.
 
-    In float32 the dense weight is kept as well, for inputs of many rows, which gain nothing from
-    packing.
+    In float32 the dense weight is also kept, since packing does not speed up inputs of many rows.
     """
 
     def __init__(self, weight: Tensor, bias: Tensor | None = None) -> None:
@@ -87,28 +86,28 @@ class PackedLinear(InferenceLinear):
 
     @property
     def weight(self) -> Tensor:
-        """W (outer, inner)."""
+        """W (out_features, in_features), unpacked."""
         return self.packed_weight.to_dense() if self.dense_weight is None else self.dense_weight
 
     def forward(self, x: Tensor) -> Tensor:
-        """Map (…, inner) to (…, outer), in the dtype of the weights."""
+        """Map (…, in_features) to (…, out_features), in the dtype of the weights."""
         if self.dense_weight is None:
             return onednn_linear(x, self.packed_weight, self.bias)
         rows = x.numel() // x.size(-1)
         is_dense = self.packed_weight is None or rows > MAX_PACKED_ROWS
         if is_dense or torch.is_autocast_enabled("cpu"):
             return linear(x, self.dense_weight, self.bias)
-        # oneDNN caches half a megabyte of code per number of rows, so rows are padded to 4, 8, ….
+        # For each number of rows oneDNN caches half a megabyte of code, so pad to a multiple of 4.
         padded = F.pad(x.flatten(0, -2), (0, 0, 0, -rows % 4))
         out = onednn_linear(padded, self.packed_weight, self.bias)
         return out[:rows].unflatten(0, x.shape[:-1])
 
     def __reduce__(self) -> tuple:
-        """Let copy and pickle, which cannot read a packed weight, pack it again."""
+        """Make copy and pickle, which cannot handle a packed weight, unpack and repack it."""
         return PackedLinear, (self.weight, self.bias)
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "PackedLinear":
-        """Pack again when the model changes its dtype or device (model.double(), model.to(…))."""
+        """Repack when the model's dtype or device changes (model.double(), model.to(…))."""
         super()._apply(fn, recurse)
         self._pack(fn(self.weight))
         return self

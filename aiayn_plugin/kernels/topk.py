@@ -10,9 +10,9 @@ BLOCK = 64
 def topk(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
     """Return the k largest scores of each row (…, V), in descending order, and their columns.
 
-    Same result as scores.topk(k), but faster on a CPU: it searches only the k blocks of columns
-    with the largest maxima, since no other block can hold one of the k largest scores. For example,
-    with k = 2 and blocks of 2:
+    The same result as scores.topk(k), but faster on a CPU: only the k blocks of columns with the
+    largest maxima are searched, since no other block can hold one of the k largest scores. For
+    example, with k = 2 and blocks of 2 columns:
 
         column     0  1    2  3    4  5
         score      9  1    4  7    3  8        maxima 9, 7 and 8
@@ -23,7 +23,7 @@ def topk(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
     blocks = columns // BLOCK
     if scores.device.type != "cpu" or blocks < 4 * k:
         return scores.topk(k, dim=-1)
-    end = blocks * BLOCK  # of the last full block
+    end = blocks * BLOCK  # where the last full block ends
     maxima = scores[..., :end].unflatten(-1, (blocks, BLOCK)).amax(dim=-1)
     best_blocks = maxima.topk(k, dim=-1, sorted=False).indices
     in_blocks = (best_blocks[..., None] * BLOCK + torch.arange(BLOCK)).flatten(-2)

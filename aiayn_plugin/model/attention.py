@@ -17,10 +17,10 @@ from .restricted import causal_window, centred_window
 
 
 class AttentionCache(Protocol):
-    """What an attention sub-layer stores while decoding (search/kv_cache.py)."""
+    """The keys and values of one attention sub-layer while decoding (search/kv_cache.py)."""
 
     def queries_keys_values(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
-        """Return the queries of x (batch, n, d_model), all keys and values so far, and the mask."""
+        """Project x (batch, n, d_model); return its queries, all keys and values so far, a mask."""
 
 
 def scaled_dot_product_attention(
@@ -29,7 +29,7 @@ def scaled_dot_product_attention(
     """Equation (1), step by step: softmax(QKᵀ/√d_k)V.
 
     q is (…, n, d_k), k (…, m, d_k), v (…, m, d_v). The mask broadcasts to (…, n, m): boolean, True
-    where position n may attend to m, or additive, 0 and −∞. No row may be masked entirely.
+    where a query may attend to a key, or additive (0 or −∞). No row may be masked entirely.
     Returns the output (…, n, d_v) and the weights (…, n, m) before dropout.
     """
     # Scaling q costs less than scaling the scores, and keeps the matmul within float16's range.
@@ -41,7 +41,7 @@ def scaled_dot_product_attention(
 
 
 def additive_mask(mask: Tensor, dtype: torch.dtype) -> Tensor:
-    """Return 0 where a boolean mask is True and −∞ elsewhere."""
+    """Return a mask with 0 where a boolean mask is True, and −∞ elsewhere."""
     zeros = torch.zeros(mask.shape, dtype=dtype, device=mask.device)
     return zeros.masked_fill_(~mask, -math.inf)
 
@@ -54,17 +54,19 @@ def split_heads(x: Tensor, h: int) -> Tensor:
 class Projection(Linear):
     """x ↦ xW, or xW + b with a bias.
 
-    W starts as Glorot uniform, as a slice of `stacked` such matrices side by side.
+    W is initialised as Glorot uniform, as if `stacked` such matrices were concatenated into one.
     """
 
-    def __init__(self, inner: int, outer: int, stacked: int = 1, bias: bool = False) -> None:
-        self.stacked = stacked
-        super().__init__(inner, outer, bias)
+    def __init__(
+        self, in_features: int, out_features: int, stacked: int = 1, bias: bool = False
+    ) -> None:
+        self.stacked = stacked  # before nn.Linear's constructor, which calls reset_parameters
+        super().__init__(in_features, out_features, bias)
 
     def reset_parameters(self) -> None:
-        """Initialise the weight and the bias, as nn.Linear's constructor asks."""
-        inner, outer = self.in_features, self.out_features
-        gain = math.sqrt((inner + outer) / (inner + self.stacked * outer))
+        """Initialise the weight and the bias (called by nn.Linear's constructor)."""
+        d_in, d_out = self.in_features, self.out_features
+        gain = math.sqrt((d_in + d_out) / (d_in + self.stacked * d_out))
         nn.init.xavier_uniform_(self.weight, gain)
         if self.bias is not None:
             nn.init.zeros_(self.bias)
@@ -98,14 +100,14 @@ class MultiHeadAttention(nn.Module):
             )
         self.h, self.d_k, self.d_v, self.dropout = h, d_k, d_v, dropout
         self.causal, self.neighbourhood, self.recompute = causal, neighbourhood, recompute
-        # These start as three slices of one Glorot matrix. For base the bound is √(6/(512 + 1536))
-        # = 0.054, while each alone would have √(6/1024) = 0.077: post-norm layers learn faster from
-        # smaller weights.
+        # These are initialised as three slices of one Glorot matrix. For base the bound is
+        # √(6/(512 + 1536)) = 0.054, while for each alone it would be √(6/1024) = 0.077: post-norm
+        # layers learn faster from smaller weights.
         self.W_Q = Projection(d_model, h * d_k, stacked=3, bias=bias)
         self.W_K = Projection(d_model, h * d_k, stacked=3, bias=bias)
         self.W_V = Projection(d_model, h * d_v, stacked=3, bias=bias)
         self.W_O = Projection(h * d_v, d_model, bias=bias)
-        #: W^Q, W^K and W^V as one layer, in an inference model (inference_layers).
+        #: W^Q, W^K and W^V as one layer; set only for inference (see inference_layers).
         self.W_QKV: nn.Module | None = None
 
     def forward(
@@ -116,16 +118,16 @@ class MultiHeadAttention(nn.Module):
         cache: AttentionCache | None = None,
         need_weights: bool = False,
     ) -> tuple[Tensor, Tensor | None]:
-        """Let x (batch, n, d_model) attend to memory (batch, m, d_model), or to itself.
+        """Attend from x (batch, n, d_model) to memory (batch, m, d_model), or to x if it is None.
 
-        padding: boolean (batch, m), True where the memory (or x itself) is padding, which only that
-        position itself attends to. cache: replaces memory and padding while decoding; it projects
-        x, stores its keys and values, and returns those of all positions so far and the mask.
-        Returns (batch, n, d_model) and, with need_weights, the weights (batch, h, n, m), for which
-        restricted attention too takes n² time and memory.
+        padding: boolean (batch, m), True where the memory (or x itself) is padding, to which no
+        other position attends. cache: replaces memory and padding while decoding; it projects x,
+        stores its keys and values, and returns those of all positions so far and the mask.
+        Returns (batch, n, d_model) and, with need_weights, the weights (batch, h, n, m); computing
+        them takes n² time and memory even if attention is restricted.
         """
         if cache is not None:
-            # torch's fused attention is slower for a few queries.
+            # With so few queries, torch's fused attention is slower.
             out, weights = scaled_dot_product_attention(*cache.queries_keys_values(x))
             return self._join_heads(out.to(x.dtype)), weights if need_weights else None
         if self.recompute and torch.is_grad_enabled():
@@ -143,7 +145,7 @@ class MultiHeadAttention(nn.Module):
     def _attend(
         self, x: Tensor, memory: Tensor | None, padding: Tensor | None, need_weights: bool
     ) -> tuple[Tensor, Tensor | None]:
-        """Attend from all positions at once."""
+        """Compute attention for all positions of x at once, without a cache."""
         x = cast_for_autocast(x)
         n, dropout = x.size(1), self.dropout if self.training else 0.0
         window = self._window(n) if memory is None else None
@@ -156,7 +158,7 @@ class MultiHeadAttention(nn.Module):
         return self._join_heads(out), weights
 
     def _window(self, n: int) -> Window | None:
-        """Return which of n positions each one attends to; None if to all."""
+        """Return the window of n positions that each one attends to; None if it is all of them."""
         if self.causal:
             return causal_window(n, self.neighbourhood)
         return centred_window(self.neighbourhood) if self.neighbourhood is not None else None
@@ -170,7 +172,7 @@ class MultiHeadAttention(nn.Module):
         return self.W_Q(x), self.W_K(memory), self.W_V(memory)
 
     def stack_qkv(self) -> tuple[Tensor, Tensor | None]:
-        """Return W^Q, W^K and W^V side by side as one weight, and their biases as one, or None."""
+        """Return W^Q, W^K and W^V as one concatenated weight, and their biases as one, or None."""
         projections = (self.W_Q, self.W_K, self.W_V)
         weight = torch.cat(tuple(p.weight for p in projections))
         biases = tuple(p.bias for p in projections if p.bias is not None)
@@ -181,7 +183,7 @@ class MultiHeadAttention(nn.Module):
         return [self.h * self.d_k, self.h * self.d_k, self.h * self.d_v]
 
     def inference_layers(self) -> dict[str, tuple[Tensor, Tensor | None]]:
-        """Return the layers that inference adds: step-by-step decoding projects by one matmul."""
+        """Return the layers added for inference: decoding projects to q, k and v in one matmul."""
         return {"W_QKV": self.stack_qkv()} if self.causal else {}
 
     def _join_heads(self, x: Tensor) -> Tensor:

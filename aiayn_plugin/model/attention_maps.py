@@ -1,4 +1,4 @@
-"""§3.2.1: the attention weights of a sentence, as the model's own softmax computes them."""
+"""§3.2.1: the attention weights of a sentence, recorded from the model's own softmax."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -23,11 +23,11 @@ ATTENTION_KINDS = {
 def compute_attention_weights(
     encoder: Encoder, decoder: Decoder, source: Tensor, target: Tensor, layers: Sequence[int]
 ) -> dict[str, Tensor]:
-    """Return the weights of the chosen layers for one sentence, by ATTENTION_KINDS.
+    """Return the attention weights of the chosen layers for one sentence, by kind of attention.
 
     source: tokens (m,); target: tokens (n,), shifted right; layers: counted from 1. "encoder" is
-    (layers, h, m, m), "decoder" (layers, h, n, n), "encoder_decoder" (layers, h, n, m): row i is
-    what position i attends to.
+    (layers, h, m, m), "decoder" (layers, h, n, n), "encoder_decoder" (layers, h, n, m): row i
+    holds the weights that position i gives to every position.
     """
     modules: dict[str, list[Any]] = {
         "encoder": [encoder.layers[layer - 1].self_attention for layer in layers],

@@ -1,4 +1,4 @@
-"""§3.4 Embeddings and softmax: one matrix for both embeddings and the pre-softmax projection."""
+"""§3.4 Embeddings: the matrix that both embeddings and the pre-softmax projection can share."""
 
 import math
 

@@ -12,7 +12,7 @@ from .attention import AttentionCache, MultiHeadAttention
 class FeedForward(nn.Module):
     """Equation (2): max(0, xW₁ + b₁)W₂ + b₂, the same at every position.
 
-    W₁ and W₂ start as Glorot uniform times `gain`.
+    W₁ and W₂ are initialised as Glorot uniform, times `gain`.
     """
 
     def __init__(self, d_model: int, d_ff: int, gain: float = 1.0) -> None:
@@ -25,7 +25,7 @@ class FeedForward(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Map (batch, n, d_model) to (batch, n, d_model)."""
-        # In place only without gradients: autograd would copy a tensor of width d_ff.
+        # In place only without gradients: with them, autograd would copy a tensor of width d_ff.
         return self.W_2(F.relu(self.W_1(x), inplace=not torch.is_grad_enabled()))
 
 
@@ -61,9 +61,9 @@ class EncoderLayer(nn.Module):
 
 
 class DecoderLayer(nn.Module):
-    """§3.1: masked self-attention, attention over the encoder's output, feed-forward.
+    """§3.1: masked self-attention, encoder-decoder attention, feed-forward; AddNorm after each.
 
-    The arguments are EncoderLayer's. Attention over the encoder is never restricted.
+    The arguments are EncoderLayer's. Encoder-decoder attention is never restricted.
     """
 
     def __init__(self, d_ff: int, dropout: float, attention: dict, gain: float = 1.0) -> None:
@@ -85,10 +85,11 @@ class DecoderLayer(nn.Module):
     ) -> tuple[Tensor, Tensor | None]:
         """Map x (batch, n, d_model) to the same shape.
 
-        memory: (batch, m, d_model); paddings: boolean (batch, n) and (batch, m). `padding` is only
-        needed if x begins with padding, as no position attends to later ones. caches replace the
-        memory and both paddings while decoding; x is then the next position of n hypotheses.
-        Returns also, with need_weights, the encoder-decoder weights (batch, h, n, m).
+        memory: (batch, m, d_model); padding, memory_padding: boolean (batch, n) and (batch, m).
+        `padding` is needed only if x begins with padding, since no position attends to later ones.
+        caches: of self-attention and encoder-decoder attention; while decoding they replace memory
+        and both masks, and x is one position (batch, n, d_model) of n hypotheses per sentence.
+        Also returns, with need_weights, the encoder-decoder weights (batch, h, n, m).
         """
         self_cache, memory_cache = caches
         x = self.add_norms[0](x, self.self_attention(x, padding=padding, cache=self_cache)[0])

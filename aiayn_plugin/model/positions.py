@@ -12,7 +12,7 @@ from ..errors import InputError
 def sinusoids(length: int, d_model: int) -> Tensor:
     """PE(pos, 2i) = sin(pos / 10000^(2i/d_model)), PE(pos, 2i+1) = cos(pos / 10000^(2i/d_model)).
 
-    Returns (length, d_model) in float64; row 0 is for pos = 0. Raises InputError if d_model is odd,
+    Returns (length, d_model) in float64; row 0 is pos = 0. Raises InputError if d_model is odd,
     because sines and cosines come in pairs.
     """
     if d_model % 2:
@@ -26,9 +26,9 @@ def sinusoids(length: int, d_model: int) -> Tensor:
 def fairseq_sinusoids(length: int, d_model: int) -> Tensor:
     """fairseq's table: all sines, then all cosines, of (pos + 2) · 10000^(−i/(d_model/2 − 1)).
 
-    fairseq counts from padding_idx + 1, which is 2, and computes in float32; so do the steps here,
-    to give exactly its numbers. Returns (length, d_model). Raises InputError if d_model is odd or
-    below 4.
+    fairseq counts from padding_idx + 1, which is 2, and computes in float32. The steps here are the
+    same, so that the result is bit-identical. Returns (length, d_model). Raises InputError if
+    d_model is odd or below 4.
     """
     if d_model % 2 or d_model < 4:
         raise InputError(f"fairseq's positions need an even d_model of 4 or more, not {d_model}")
@@ -39,12 +39,12 @@ def fairseq_sinusoids(length: int, d_model: int) -> Tensor:
 
 
 def token_positions(tokens: Tensor, padding_idx: int) -> Tensor:
-    """Return the position of each token of (batch, n); the first one after any padding has 0."""
+    """Return the position of each token of (batch, n), from 0 at the first that is not padding."""
     return (tokens.ne(padding_idx).cumsum(dim=1) - 1).clamp(min=0)
 
 
 class SinusoidalPositions(nn.Module):
-    """Positions by a formula, at any length: the table grows on demand."""
+    """Positional encodings given by a formula, for any length: the table grows on demand."""
 
     table: Tensor
 
@@ -62,7 +62,7 @@ class SinusoidalPositions(nn.Module):
         """Map positions (batch, n), each below length, to (batch, n, d_model)."""
         table = self.table
         if length > table.size(0):
-            # A single assignment, so that concurrent searches read the old or the new table.
+            # A single assignment, so that concurrent searches read either the old or the new table.
             table = self.table = self._compute_table(max(length, 2 * table.size(0))).to(table)
         return table[positions]
 
@@ -77,7 +77,7 @@ class LearnedPositions(nn.Module):
         nn.init.normal_(self.weight, std=d_model**-0.5)
 
     def forward(self, positions: Tensor, length: int) -> Tensor:
-        """As SinusoidalPositions.forward. Raises InputError after the last learned position."""
+        """Same as SinusoidalPositions.forward. Raises InputError beyond the learned positions."""
         if length > self.max_positions and int(positions.max()) >= self.max_positions:
             raise InputError(
                 f"the model learned {self.max_positions} positions, and the input has "
@@ -91,7 +91,7 @@ Positions = SinusoidalPositions | LearnedPositions
 
 
 def build_positions(kind: str, d_model: int, max_positions: int) -> Positions:
-    """Return the module for one of POSITION_KINDS; max_positions limits all but the paper's."""
+    """Return the module for one of POSITION_KINDS; "sinusoids" ignores max_positions."""
     if kind == "sinusoids":
         return SinusoidalPositions(d_model)
     if kind == "learned":

@@ -1,4 +1,4 @@
-"""§4, Table 1: self-attention restricted to r positions around each one (kernels/attention.py)."""
+"""§4, Table 1: the windows of restricted self-attention, which kernels/attention.py computes."""
 
 from ..kernels.attention import Window
 
@@ -9,5 +9,5 @@ def centred_window(r: int) -> Window:
 
 
 def causal_window(n: int, r: int | None = None) -> Window:
-    """Return the decoder's window over n positions: the last r, i − r < j ≤ i; all without r."""
+    """Return the decoder's window over n positions: the last r, i − r < j ≤ i; all if r is None."""
     return Window(n - 1 if r is None else min(r, n) - 1, 0)

@@ -1,4 +1,4 @@
-"""§3.1: the two stacks, from tokens to features."""
+"""§3.1: the encoder and decoder stacks, from tokens to features."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -25,7 +25,7 @@ class DecoderCache(Protocol):
 
     @property
     def position(self) -> int:
-        """The position of the step to compute, from 0."""
+        """The position being decoded, from 0."""
 
 
 def _build_layers(kind: type[EncoderLayer | DecoderLayer], s: ModelSettings) -> nn.ModuleList:
@@ -49,7 +49,7 @@ def _build_layers(kind: type[EncoderLayer | DecoderLayer], s: ModelSettings) -> 
 def build_embeddings(
     settings: ModelSettings, source: int, target: int, padding: int
 ) -> tuple[ScaledEmbedding, ScaledEmbedding]:
-    """Return the embeddings of both sides; source, target: entries of their dictionaries.
+    """Return the embeddings of source and target; source, target: sizes of their dictionaries.
 
     With tie_embeddings "all" both are the same module.
     """
@@ -65,9 +65,9 @@ class EmbeddedStack(nn.Module):
     def __init__(
         self, settings: ModelSettings, embedding: ScaledEmbedding, max_positions: int, *fairseq_args
     ) -> None:
-        """Build the stack; max_positions limits all positions but the paper's sinusoids.
+        """Build the stack; max_positions applies to all but the paper's sinusoids.
 
-        fairseq_args: arguments of the fairseq class that a subclass also inherits from.
+        fairseq_args: constructor arguments of the fairseq class that a subclass also inherits from.
         """
         super().__init__(*fairseq_args)
         self.embedding = embedding
@@ -76,11 +76,11 @@ class EmbeddedStack(nn.Module):
 
     @property
     def max_length(self) -> int:
-        """The most tokens a sentence may have; a million if there is no limit."""
+        """The maximum number of tokens of a sentence; a million stands for no limit."""
         return self.positions.max_positions or 1_000_000
 
     def embed(self, tokens: Tensor, position: int | None = None) -> Tensor:
-        """Map tokens (batch, n) to (batch, n, d_model); with `position`, all are at that one."""
+        """Map tokens (batch, n) to (batch, n, d_model); all are at `position` if it is given."""
         if position is None:
             positions, length = token_positions(tokens, self.embedding.padding), tokens.size(1)
         else:
@@ -104,7 +104,7 @@ class Encoder(EmbeddedStack):
         """Map tokens (batch, m) to features (batch, m, d_model) and the padding mask.
 
         The mask is boolean (batch, m), True at padding. On a CPU it is None if there is no padding;
-        a GPU would have to wait for the answer.
+        on a GPU, checking this would require a synchronisation.
         """
         is_padding = tokens.eq(self.embedding.padding)
         padding = None if tokens.device.type == "cpu" and not is_padding.any() else is_padding
@@ -122,12 +122,12 @@ class Decoder(EmbeddedStack):
     ) -> None:
         super().__init__(settings, embedding, max_positions, *fairseq_args)
         vocabulary, d_model = self.embedding.weight.shape
-        #: The projection to the vocabulary if its matrix is not the target embedding, else None.
+        #: The projection to the vocabulary; None if its matrix is the target embedding.
         self.W_vocabulary: Projection | None = None
         if settings.tie_embeddings == "none":
             self.W_vocabulary = Projection(d_model, vocabulary)
             nn.init.normal_(self.W_vocabulary.weight, std=d_model**-0.5)
-        #: The projection to the vocabulary in an inference model (inference_layers).
+        #: The projection to the vocabulary; set only for inference (see inference_layers).
         self.inference_projection: nn.Module | None = None
         self.layers = _build_layers(DecoderLayer, settings)
 
@@ -144,8 +144,8 @@ class Decoder(EmbeddedStack):
 
         memory, memory_padding: the output of Encoder.encode. left_padded: tokens may begin with
         padding. cache: replaces these three while decoding. After `cache.advance(tokens)`, tokens
-        (batch, b) are the last ones of b hypotheses, and only their features are computed.
-        Returns also, with need_weights, the last layer's encoder-decoder weights (batch, h, n, m).
+        (batch, b) are the last tokens of b hypotheses, and only their features are computed.
+        Also returns, with need_weights, the last layer's encoder-decoder weights (batch, h, n, m).
         """
         padding = tokens.eq(self.embedding.padding) if left_padded else None
         memory = cast_for_autocast(memory) if memory is not None else None
@@ -158,23 +158,23 @@ class Decoder(EmbeddedStack):
         return x, weights
 
     def project(self, features: Tensor) -> Tensor:
-        """§3.4: map (…, d_model) to logits (…, V), with the embedding's matrix and no bias."""
+        """§3.4: map (…, d_model) to logits (…, V), without a bias."""
         if self.inference_projection is not None:
             return self.inference_projection(features)
         return linear(features, self.projection)
 
     @property
     def projection(self) -> Tensor:
-        """The pre-softmax matrix (V, d_model): the target embedding's, or W_vocabulary."""
+        """The pre-softmax matrix (V, d_model): the target embedding's, or that of W_vocabulary."""
         return (self.embedding if self.W_vocabulary is None else self.W_vocabulary).weight
 
     def inference_layers(self) -> dict[str, tuple[Tensor, Tensor | None]]:
-        """Return the layer that inference adds: the projection, whose matrix may also embed."""
+        """Return the layer added for inference: the projection, also if its matrix is shared."""
         return {"inference_projection": (self.projection, None)}
 
 
 class EncoderDecoder(nn.Module):
-    """Both stacks as one module, to load, move and search with."""
+    """Both stacks as one module, for loading, moving to a device and searching."""
 
     def __init__(self, encoder: Encoder, decoder: Decoder) -> None:
         super().__init__()

@@ -6,13 +6,13 @@ from math import ceil
 
 import numpy as np
 
-#: Cuts the sentences of an epoch into batches of at most max_tokens padded tokens.
+#: Splits the sentences of an epoch into batches of at most max_tokens tokens, padding included.
 MakeBatches = Callable[[int], list[np.ndarray]]
 
 
 @dataclass(frozen=True)
 class BatchPlan:
-    """How an epoch is batched: an update takes update_freq batches on each of `devices` devices."""
+    """The batches of an epoch; an update uses update_freq batches on each of `devices` devices."""
 
     max_tokens: int  #: limit of one batch, padding included, as fairseq's --max-tokens
     update_freq: int
@@ -40,35 +40,36 @@ def plan_batches(
 ) -> BatchPlan:
     """Choose batch size and gradient accumulation for updates of tokens_per_update target tokens.
 
-    sizes: (sentences, 2), source and target lengths; max_tokens: the capacity of one device. The
-    plan has the fewest batches per update that fit, each as small as the mean allows. For example,
-    25,000 target tokens on one device that holds 4,096 padded tokens, 3,440 of them real:
-    25,000 / 3,440 = 7.3, so 8 batches, of about 25,000 / 8 = 3,125 real tokens each.
+    sizes: (sentences, 2), source and target lengths; max_tokens: the capacity of one device, with
+    padding. The plan has the fewest batches per update that fit, and the batch size that comes
+    closest to tokens_per_update on average. For example, if one device holds 4,096 tokens, of which
+    3,440 are not padding: 25,000 / 3,440 = 7.3, so an update has 8 batches of about 25,000 / 8 =
+    3,125 tokens without padding.
     """
     batches = make_batches(max_tokens)
-    largest = _measure(batches, sizes, max_tokens, 1, devices)
+    full_plan = _build_plan(batches, sizes, max_tokens, 1, devices)
     # Tolerate updates that are 2% short rather than add a batch: 7.015 batches become 7.
-    update_freq = max(1, ceil(tokens_per_update / largest.target_tokens - 0.02))
-    # Target tokens per update grow with max_tokens: binary search. A batch holds at least one
-    # sentence, so the search starts at the longest one.
+    update_freq = max(1, ceil(tokens_per_update / full_plan.target_tokens - 0.02))
+    # Binary search, since target tokens per update grow with max_tokens. A batch must hold the
+    # longest sentence, so the search starts at its length.
     low, high = int(sizes[np.concatenate(batches)].max()), max_tokens
     best: BatchPlan | None = None
     while low <= high:
         middle = (low + high) // 2
-        candidate = _measure(make_batches(middle), sizes, middle, update_freq, devices)
+        candidate = _build_plan(make_batches(middle), sizes, middle, update_freq, devices)
         if best is None or _error(candidate, tokens_per_update) < _error(best, tokens_per_update):
             best = candidate
         if candidate.target_tokens < tokens_per_update:
             low = middle + 1
         else:
             high = middle - 1
-    return best or largest
+    return best or full_plan
 
 
-def _measure(
+def _build_plan(
     batches: list[np.ndarray], sizes: np.ndarray, max_tokens: int, update_freq: int, devices: int
 ) -> BatchPlan:
-    """Return the plan that these batches amount to."""
+    """Return the plan for given batches, with its mean tokens per update."""
     source, target = sizes[np.concatenate(batches)].sum(axis=0)
     padded = sum(len(batch) * int(sizes[batch, 1].max()) for batch in batches)
     updates = ceil(ceil(len(batches) / devices) / update_freq)

@@ -9,11 +9,11 @@ from ..kernels.autocast import cast_for_autocast
 from ..kernels.chunking import rows_per_chunk
 from ..kernels.linear import add_transposed_matmul, linear
 
-# float16 has two limits: its smallest positive number is 6e-8, and its largest 65,504.
-#: Factor on p − q before it becomes float16. With a vocabulary of 37,000 a wrong class has
+# In float16 the smallest positive number is 6e-8 and the largest 65,504, hence two constants.
+#: Factor on p − q before its conversion to float16. With a vocabulary of 37,000 a wrong class has
 #: q = 0.1 / 36,999 = 2.7e-6, of which float16 keeps 6 bits; scaled to 2.8e-3 it keeps all 11.
 FLOAT16_SCALE = 2.0**10
-#: Positions whose gradients of W are summed in float16. One position adds (p − q) · x, and
+#: Number of positions whose gradients of W are summed in float16. Each adds (p − q) · x, where
 #: |p − q| < 1: with |x| ≤ 31, 2,048 positions stay below 2,048 · 31 = 63,488.
 FLOAT16_ROWS = 2**11
 
@@ -23,9 +23,9 @@ def label_smoothed_nll(
 ) -> Tensor:
     """Return the smoothed loss −Σ_k q_k log p_k of each position, in nats.
 
-    target_log_p, mean_log_p: log p of the correct class, and its mean over all V classes.
+    target_log_p: log p of the correct class; mean_log_p: mean of log p over all V classes.
     q_k = ε'/V + (1−ε')·[k is correct]. For V = 5 and ε = 0.1, ε' is 0.125: each wrong class has
-    0.125/5 = 0.025 = ε/4, the correct one 0.025 + 0.875 = 0.9.
+    q = 0.125/5 = 0.025 = ε/4, and the correct one q = 0.025 + 0.875 = 0.9.
     """
     uniform = uniform_mass(epsilon, vocabulary)
     return -(1 - uniform) * target_log_p - uniform * mean_log_p
@@ -45,11 +45,11 @@ def projected_loss(
     positions: int | None = None,
     chunk_size: int | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Project, smooth and sum, without ever holding the positions × vocabulary matrix.
+    """Compute logits and loss in chunks, without ever storing the positions × vocabulary matrix.
 
     x: (…, d_model), weight: (V, d_model), of one dtype; target: (…), where padding_idx marks
-    positions to ignore. `positions` is the number of the rest; without it a GPU has to count them
-    before anything else can start. chunk_size: logits to compute at once (rows_per_chunk).
+    positions to ignore. positions: the number of positions not ignored; if None, they are counted,
+    for which a GPU must synchronise. chunk_size: logits to compute at once (rows_per_chunk).
     Returns the sums of the smoothed loss (with gradients to x and weight) and of the plain negative
     log-likelihood (without), in nats.
     """
@@ -67,10 +67,10 @@ def projected_loss(
 class _ProjectedLoss(torch.autograd.Function):
     """Σ label_smoothed_nll(x Wᵀ), in chunks of rows.
 
-    The gradients are computed together with the loss, while the probabilities of a chunk exist. The
-    uniform part of q needs no pass over them: the logits of a position sum to x · ΣW, and in the
-    gradient p − q its −ε'/V everywhere subtracts ε'/V · ΣW from the gradient of each x, and
-    ε'/V · Σx from that of each row of W.
+    The gradients are computed together with the loss, while a chunk's probabilities are in memory.
+    The uniform part of q, ε'/V for every class, is added without a pass over them: the logits of a
+    position sum to x · ΣW, and subtracting ε'/V from all of p − q subtracts ε'/V · ΣW from the
+    gradient of each x, and ε'/V · Σx from that of each row of W.
     """
 
     @staticmethod
@@ -83,36 +83,36 @@ class _ProjectedLoss(torch.autograd.Function):
         needs_grad: bool,
         chunk_size: int | None,
     ):
-        vocabulary, exact = weight.size(0), torch.promote_types(x.dtype, torch.float32)
+        vocabulary, sum_dtype = weight.size(0), torch.promote_types(x.dtype, torch.float32)
         uniform = uniform_mass(epsilon, vocabulary)
-        # Matmuls are in autocast's dtype, sums and gradients in float32 or better.
+        # Matmuls are in autocast's dtype, sums and gradients in sum_dtype: at least float32.
         inputs, W = cast_for_autocast(x), cast_for_autocast(weight)
         scale = FLOAT16_SCALE if inputs.dtype == torch.float16 else 1.0
-        grad_x = torch.empty_like(x if needs_grad else x[:0], dtype=exact)
-        grad_weight = torch.zeros_like(weight if needs_grad else weight[:0], dtype=exact)
-        target_logit, target_log_p = torch.empty(2, x.size(0), 1, dtype=exact, device=x.device)
+        grad_x = torch.empty_like(x if needs_grad else x[:0], dtype=sum_dtype)
+        grad_weight = torch.zeros_like(weight if needs_grad else weight[:0], dtype=sum_dtype)
+        target_logit, target_log_p = torch.empty(2, x.size(0), 1, dtype=sum_dtype, device=x.device)
         rows = rows_per_chunk(vocabulary, x.device.type, chunk_size)
         for start in range(0, x.size(0), rows):
             chunk = slice(start, start + rows)
             x_chunk, target_chunk = inputs[chunk], target[chunk, None]
             logits = linear(x_chunk, W)
             target_logit[chunk] = logits.gather(1, target_chunk)
-            # p · scale, which becomes the gradient of the logits.
-            grad_logits, target_log_p[chunk] = _softmax_(logits, target_chunk, exact, scale)
+            # p · scale, from which the gradient of the logits is computed in place.
+            grad_logits, target_log_p[chunk] = _softmax_(logits, target_chunk, sum_dtype, scale)
             if needs_grad:
                 grad_target = (target_log_p[chunk].exp() - (1 - uniform)) * scale
                 grad_logits.scatter_(1, target_chunk, grad_target.to(grad_logits.dtype))
                 grad_x[chunk] = linear(grad_logits, W.t())
                 _accumulate_grad_weight(grad_weight, grad_logits, x_chunk, scale)
-        # log p_k is the logit of k minus a number that all classes share: logit − log p of any.
-        sum_of_W = W.sum(dim=0, dtype=exact)
+        # The log normaliser, logit − log p, is the same for every class, here the target.
+        sum_of_W = W.sum(dim=0, dtype=sum_dtype)
         mean_logit = (inputs * sum_of_W).sum(dim=1, keepdim=True) / vocabulary
         mean_log_p = mean_logit + (target_log_p - target_logit)
         loss = label_smoothed_nll(target_log_p, mean_log_p, epsilon, vocabulary).sum()
         nll = -target_log_p.sum()
         if needs_grad:
             grad_x.div_(scale).sub_(sum_of_W, alpha=uniform / vocabulary)
-            grad_weight.sub_(inputs.sum(dim=0, dtype=exact), alpha=uniform / vocabulary)
+            grad_weight.sub_(inputs.sum(dim=0, dtype=sum_dtype), alpha=uniform / vocabulary)
         ctx.save_for_backward(grad_x, grad_weight)
         ctx.mark_non_differentiable(nll)
         return loss, nll
@@ -120,31 +120,31 @@ class _ProjectedLoss(torch.autograd.Function):
     @staticmethod
     def backward(ctx, grad_loss: Tensor, _):
         grad_x, grad_weight = ctx.saved_tensors
-        # On a CPU, reading the factor saves a copy as large as W. A GPU would have to wait for it.
+        # On a CPU, checking for 1 saves a copy as large as W. On a GPU it would synchronise.
         if grad_loss.device.type != "cpu" or grad_loss != 1:
             grad_x, grad_weight = grad_x * grad_loss, grad_weight * grad_loss
         return grad_x, grad_weight, None, None, None, None
 
 
-# On a GPU, torch's kernels mix dtypes at no cost. On a CPU they lose their vector instructions, so
-# there a separate conversion is faster.
+# On a GPU, torch's kernels mix dtypes at no cost. On a CPU, mixing dtypes prevents vectorisation,
+# so the functions below convert first.
 
 
 def _softmax_(
-    logits: Tensor, target: Tensor, exact: torch.dtype, scale: float
+    logits: Tensor, target: Tensor, sum_dtype: torch.dtype, scale: float
 ) -> tuple[Tensor, Tensor]:
     """Return softmax(logits) · scale (n, V), which overwrites logits, and log p of target (n, 1).
 
-    Sums and log p are in the dtype `exact`.
+    Sums and log p are in sum_dtype.
     """
     if logits.device.type != "cpu":
-        log_p = logits.log_softmax(-1, exact)
+        log_p = logits.log_softmax(-1, sum_dtype)
         target_log_p = log_p.gather(1, target)
         if scale != 1:
             log_p += math.log(scale)
         return torch.exp(log_p, out=logits), target_log_p
     # Step by step and in place: fewer passes over memory than log_softmax and exp.
-    exp = logits.to(exact)
+    exp = logits.to(sum_dtype)
     exp -= exp.amax(dim=1, keepdim=True)
     target_logit = exp.gather(1, target)
     total = exp.exp_().sum(dim=1, keepdim=True)

@@ -22,12 +22,12 @@ def learning_rate(step: int, d_model: int, warmup_steps: int = 4000) -> float:
 class HalfPrecisionAdam(torch.optim.Adam):
     """torch's Adam for half-precision weights, with moments and arithmetic in float32.
 
-    Each update rounds the new weights: a bfloat16 weight of 1.0 ignores any step below 0.002.
+    The weights are rounded after each update: a bfloat16 weight of 1.0 loses any step below 0.002.
     """
 
     @torch.no_grad()
     def step(self, closure: None = None) -> None:  # type: ignore[override]
-        """Update every weight, one at a time, so that only one float32 copy exists."""
+        """Update the weights one at a time, so that only one has a float32 copy at any time."""
         for group in self.param_groups:
             for weight in group["params"]:
                 if weight.grad is not None:
@@ -71,9 +71,9 @@ def build_adam(
     It is fused where the device has a fused kernel. Half-precision weights get float32 moments.
     """
     parameters = list(parameters)
-    half = any(p.dtype in (torch.float16, torch.bfloat16) for p in parameters)
-    kind = HalfPrecisionAdam if half else torch.optim.Adam
+    has_half_precision = any(p.dtype in (torch.float16, torch.bfloat16) for p in parameters)
+    optimizer = HalfPrecisionAdam if has_half_precision else torch.optim.Adam
     try:
-        return kind(parameters, lr, betas, eps, fused=True)
+        return optimizer(parameters, lr, betas, eps, fused=True)
     except RuntimeError:  # no fused kernel for this device
-        return kind(parameters, lr, betas, eps)
+        return optimizer(parameters, lr, betas, eps)

@@ -1,4 +1,4 @@
-"""A training's record, `run.jsonl`: one JSON object per line, next to the checkpoints."""
+"""The record of a training run, `run.jsonl`: one JSON object per line, next to the checkpoints."""
 
 import json
 import os
@@ -13,8 +13,8 @@ RECORD_FILE = "run.jsonl"
 def append_record(path: Path, record: Mapping[str, Any]) -> None:
     """Append a record as one line, in a single write. Raises OSError if it cannot be written.
 
-    A line that an earlier process left unfinished is ended first. Values that JSON cannot express
-    are written as text.
+    If an interrupted process left an incomplete line, a line break is written first. Values that
+    JSON cannot represent are written as strings.
     """
     line = json.dumps(record, ensure_ascii=False, default=str).encode("utf-8", "backslashreplace")
     with open(path, "a+b", buffering=0) as file:
