@@ -61,7 +61,7 @@ def test_loss_and_gradients_equal_those_of_float64_on_a_cpu(precision, tolerance
     results = []
     for device, dtype in (("cpu", torch.float64), ("cuda", torch.float32)):
         moved = copy.deepcopy(model).to(device, dtype)
-        moved.product_dtype = precision if device == "cuda" else None
+        moved.matmul_dtype = precision if device == "cuda" else None
         features, _ = moved(source.to(device), None, target.to(device), features_only=True)
         with moved.in_product_precision():
             loss, _ = projected_loss(features, moved.projection, target.to(device), 0.1, 1)

@@ -128,7 +128,7 @@ class Transformer(FairseqEncoderDecoderModel):
     """The Transformer of the paper, by default with one matrix for embeddings and projection."""
 
     #: The precision of matrix multiplications, if not that of the weights: --bf16 in training.
-    product_dtype: torch.dtype | None = None
+    matmul_dtype: torch.dtype | None = None
 
     @classmethod
     def add_args(cls, parser) -> None:
@@ -209,10 +209,10 @@ class Transformer(FairseqEncoderDecoderModel):
         """Do nothing: fairseq would search all modules for counters of updates, each update."""
 
     def in_product_precision(self) -> AbstractContextManager:
-        """Return the context for matrix multiplications: torch's autocast to product_dtype."""
-        if self.product_dtype is None:
+        """Return the context for matrix multiplications: torch's autocast to matmul_dtype."""
+        if self.matmul_dtype is None:
             return nullcontext()
-        return torch.autocast(self.projection.device.type, self.product_dtype)
+        return torch.autocast(self.projection.device.type, self.matmul_dtype)
 
 
 for _arch in ARCHITECTURES:

@@ -16,7 +16,7 @@ def train_in_bfloat16(cfg: Any, model: Any) -> None:
     fairseq would convert the whole model, its residual sums and checkpoints to bfloat16.
     """
     if cfg.common.bf16 and not cfg.common.memory_efficient_bf16:
-        cfg.common.bf16, model.product_dtype = False, torch.bfloat16
+        cfg.common.bf16, model.matmul_dtype = False, torch.bfloat16
         logger.info("matrix multiplications in bfloat16, weights and optimizer in float32")
 
 

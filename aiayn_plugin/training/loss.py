@@ -104,7 +104,7 @@ class _ProjectedLoss(torch.autograd.Function):
                 grad_logits.scatter_(1, target_chunk, grad_target.to(grad_logits.dtype))
                 grad_x[chunk] = linear(grad_logits, W.t())
                 _accumulate_grad_weight(grad_weight, grad_logits, x_chunk, scale)
-        # The log normaliser, logit − log p, is the same for every class, here the target.
+        # logit − log p is the log normaliser, the same for every class: take it from the target's.
         sum_of_W = W.sum(dim=0, dtype=sum_dtype)
         mean_logit = (inputs * sum_of_W).sum(dim=1, keepdim=True) / vocabulary
         mean_log_p = mean_logit + (target_log_p - target_logit)
