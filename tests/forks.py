@@ -35,6 +35,10 @@ def forked(
             sys.stdin, sys.stdout, sys.stderr = open(0), open(1, "w"), open(2, "w", buffering=1)
             # As fairseq's commands do when they are imported. The handlers here are pytest's, or
             # write to where this process began.
+            logging.disable(logging.NOTSET)
+            for logger in logging.root.manager.loggerDict.values():
+                if isinstance(logger, logging.Logger):
+                    logger.disabled = False  # Hydra disables loggers
             logging.basicConfig(
                 stream=sys.stdout,
                 level="INFO",

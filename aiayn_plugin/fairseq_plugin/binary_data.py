@@ -90,13 +90,13 @@ def read_index(path: Path) -> Index:
         offsets = np.memmap(path, np.int64, "r", _MMAP_HEADER.size + 4 * sentences, sentences)
         return Index(dtype, sizes, offsets, offset_unit=dtype.itemsize, first_token=0)
     start, entries = _CACHED_HEADER.size, sentences + 1
-    dimension_ends, offsets = np.memmap(path, np.int64, "r", start, (2, entries))
-    if dimensions != sentences or (dimension_ends != np.arange(entries)).any():
+    ends = np.memmap(path, np.int64, "r", start, (2, entries))  # of dimensions, of sentences
+    if dimensions != sentences or (ends[0] != np.arange(entries)).any():
         raise InputError(f"{path} is broken or holds tables instead of sentences: {ADVICE}")
     sizes = np.memmap(path, np.int64, "r", start + 16 * entries, sentences)
-    if token_bytes != dtype.itemsize or offsets[-1] != sizes.sum():
+    if token_bytes != dtype.itemsize or ends[1, -1] != sizes.sum():
         raise InputError(f"{path} is broken: its sizes do not add up to its tokens; {ADVICE}")
-    return Index(dtype, sizes, offsets[:-1], offset_unit=1, first_token=1)
+    return Index(dtype, sizes, ends[1, :-1], offset_unit=1, first_token=1)
 
 
 def _check_tokens(

@@ -50,7 +50,7 @@ def test_a_model_directory_that_lacks_a_file(run, model_dir, tmp_path, name):
     remove(name)(tmp_path / "model" / "data")
     log = run("aiayn", "translate", tmp_path / "model", "--device", "cpu")
     assert (log.returncode, log.stderr.count("\n")) == (1, 1)
-    assert f"data/{name} is missing: give a directory that" in log.stderr
+    assert f"data/{name} is missing: give a directory made by" in log.stderr
 
 
 #: What each command gets, so that it ends soon when nothing is broken.

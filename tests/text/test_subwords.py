@@ -50,7 +50,7 @@ def test_word_pieces_split_and_join_words(tmp_path):
     dictionary = (tmp_path / "dict.txt").read_text("utf-8").splitlines()
     assert "▁hello 1" in dictionary and not any(line.startswith("<") for line in dictionary)
     assert wordpieces(tmp_path, words, 60).read_bytes() == model.read_bytes()
-    with pytest.raises(InputError, match="no 10 word-pieces"):
+    with pytest.raises(InputError, match="cannot learn 10 word-pieces"):
         wordpieces(tmp_path, words, 10)
     model.write_bytes(b"x")
     with pytest.raises(InputError, match="not a model of sentencepiece"):
