@@ -8,7 +8,7 @@ from pathlib import Path
 
 from fairseq import checkpoint_utils
 
-from ..checkpoints.export import imported_ctranslate2, specification
+from ..checkpoints.export import build_specification, import_ctranslate2
 
 
 class Engine:
@@ -19,7 +19,7 @@ class Engine:
     ) -> None:
         """directory: of the model; sources: subwords; search: options of translate_batch."""
         threads = int(os.environ.get("OMP_NUM_THREADS", os.cpu_count() or 1))
-        self.translator = imported_ctranslate2().Translator(
+        self.translator = import_ctranslate2().Translator(
             directory, device="cpu", compute_type=precision, intra_threads=threads
         )
         self.sources, self.search = sources, search
@@ -58,7 +58,7 @@ def build_engines(args: argparse.Namespace, directory: str) -> dict[str, Engine]
         for sentence in task.dataset(args.gen_subset).src
     ]
     Path(directory).mkdir(exist_ok=True)
-    transformer = specification(model, symbols, task.target_dictionary.symbols)
+    transformer = build_specification(model, symbols, task.target_dictionary.symbols)
     transformer.validate()
     transformer.save(directory)
     search = {"beam_size": args.beam, "length_penalty": args.lenpen, "max_decoding_length": 200}

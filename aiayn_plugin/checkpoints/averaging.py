@@ -9,7 +9,7 @@ from ..errors import InputError
 from .compatibility import Identity, differing_shape
 from .safe_load import load
 
-#: The names of --save-interval-updates and of epoch checkpoints; the group orders them.
+#: File names of --save-interval-updates and epoch checkpoints; sorted by the captured number.
 PATTERNS = {
     "updates": re.compile(r"checkpoint_\d+_(\d+)\.pt"),
     "epochs": re.compile(r"checkpoint(\d+)\.pt"),
@@ -60,7 +60,7 @@ def average(paths: list[Path]) -> dict:
             name, shape, other = difference
             raise InputError(
                 f"{path} and {paths[0]} hold different models: {name} is {other or 'missing'} in "
-                f"the former and {shape or 'missing'} in the latter"
+                f"{path.name} and {shape or 'missing'} in {paths[0].name}"
             )
         for name, weight in weights.items():
             if weight.is_floating_point():

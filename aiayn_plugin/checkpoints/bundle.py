@@ -1,4 +1,4 @@
-"""Model directories, as recipes leave them, and bundles to copy to another machine."""
+"""Run directories, and bundles: run directories to copy to another machine."""
 
 import shutil
 from pathlib import Path
@@ -14,7 +14,7 @@ from .averaging import average
 from .compatibility import Identity
 from .safe_load import configuration, glance, save
 
-#: The checkpoint of a model directory.
+#: The checkpoint of a run directory.
 MODEL_FILE = "model.pt"
 NOTE = """This directory holds a model for `aiayn {command}` ({source} to {target}).
 
@@ -24,19 +24,19 @@ model.
 """
 
 
-def locate(model_dir: Path, checkpoint: Path | None = None) -> tuple[Path, Path]:
-    """Return the checkpoint of a model directory, and the directory of its text settings.
+def locate(run_dir: Path, checkpoint: Path | None = None) -> tuple[Path, Path]:
+    """Return the checkpoint of a run directory, and its data directory.
 
-    The latter holds the dictionaries, the codes and text.json: data/ in a recipe's directory, the
-    directory itself in a bundle. Raises InputError if there is no checkpoint.
+    The data directory holds the dictionaries, the codes and text.json: data/ where a recipe ran,
+    the run directory itself in a bundle. Raises InputError if there is no checkpoint.
     """
-    checkpoint = checkpoint or model_dir / MODEL_FILE
+    checkpoint = checkpoint or run_dir / MODEL_FILE
     if not checkpoint.is_file():
         raise InputError(
             f"{checkpoint} is missing: give a directory that a recipe or aiayn bundle wrote"
         )
-    data = model_dir / "data"
-    return checkpoint, data if data.is_dir() else model_dir
+    data = run_dir / "data"
+    return checkpoint, data if data.is_dir() else run_dir
 
 
 def task_settings(checkpoint: Path) -> dict[str, Any]:
@@ -59,13 +59,13 @@ def task_settings(checkpoint: Path) -> dict[str, Any]:
     return task
 
 
-def bundle(model_dir: Path, checkpoint: Path | None, output: Path) -> int:
-    """Write all that translating needs to one new directory, and return its size in bytes.
+def bundle(run_dir: Path, checkpoint: Path | None, output: Path) -> int:
+    """Write what translation needs to a new directory, and return its size in bytes.
 
     The checkpoint keeps weights in float32, settings and identity, without optimizer and training
     state. Raises InputError or OSError for unusable input, and if the output exists.
     """
-    checkpoint, data = locate(model_dir, checkpoint)
+    checkpoint, data = locate(run_dir, checkpoint)
     task_settings(checkpoint)
     settings, _ = load_subwords(data)
     languages = settings.source_lang, settings.target_lang

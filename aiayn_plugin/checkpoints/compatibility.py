@@ -13,7 +13,7 @@ from ..text.dictionary import hash_words
 #: Settings that change what a model computes but not the shape of any weight.
 SETTINGS_WITHOUT_SHAPE = ("h", "neighbourhood", "positions")
 SIDES = ("source", "target")
-ADVICE = "give the --arch and options it was trained with, or another --save-dir"
+ADVICE = "give the --arch and options it was trained with, or a different --save-dir"
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Identity:
     ) -> "Identity":
         """Return the identity of a model with source and target words, in token ID order.
 
-        settings: None for a model of fairseq's own.
+        settings: None for one of fairseq's models.
         """
         dictionaries = dict(zip(SIDES, map(hash_words, words), strict=True))
         return cls(dictionaries, settings_without_shape(settings) if settings else {})

@@ -1,4 +1,4 @@
-"""A model for CTranslate2, the fast engine for Transformers on CPUs (its extra: `export`)."""
+"""Export to CTranslate2, a fast inference engine for Transformers (extra: `export`)."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -15,8 +15,8 @@ QUANTIZATIONS = ("float32", "float16", "bfloat16", "int16", "int8")
 SINUSOIDS = 2048
 
 
-def imported_ctranslate2() -> Any:
-    """Return the library. Raises InputError if it is not installed."""
+def import_ctranslate2() -> Any:
+    """Return the ctranslate2 module. Raises InputError if it is not installed."""
     try:
         import ctranslate2
     except ImportError:
@@ -24,7 +24,7 @@ def imported_ctranslate2() -> Any:
     return ctranslate2
 
 
-def specification(model: Any, source: Sequence[str], target: Sequence[str]) -> Any:
+def build_specification(model: Any, source: Sequence[str], target: Sequence[str]) -> Any:
     """Return the model and its dictionaries as a ctranslate2.specs.TransformerSpec.
 
     model: an EncoderDecoder. source, target: the entries of its dictionaries. Raises InputError
@@ -47,15 +47,17 @@ def specification(model: Any, source: Sequence[str], target: Sequence[str]) -> A
     transformer = TransformerSpec.from_config(layers, attention.h, pre_norm=False)
     for spec, stack in ((transformer.encoder, encoder), (transformer.decoder, decoder)):
         embeddings = spec.embeddings[0] if isinstance(spec.embeddings, list) else spec.embeddings
-        embeddings.weight = _array(stack.embedding.weight)
+        embeddings.weight = _to_numpy(stack.embedding.weight)
         spec.scale_embeddings = True  # by √d_model
-        spec.position_encodings.encodings = _array(_positions(stack))
+        spec.position_encodings.encodings = _to_numpy(_position_table(stack))
         for layer_spec, layer in zip(spec.layer, stack.layers, strict=True):
-            _self_attention(layer_spec.self_attention, layer.self_attention, layer.add_norms[0])
+            _write_self_attention(
+                layer_spec.self_attention, layer.self_attention, layer.add_norms[0]
+            )
             if stack is decoder:
-                _attention(layer_spec.attention, layer.encoder_attention, layer.add_norms[1])
-            _feed_forward(layer_spec.ffn, layer.feed_forward, layer.add_norms[-1])
-    transformer.decoder.projection.weight = _array(decoder.projection)
+                _write_attention(layer_spec.attention, layer.encoder_attention, layer.add_norms[1])
+            _write_feed_forward(layer_spec.ffn, layer.feed_forward, layer.add_norms[-1])
+    transformer.decoder.projection.weight = _to_numpy(decoder.projection)
     transformer.register_source_vocabulary(list(source))
     transformer.register_target_vocabulary(list(target))
     transformer.config.decoder_start_token = transformer.config.eos_token
@@ -63,41 +65,41 @@ def specification(model: Any, source: Sequence[str], target: Sequence[str]) -> A
     return transformer
 
 
-def _array(tensor: Tensor):
+def _to_numpy(tensor: Tensor):
     return tensor.detach().float().cpu().numpy()
 
 
-def _positions(stack: Any) -> Tensor:
+def _position_table(stack: Any) -> Tensor:
     rows = stack.positions.max_positions or SINUSOIDS
     return stack.positions(torch.arange(rows)[None], rows)[0]
 
 
-def _linear(spec: Any, *projections: torch.nn.Linear) -> None:
+def _write_linear(spec: Any, *projections: torch.nn.Linear) -> None:
     """Write linear layers, concatenated, as one."""
-    spec.weight = _array(torch.cat([projection.weight for projection in projections]))
+    spec.weight = _to_numpy(torch.cat([projection.weight for projection in projections]))
     biases = tuple(projection.bias for projection in projections if projection.bias is not None)
     if biases:
-        spec.bias = _array(torch.cat(biases))
+        spec.bias = _to_numpy(torch.cat(biases))
 
 
-def _norm(spec: Any, add_norm: AddNorm) -> None:
-    spec.gamma, spec.beta = _array(add_norm.norm.weight), _array(add_norm.norm.bias)
+def _write_norm(spec: Any, add_norm: AddNorm) -> None:
+    spec.gamma, spec.beta = _to_numpy(add_norm.norm.weight), _to_numpy(add_norm.norm.bias)
 
 
-def _self_attention(spec: Any, attention: MultiHeadAttention, add_norm: AddNorm) -> None:
-    _linear(spec.linear[0], attention.W_Q, attention.W_K, attention.W_V)
-    _linear(spec.linear[1], attention.W_O)
-    _norm(spec.layer_norm, add_norm)
+def _write_self_attention(spec: Any, attention: MultiHeadAttention, add_norm: AddNorm) -> None:
+    _write_linear(spec.linear[0], attention.W_Q, attention.W_K, attention.W_V)
+    _write_linear(spec.linear[1], attention.W_O)
+    _write_norm(spec.layer_norm, add_norm)
 
 
-def _attention(spec: Any, attention: MultiHeadAttention, add_norm: AddNorm) -> None:
-    _linear(spec.linear[0], attention.W_Q)
-    _linear(spec.linear[1], attention.W_K, attention.W_V)
-    _linear(spec.linear[2], attention.W_O)
-    _norm(spec.layer_norm, add_norm)
+def _write_attention(spec: Any, attention: MultiHeadAttention, add_norm: AddNorm) -> None:
+    _write_linear(spec.linear[0], attention.W_Q)
+    _write_linear(spec.linear[1], attention.W_K, attention.W_V)
+    _write_linear(spec.linear[2], attention.W_O)
+    _write_norm(spec.layer_norm, add_norm)
 
 
-def _feed_forward(spec: Any, feed_forward: FeedForward, add_norm: AddNorm) -> None:
-    _linear(spec.linear_0, feed_forward.W_1)
-    _linear(spec.linear_1, feed_forward.W_2)
-    _norm(spec.layer_norm, add_norm)
+def _write_feed_forward(spec: Any, feed_forward: FeedForward, add_norm: AddNorm) -> None:
+    _write_linear(spec.linear_0, feed_forward.W_1)
+    _write_linear(spec.linear_1, feed_forward.W_2)
+    _write_norm(spec.layer_norm, add_norm)

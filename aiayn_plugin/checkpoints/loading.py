@@ -31,7 +31,7 @@ class LoadedModel:
 
 
 def model_settings(cfg: Any) -> ModelSettings:
-    """Return our model's settings in fairseq's configuration; absent ones have their defaults."""
+    """Return our model's settings in fairseq's configuration; default where absent."""
     known: dict[str, Any] = {f.name: getattr(cfg, f.name, f.default) for f in fields(ModelSettings)}
     for name in ("positions", "tie_embeddings"):
         known[name] = str(known[name])  # fairseq's choices are enums
@@ -56,9 +56,9 @@ def build_stacks(
             "the source and target dictionaries differ, but one matrix embeds both (§3.4): prepare "
             "the data with a joined dictionary, or train with --tie-embeddings target"
         )
-    of_source, of_target = build_embeddings(settings, len(source), len(target), Vocabulary.pad)
-    encoder = new_encoder(settings, of_source, max_positions[0])
-    return encoder, new_decoder(settings, of_target, max_positions[1])
+    embeddings = build_embeddings(settings, len(source), len(target), Vocabulary.pad)
+    encoder = new_encoder(settings, embeddings[0], max_positions[0])
+    return encoder, new_decoder(settings, embeddings[1], max_positions[1])
 
 
 def load_model(checkpoint: Path, data: Path, source_lang: str, target_lang: str) -> LoadedModel:
@@ -74,7 +74,7 @@ def load_model(checkpoint: Path, data: Path, source_lang: str, target_lang: str)
     state = load(checkpoint)
     try:
         cfg, _ = configuration(state)
-        settings = _checked_settings(cfg["model"])
+        settings = _read_settings(cfg["model"])
         trained = Identity.read(state.get("task_state") or {})
         trained.check(Identity.of(words, settings), data, names)
         limits = [_max_positions(side, vars(cfg["model"]), task) for side in SIDES]
@@ -85,7 +85,7 @@ def load_model(checkpoint: Path, data: Path, source_lang: str, target_lang: str)
         model.load_state_dict(state["model"])
         max_source_tokens = min(_max_positions("source", task), model.encoder.max_length)
         if max_source_tokens < 2:
-            raise ValueError(f"max_source_positions {max_source_tokens} leaves no room for a word")
+            raise ValueError(f"max_source_positions {max_source_tokens} leaves no space for a word")
     except InputError as error:
         raise InputError(f"{checkpoint}: {error}") from None
     except (TypeError, ValueError, LookupError, ArithmeticError, RuntimeError) as error:
@@ -104,8 +104,8 @@ class _UninitializedWeights(TorchFunctionMode):
         return func(*args, **kwargs)
 
 
-def _checked_settings(cfg: Any) -> ModelSettings:
-    """Return the model's settings without dropout. Raises TypeError for values of a wrong type."""
+def _read_settings(cfg: Any) -> ModelSettings:
+    """Return the model's settings without dropout. Raises TypeError for a wrong type."""
     settings = replace(model_settings(cfg), dropout=0.0, attention_dropout=0.0)
     for field in fields(settings):
         value, kind = getattr(settings, field.name), type(field.default)
@@ -116,9 +116,9 @@ def _checked_settings(cfg: Any) -> ModelSettings:
 
 
 def _check_size(settings: ModelSettings, state: Mapping[str, Any], max_positions: int) -> None:
-    """Raise InputError for settings that need more weights than there are, embeddings aside.
+    """Raise InputError if the settings need more weights than there are, not counting embeddings.
 
-    Otherwise broken settings could exhaust the memory.
+    Otherwise corrupt settings could exhaust memory.
     """
     elements = sum(weight.numel() for weight in state.values())
     needed = count_parameters(settings, 0, 0, max_positions)

@@ -1,7 +1,8 @@
 """numpy's numbers in a checkpoint, read without numpy's own unpickling.
 
-fairseq stores some after --eval-bleu. numpy trusts what it unpickles: a data type may declare its
-values to be addresses of objects. So each number is recreated from its bytes, with a known type.
+fairseq stores some after --eval-bleu. numpy trusts what it unpickles: a dtype in the
+file may make numpy treat its bytes as object pointers. So each number is recreated from its bytes,
+with a known numeric type.
 """
 
 from pickle import UnpicklingError
@@ -35,8 +36,8 @@ class Array:
 
     def __setstate__(self, state: tuple) -> None:
         _, shape, kind, fortran, data = state
-        numbers = np.frombuffer(data, kind.dtype)
-        self.value = numbers.reshape(shape, order="F" if fortran else "C").copy()
+        values = np.frombuffer(data, kind.dtype)
+        self.value = values.reshape(shape, order="F" if fortran else "C").copy()
 
 
 def empty_array(*unused: Any) -> Array:
@@ -44,7 +45,7 @@ def empty_array(*unused: Any) -> Array:
     return Array()
 
 
-def number(kind: NumberType, data: bytes) -> np.generic:
+def scalar(kind: NumberType, data: bytes) -> np.generic:
     """Return a numpy scalar."""
     return np.frombuffer(data, kind.dtype, count=1)[0]
 
@@ -53,7 +54,7 @@ def number(kind: NumberType, data: bytes) -> np.generic:
 GLOBALS: list[Any] = [(NumberType, "numpy.dtype"), (Array, "numpy.ndarray")] + [
     (function, f"numpy.{core}.multiarray.{name}")
     for core in ("core", "_core")
-    for name, function in (("scalar", number), ("_reconstruct", empty_array))
+    for name, function in (("scalar", scalar), ("_reconstruct", empty_array))
 ]
 
 
@@ -72,6 +73,6 @@ def with_arrays(value: Any, done: dict[int, Any] | None = None) -> Any:
         if isinstance(value, tuple):
             done[id(value)] = tuple(with_arrays(item, done) for item in value)
         else:
-            for place in list(value) if isinstance(value, dict) else range(len(value)):
-                value[place] = with_arrays(value[place], done)
+            for key in list(value) if isinstance(value, dict) else range(len(value)):
+                value[key] = with_arrays(value[key], done)
     return done[id(value)]

@@ -24,12 +24,12 @@ from .numpy_unpickling import with_arrays
 UNSAFE = re.compile(r"GLOBAL (\S+)")
 #: Settings for the number of layers, and for widths.
 LAYERS, WIDTHS = re.compile(r"^N$|layers$"), re.compile(r"^d_|_dim$|^h$|_heads$")
-#: A bound no model reaches: a file can refer to one list of settings a billion times.
-MOST_SETTINGS = 100_000
+#: More settings than any model has: a file can refer to one list of settings a billion times.
+MAX_SETTINGS = 100_000
 ADVICE = "use an intact copy, or a different checkpoint"
 
-# fairseq stores its settings as a Namespace, which is as plain as a dictionary. It is allowed for
-# all of torch, so that a user's own torch.load can read a checkpoint.
+# fairseq stores its settings as a Namespace, which is as safe as a dictionary. It is allowed
+# globally, so that a user's own torch.load can read a checkpoint.
 torch.serialization.add_safe_globals([Namespace])
 
 
@@ -40,19 +40,19 @@ def load(path: Path) -> dict:
     it cannot be read.
     """
     check_intact(path)
-    return _unpickled(path)
+    return _unpickle(path)
 
 
 def glance(path: Path) -> dict:
-    """As load, but only for the settings: the weights are mapped from the file, and unchecked.
+    """Like load, for reading the settings only: weights are memory-mapped and not verified.
 
-    Files of torch before 1.6 are read whole.
+    Files of torch before 1.6 are read completely.
     """
-    return _unpickled(path, mmap=_is_archive(path))
+    return _unpickle(path, mmap=_is_archive(path))
 
 
 def plain_data() -> AbstractContextManager:
-    """Return the context in which torch loads the numpy numbers that fairseq stores."""
+    """Return a context in which torch loads the numpy numbers that fairseq stores."""
     return torch.serialization.safe_globals(numbers.GLOBALS)
 
 
@@ -66,13 +66,15 @@ def check_intact(path: Path) -> None:
         return
     try:
         with zipfile.ZipFile(path) as archive:
-            # torch does not compress, so a compressed file is meant to exhaust the memory
-            packed = any(part.compress_type != zipfile.ZIP_STORED for part in archive.infolist())
-            changed = None if packed else archive.testzip()
+            # torch does not compress, so a compressed file may be a zip bomb
+            is_compressed = any(
+                record.compress_type != zipfile.ZIP_STORED for record in archive.infolist()
+            )
+            changed = None if is_compressed else archive.testzip()
     except (zipfile.BadZipFile, EOFError, OSError, RuntimeError, ValueError) as error:
         why = "it is cut off" if "not a zip file" in str(error) else str(error)
         raise InputError(f"{path} is a broken checkpoint: {why}; {ADVICE}") from None
-    if packed or changed:
+    if is_compressed or changed:
         why = f"{changed} in it has changed since it was written" if changed else "it is compressed"
         raise InputError(f"{path} is a broken checkpoint: {why}; {ADVICE}")
 
@@ -83,10 +85,10 @@ def _is_archive(path: Path) -> bool:
         return file.read(4) == b"PK\x03\x04"
 
 
-def _unpickled(path: Path, mmap: bool = False) -> dict:
+def _unpickle(path: Path, mmap: bool = False) -> dict:
     try:
         with plain_data(), warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of torch, about its own old formats
+            warnings.simplefilter("ignore")  # torch's, about its old formats
             state = torch.load(path, map_location="cpu", weights_only=True, mmap=mmap)
         state = with_arrays(state)
     except OSError:
@@ -95,7 +97,7 @@ def _unpickled(path: Path, mmap: bool = False) -> dict:
         unsafe = UNSAFE.search(str(error))
         why = f": it would run {unsafe[1]}" if unsafe else ""
         raise InputError(f"{path} cannot be loaded safely{why}") from None
-    except Exception as error:  # a broken file may lead to any of them
+    except Exception as error:  # a broken file may raise any of them
         if isinstance(error, MemoryError) or "allocate memory" in str(error):
             raise InputError(
                 f"{path} does not fit into memory: close other programs, or use a larger machine"
@@ -103,21 +105,21 @@ def _unpickled(path: Path, mmap: bool = False) -> dict:
         raise InputError(f"{path} is not a checkpoint, or a broken one; {ADVICE}") from None
     if not isinstance(state, dict) or not isinstance(state.get("model"), dict):
         raise InputError(f"{path} is not a fairseq checkpoint: it holds no model")
-    return check(state, path)
+    return check_content(state, path)
 
 
-def check(state: dict, path: Path) -> dict:
-    """Return the checkpoint if all its content is allowed.
+def check_content(state: dict, path: Path) -> dict:
+    """Return the checkpoint if all of its content is allowed; raise InputError otherwise.
 
-    Weights are tensors. Settings are plain values without references, and ask for no more layers
-    or width than there are weights. Raises InputError for anything else.
+    Weights must be tensors. Settings must be plain values without references, with no more layers
+    or width than there are weights.
     """
     fault = _fault_of_weights(state["model"]) or _fault_of_parts(state)
     if fault is None:
-        settings = chain.from_iterable(_settings(state.get(part)) for part in ("args", "cfg"))
-        most = _Most.of(state["model"])
+        settings = chain.from_iterable(_iterate_settings(state.get(p)) for p in ("args", "cfg"))
+        limits = _Limits.of(state["model"])
         faults = (
-            _fault_of_setting(name, value, number, most)
+            _fault_of_setting(name, value, number, limits)
             for number, (name, value) in enumerate(settings)
         )
         fault = next(filter(None, faults), None)
@@ -126,14 +128,14 @@ def check(state: dict, path: Path) -> dict:
     return state
 
 
-class _Most(NamedTuple):
+class _Limits(NamedTuple):
     """The largest number of layers and width that settings may ask for."""
 
     layers: float
     width: float
 
     @classmethod
-    def of(cls, weights: dict[str, Tensor]) -> "_Most":
+    def of(cls, weights: dict[str, Tensor]) -> "_Limits":
         elements = sum(weight.numel() for weight in weights.values())
         if any("flat_param" in name for name in weights):  # FSDP: all weights in one
             return cls(elements, elements)
@@ -161,23 +163,23 @@ def _fault_of_parts(state: dict) -> str | None:
     return None
 
 
-def _fault_of_setting(name: object, value: Any, number: int, most: _Most) -> str | None:
-    if number >= MOST_SETTINGS:
-        return f"its settings are more than {MOST_SETTINGS:,}, or hold themselves"
+def _fault_of_setting(name: object, value: Any, number: int, limits: _Limits) -> str | None:
+    if number >= MAX_SETTINGS:
+        return f"its settings are more than {MAX_SETTINGS:,}, or contain themselves"
     if not isinstance(name, str):
         return f"its settings have a {type(name).__name__} instead of a name"
     if not isinstance(value, (str, int, float, type(None))):
         return f"its settings have a {type(value).__name__} as {name}, which is not a plain value"
     if isinstance(value, str) and "${" in value:
         return f"its settings contain a reference in {name} ({value[:80]})"
-    for names, limit in ((LAYERS, most.layers), (WIDTHS, most.width)):
-        if names.search(name) and (found := _number(value)) is not None and found > limit:
+    for names, limit in ((LAYERS, limits.layers), (WIDTHS, limits.width)):
+        if names.search(name) and (parsed := _parse_number(value)) is not None and parsed > limit:
             return f"its settings have {value} as {name}, and its weights are too few for it"
     return None
 
 
-def _number(value: Any) -> float | None:
-    """Return the number that fairseq would read from a setting, None if it is not numeric."""
+def _parse_number(value: Any) -> float | None:
+    """Return the number that fairseq would read from a setting; None if it is not numeric."""
     if isinstance(value, str) and len(value) < 100:
         try:
             value = ast.literal_eval(value.strip())
@@ -186,7 +188,7 @@ def _number(value: Any) -> float | None:
     return value if isinstance(value, (int, float)) else None
 
 
-def _settings(value: Any) -> Iterator[tuple[Any, Any]]:
+def _iterate_settings(value: Any) -> Iterator[tuple[Any, Any]]:
     """Yield each setting with its name, and None for each list or dictionary of settings."""
     stack: list[Iterator[tuple[Any, Any]]] = [iter([("", value)])]
     while stack:
@@ -208,8 +210,8 @@ def _settings(value: Any) -> Iterator[tuple[Any, Any]]:
 def configuration(state: dict) -> tuple[dict[str, Any], str | None]:
     """Return the configuration in a checkpoint, and the name of the architecture.
 
-    The model's settings are a Namespace in it. Older versions of fairseq stored their command line
-    as `args` instead, which fairseq prefers where it exists. Raises InputError if both are missing.
+    Its "model" is a Namespace. Older versions of fairseq stored their command line as `args`
+    instead, which fairseq prefers where it exists. Raises InputError if both are missing.
     """
     if (args := state.get("args")) is not None:
         args = _namespace(args)

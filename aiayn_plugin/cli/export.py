@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 
 from ..atomic import write_directory_atomically
-from ..checkpoints.export import QUANTIZATIONS, imported_ctranslate2, specification
+from ..checkpoints.export import QUANTIZATIONS, build_specification, import_ctranslate2
 from ..inference.run_directory import RunDirectory
 from ..text.pipeline import TextPipeline
 from .options import add_model
@@ -36,9 +36,9 @@ def run(args: argparse.Namespace) -> None:
 
     Raises InputError or OSError if the model cannot be exported or the directory exists.
     """
-    imported_ctranslate2()
+    import_ctranslate2()
     loaded = RunDirectory.open(args.model, TextPipeline.load).load_model("cpu")
-    transformer = specification(loaded.model, loaded.source.symbols, loaded.target.symbols)
+    transformer = build_specification(loaded.model, loaded.source.symbols, loaded.target.symbols)
     transformer.validate()
     transformer.optimize(quantization=args.quantization)
     with write_directory_atomically(args.output) as directory:

@@ -1,4 +1,4 @@
-"""§6.1, §6.3 A run directory, and the Translator and Parser that use its model."""
+"""§6.1, §6.3 Run directories, Translator and Parser. Parser, in parser.py, needs nltk."""
 
 from .translator import Translation, Translator
 

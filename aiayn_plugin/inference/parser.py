@@ -30,7 +30,7 @@ class Parse:
 
 
 class Parser(Predictor):
-    """A model trained on trees and a search: beam 21 and α 0.3, as in the paper.
+    """A model trained on trees, with the paper's search for them: beam 21 and α 0.3.
 
     >>> parser = Parser.load("runs/parsing_sample")  # doctest: +SKIP
     >>> parser.parse(["The dog sleeps ."])  # doctest: +SKIP
@@ -73,8 +73,8 @@ class Parser(Predictor):
         """Return the trees of each sentence, best first; at most `nbest`, none for an empty line.
 
         A sentence that is too long for the model gets a tree without constituents, with a warning;
-        `first` is the line number of the first line there. progress is called after each batch with
-        its number of sentences.
+        `first` is the number that it gives to the first line. progress is called after each batch
+        with its number of sentences.
         """
         if isinstance(lines, str):
             raise TypeError("lines must be a list of lines, not one string")
@@ -82,25 +82,25 @@ class Parser(Predictor):
         subwords = list(map(self.pipeline.encode, words))
         parses: list[list[Parse]] = [[] for _ in lines]
         searched = []
-        for index, of_line in enumerate(subwords):
-            if len(of_line) > self.max_source_tokens:
+        for index, line_subwords in enumerate(subwords):
+            if len(line_subwords) > self.max_source_tokens:
                 logger.warning(
                     "line %d has %d tokens, more than the limit of %d: its tree has no "
                     "constituents",
                     first + index,
-                    len(of_line),
+                    len(line_subwords),
                     self.max_source_tokens,
                 )
                 tree, repairs = read_tree("", words[index])
                 parses[index] = [Parse(tree, -math.inf, repairs)]
-            elif of_line:
+            elif line_subwords:
                 searched.append(index)
-        found = self.search([self.token_ids(subwords[index]) for index in searched], progress)
-        for index, hypotheses in zip(searched, found, strict=True):
+        results = self.search([self.token_ids(subwords[index]) for index in searched], progress)
+        for index, hypotheses in zip(searched, results, strict=True):
             for hypothesis in hypotheses:
                 parse = self._read(hypothesis, words[index])
-                # Several sequences may be repaired to the same tree: only the best one counts.
-                if parse.tree not in [better.tree for better in parses[index]]:
+                # Several sequences may be repaired to the same tree: keep the best.
+                if parse.tree not in [previous.tree for previous in parses[index]]:
                     parses[index].append(parse)
         return parses
 

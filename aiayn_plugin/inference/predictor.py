@@ -1,4 +1,4 @@
-"""§6.1 A model and its search: what Translator and Parser share."""
+"""§6.1 A model and its search: the base class of Translator and Parser."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
@@ -16,7 +16,7 @@ from ..search import BeamSearch, Hypothesis
 from ..search.decoder_step import TransformerModel
 from .run_directory import RunDirectory
 
-#: Search options that need no fairseq, which takes seconds to import.
+#: Search options that do not need fairseq, which takes seconds to import.
 OWN_OPTIONS = {field.name for field in fields(SearchSettings)}
 
 
@@ -34,7 +34,7 @@ class Predictor:
         """Build the search from options of fairseq-generate (beam, lenpen, nbest, …).
 
         Defaults are the paper's. max_tokens: source tokens of a batch, padding included.
-        trees_only: find only trees. Raises InputError for invalid options.
+        trees_only: restrict the search to trees. Raises InputError for invalid options.
         """
         if max_tokens < 1:
             raise InputError(f"--max-tokens {max_tokens} must be at least 1")
@@ -106,5 +106,5 @@ class Predictor:
 
 
 def needs_fairseq(options: dict[str, Any]) -> bool:
-    """Whether search options need fairseq, for its other searches among others."""
+    """Return whether any of the search options needs fairseq."""
     return not options.keys() <= OWN_OPTIONS

@@ -66,15 +66,16 @@ class Translator(Predictor):
         """Return the translations of each raw line, best first; at most `nbest`.
 
         An empty line stays empty. A line with more tokens than the model can read is translated in
-        segments, with a warning; `first` is the line number of the first line there. progress is
+        segments, with a warning; `first` is the number that it gives to the first line. progress is
         called after each batch with its number of sentences. Raises InputError if a sentence has no
         translation.
         """
         if isinstance(lines, str):
             raise TypeError("lines must be a list of lines, not one string")
-        segments = [self._segments(number, line) for number, line in enumerate(lines, start=first)]
-        found = iter(self.search([one for of_line in segments for one in of_line], progress))
-        return [_join([self._read(next(found)) for _ in of_line]) for of_line in segments]
+        segmented = [self._segments(number, line) for number, line in enumerate(lines, start=first)]
+        sentences = [segment for segments in segmented for segment in segments]
+        results = iter(self.search(sentences, progress))
+        return [_join([self._read(next(results)) for _ in segments]) for segments in segmented]
 
     def _segments(self, number: int, line: str) -> list[Tensor]:
         """Return the tokens of a line, in segments of about equal length if it is too long."""
@@ -105,10 +106,10 @@ class Translator(Predictor):
 
 
 def _join(segments: list[list[Translation]]) -> list[Translation]:
-    """Return the translations of a line: the best of its segments joined, and so on."""
+    """Return a line's translations: its segments' best ones joined, then the second best, …"""
     if not segments:
         return [Translation("", 0.0)]
     return [
-        Translation(" ".join(one.text for one in ranked), sum(one.score for one in ranked))
+        Translation(" ".join(t.text for t in ranked), sum(t.score for t in ranked))
         for ranked in zip(*segments, strict=False)
     ]

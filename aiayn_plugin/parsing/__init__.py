@@ -1,4 +1,4 @@
-"""§6.3 English constituency parsing: trees, their linearisation and grammar, F1; no fairseq."""
+"""§6.3 English constituency parsing: trees, their linearisation, grammar and F1."""
 
 from ..errors import InputError
 

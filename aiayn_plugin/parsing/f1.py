@@ -29,7 +29,7 @@ class BracketCounts:
     matched: int = 0
     gold: int = 0
     system: int = 0
-    tags: int = 0  #: correct ones
+    tags: int = 0  #: correct tags
     words: int = 0  #: excluding punctuation
     exact: int = 0  #: sentences whose brackets all match the gold tree
     sentences: int = 0
@@ -86,7 +86,7 @@ def brackets(tree: Tree, is_counted: Sequence[bool]) -> list[tuple[str, int, int
     without a counted word does not count. For example, (S (NP (NNS dogs)) (VP (VBP bark)) (. .))
     has (S, 0, 2), (NP, 0, 1) and (VP, 1, 2).
     """
-    found: list[tuple[str, int, int]] = []
+    result: list[tuple[str, int, int]] = []
     word = position = 0
 
     def walk(constituent: Tree) -> None:
@@ -95,15 +95,15 @@ def brackets(tree: Tree, is_counted: Sequence[bool]) -> list[tuple[str, int, int
             position += is_counted[word]
             word += 1
             return
-        index, start = len(found), position
+        index, start = len(result), position
         for child in constituent:
             walk(child)
         label = category(constituent.label())
         if position > start and label not in (*ROOTS, *PUNCTUATION):
-            found.insert(index, (EQUIVALENT_LABELS.get(label, label), start, position))
+            result.insert(index, (EQUIVALENT_LABELS.get(label, label), start, position))
 
     walk(tree)
-    return found
+    return result
 
 
 def compare_all(pairs: Iterable[tuple[Tree, Tree]]) -> tuple[BracketCounts, BracketCounts]:

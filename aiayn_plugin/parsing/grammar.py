@@ -1,4 +1,4 @@
-"""§6.3 Which symbols may follow if a hypothesis has to be a tree over the words of its sentence.
+"""§6.3 Which symbols may follow in a hypothesis that must be a tree over its sentence's words.
 
 The paper's search has no such rule; it is an option. Trees are linearised as in linearisation.py:
 (S (NP NNP )NP (VP VBZ )VP )S is a tree over two words.
@@ -17,7 +17,7 @@ NOT_ALLOWED, OPEN, CLOSE, TAG = range(4)
 
 
 class TreeGrammar:
-    """The constraint of a search (search/beam.py) that finds only trees."""
+    """A constraint (search/beam.py) that restricts the search to trees."""
 
     def __init__(
         self, subwords: Sequence[str], symbols: Sequence[str], max_depth: int = MAX_TREE_DEPTH - 2

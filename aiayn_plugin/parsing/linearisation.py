@@ -21,7 +21,7 @@ def linearise_tree(tree: Tree) -> list[str]:
     """Return the symbols of a cleaned tree."""
     if is_preterminal(tree):
         return [tree.label()]
-    inner = [symbol for part in tree for symbol in linearise_tree(part)]
+    inner = [symbol for child in tree for symbol in linearise_tree(child)]
     return [f"({tree.label()}", *inner, f"){tree.label()}"]
 
 
@@ -45,7 +45,7 @@ def build_tree(symbols: Sequence[str], words: Sequence[str]) -> tuple[Tree, int]
             repairs += 1
         elif symbol.startswith("(") and len(open_) <= MAX_TREE_DEPTH - 2:
             open_.append(Tree(symbol[1:], []))
-        elif symbol.startswith(")") and any(part.label() == symbol[1:] for part in open_[1:]):
+        elif symbol.startswith(")") and any(tree.label() == symbol[1:] for tree in open_[1:]):
             while open_[-1].label() != symbol[1:]:
                 repairs += 1 + _close(open_)
             repairs += _close(open_)

@@ -41,7 +41,7 @@ class ParsingPipeline:
         return cls(settings, subwords)
 
     def words(self, line: str, tokenised: bool = False) -> list[str]:
-        """Return the words of a raw sentence; with `tokenised`, of words separated by spaces.
+        """Return the words of a raw sentence; with `tokenised`, of one already split at spaces.
 
         For example, `It isn't "new".` gives It, is, n't, ``, new, '' and the full stop. -LRB- and
         the like become brackets.

@@ -1,4 +1,4 @@
-"""§6.3, Table 4: labelled F1 of what fairseq-generate printed, or of files of trees."""
+"""§6.3, Table 4: labelled F1 of fairseq-generate's output, or of a file of trees."""
 
 import re
 from collections.abc import Iterable
@@ -22,7 +22,7 @@ TARGET = re.compile(r"T-(\d{1,18})\t(.*)\n?")
 
 @dataclass(frozen=True)
 class TreeScores:
-    """A system's trees, the gold trees, and the counts of one against the other."""
+    """A system's trees, the gold trees, and the counts of their comparison."""
 
     system: list[Tree]
     gold: list[Tree]
@@ -63,7 +63,7 @@ class TreeScores:
             f"tags         {counts.tags / max(1, counts.words):.1%}   of {counts.words:,} words",
         ]
         if self.repairs:
-            repaired = sum(count > 0 for count in self.repairs)
+            repaired = sum(number > 0 for number in self.repairs)
             lines.append(
                 f"repaired     {repaired:,} of {len(self.repairs):,} trees, with "
                 f"{sum(self.repairs):,} repairs"

@@ -32,27 +32,27 @@ def read_trees(path: str | Path) -> Iterator[Tree]:
     text: list[str] = []  # of the current tree
     depth = begins = length = 0
     for number, line in enumerate(map(clean_line, read_lines(path)), start=1):
-        for part in re.findall(r"[()]|[^()]+", line):
-            if depth == 0 and part not in "()" and part.strip():
-                raise InputError(f"{path}, line {number}: {part.strip()[:40]!r} has no brackets")
-            if part == ")" and depth == 0:
+        for token in re.findall(r"[()]|[^()]+", line):
+            if depth == 0 and token not in "()" and token.strip():
+                raise InputError(f"{path}, line {number}: {token.strip()[:40]!r} has no brackets")
+            if token == ")" and depth == 0:
                 raise InputError(f"{path}, line {number}: a closing bracket has no opening one")
             if depth == 0:
                 begins = number
-            depth += {"(": 1, ")": -1}.get(part, 0)
+            depth += {"(": 1, ")": -1}.get(token, 0)
             if depth > MAX_TREE_DEPTH:
                 raise InputError(
                     f"{path}, line {number}: more than {MAX_TREE_DEPTH} open brackets; the tree "
                     f"begins in line {begins}"
                 )
-            text.append(part)
-            length = length + len(part) if depth else 0
+            text.append(token)
+            length = length + len(token) if depth else 0
             if length > MAX_CHARACTERS:
                 raise InputError(
                     f"{path}, line {begins}: the tree that begins here has more than "
                     f"{MAX_CHARACTERS:,} characters: is a bracket missing?"
                 )
-            if depth == 0 and part == ")":
+            if depth == 0 and token == ")":
                 yield _parse_tree("".join(text), path, begins)
                 text.clear()
         text.append("\n")
@@ -67,14 +67,15 @@ def _parse_tree(text: str, path: str | Path, line: int) -> Tree:
     except ValueError as error:
         reason = " ".join(str(error).split())
         raise InputError(f"{path}, line {line}: not a tree: {reason[:120]}") from None
-    for part in tree.subtrees():
-        words = sum(isinstance(child, str) for child in part)
-        name = f"{path}, line {line}: in the tree that begins here, ({part.label()} …)"
-        if not len(part):
-            raise InputError(f"{name} is empty")
-        if words and len(part) > 1:
+    for constituent in tree.subtrees():
+        words = sum(isinstance(child, str) for child in constituent)
+        where = f"{path}, line {line}: in the tree that begins here, ({constituent.label()} …)"
+        if not len(constituent):
+            raise InputError(f"{where} is empty")
+        if words and len(constituent) > 1:
             raise InputError(
-                f"{name} mixes a word with other children: each word needs its own brackets and tag"
+                f"{where} mixes a word with other children: each word needs its own brackets and "
+                "tag"
             )
     return tree
 
@@ -92,8 +93,8 @@ def clean_tree(tree: Tree) -> Tree | None:
     """
     # A tag may have the name of a root.
     is_root = tree.label() in ROOTS and not (len(tree) and isinstance(tree[0], str))
-    parts = list(tree) if is_root else [tree]
-    kept = [part for part in map(_without_traces, parts) if part is not None]
+    children = list(tree) if is_root else [tree]
+    kept = [child for child in map(_without_traces, children) if child is not None]
     if not kept:
         return None
     if len(kept) > 1 or is_preterminal(kept[0]):
@@ -104,7 +105,7 @@ def clean_tree(tree: Tree) -> Tree | None:
 def _without_traces(tree: Tree) -> Tree | None:
     if is_preterminal(tree):
         return None if tree.label() == TRACE else Tree(category(tree.label()), [tree[0]])
-    kept = [part for part in map(_without_traces, tree) if part is not None]
+    kept = [child for child in map(_without_traces, tree) if child is not None]
     return Tree(category(tree.label()), kept) if kept else None
 
 

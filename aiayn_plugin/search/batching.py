@@ -1,4 +1,4 @@
-"""§6.1 Sentences in batches of similar length, and on a CPU chunks of a batch in threads."""
+"""§6.1 Batches of sentences of similar length; on a CPU, threads that search chunks of a batch."""
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -9,7 +9,7 @@ from torch import Tensor
 
 from .hypotheses import Hypothesis
 
-#: Sentences per thread at the least: each thread reads all weights at each step.
+#: Minimum number of sentences per thread, since each thread reads all weights at every step.
 MIN_CHUNK = 32
 
 Result = TypeVar("Result")
@@ -54,9 +54,9 @@ def search_by_length(
     """
     hypotheses: list[list[Hypothesis]] = [[] for _ in sentences]
     for batch in batches_by_length(list(map(len, sentences)), max_tokens):
-        found = search_batch(pad_left([sentences[index] for index in batch], padding))
-        for index, of_sentence in zip(batch, found, strict=True):
-            hypotheses[index] = of_sentence
+        results = search_batch(pad_left([sentences[index] for index in batch], padding))
+        for index, result in zip(batch, results, strict=True):
+            hypotheses[index] = result
         progress(len(batch))
     return hypotheses
 
@@ -66,9 +66,9 @@ def search_in_threads(
 ) -> list[Result]:
     """Return search(rows) of a batch on a CPU, with one thread per chunk of rows.
 
-    One search in each thread uses a CPU better than several threads in the many small operations of
-    a step. A batch is sorted by length, so each thread takes every n-th sentence: with two threads
-    one has rows 0, 2, 4 and the other 1, 3.
+    One search per thread uses a CPU better than threads inside operations, because a step consists
+    of many small ones. A batch is sorted by length, so each thread takes every n-th sentence: with
+    two threads, the first has rows 0, 2, 4 and the second 1, 3.
     """
     if chunks < 2:
         return search(slice(None))

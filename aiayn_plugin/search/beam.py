@@ -18,11 +18,11 @@ from .hypotheses import Choices, FinishedHypotheses, History, Hypothesis, OpenHy
 from .oom import BatchHalver
 from .rules import build_rules
 
-#: Finished sentences leave their batch once they are this share of it. Leaving costs a copy of the
-#: caches of all other sentences; staying costs steps of hypotheses that nothing reads.
+#: Finished sentences are dropped from a batch once they make up this share of it. Dropping them
+#: copies cache rows of the rest; keeping them decodes hypotheses that are never used.
 FINISHED_SHARE = 1 / 8
-#: Elements of the score matrix in bfloat16 that stay in a CPU's caches until the best are chosen.
-#: float32 is faster with more: its matrix multiplication reads the whole matrix for each chunk.
+#: Elements of a bfloat16 score matrix that stay in a CPU's caches until the best are chosen.
+#: float32 is faster with more, because its matmul reads the whole weight matrix for each chunk.
 BFLOAT16_SCORES = 2**20
 
 #: Changes log P of the next token (batch, b, V), given the hypotheses so far (batch, b, length).
@@ -47,7 +47,7 @@ class TokenConstraint(Protocol):
 
 
 class SpecialTokens(NamedTuple):
-    """Token IDs with a meaning of their own, by default those of fairseq's dictionaries."""
+    """IDs of the special tokens, by default those of fairseq's dictionaries."""
 
     pad: int = 1
     eos: int = 2
@@ -133,8 +133,8 @@ class BeamSearch:
         source = source.to(self.models[0].weight.device)
 
         def search_rows(rows: slice) -> list[list[Hypothesis]]:
-            part = None if prefix is None else prefix[rows]
-            return self._search_in_threads(source[rows], part, first_token)
+            chunk_prefix = None if prefix is None else prefix[rows]
+            return self._search_in_threads(source[rows], chunk_prefix, first_token)
 
         return self._halver.search(search_rows, slice(0, len(source)))
 
@@ -146,7 +146,8 @@ class BeamSearch:
             chunks = min(torch.get_num_threads(), len(source) // MIN_CHUNK)
 
         def search_rows(rows: slice) -> list[list[Hypothesis]]:
-            return self._search(source[rows], None if prefix is None else prefix[rows], first_token)
+            chunk_prefix = None if prefix is None else prefix[rows]
+            return self._search(source[rows], chunk_prefix, first_token)
 
         hypotheses = search_in_threads(search_rows, len(source), chunks)
         if [] in hypotheses:
@@ -224,11 +225,11 @@ class BeamSearch:
             rows = slice(start, start + at_once)
             scores = self._scores(state, [x[rows] for x in features], state.open.rows(rows))
             best.append(topk(scores, min(2 * self.settings.beam, scores.size(2))))
-        log_p, token = (torch.cat(parts) for parts in zip(*best, strict=True))
+        log_p, token = (torch.cat(chunks) for chunks in zip(*best, strict=True))
         return log_p, token
 
     def _sentences_at_once(self, b: int, features: Tensor) -> int:
-        """Return for how many sentences of b hypotheses to compute scores at once."""
+        """Return the number of sentences of b hypotheses to compute scores for at once."""
         row = b * self.vocabulary_size
         if self.scores_at_once is not None:
             return max(self.scores_at_once // row, 1)
@@ -267,7 +268,7 @@ class BeamSearch:
             scores.masked_fill_(~allowed, -math.inf)
         if self.settings.unkpen:
             scores[:, :, unk] -= self.settings.unkpen
-        if step >= state.lowest_limit:  # sentences at their limit have to end
+        if step >= state.lowest_limit:  # sentences at their limit must end
             at_limit = limit.le(step)[:, None, None]
             not_eos = torch.arange(scores.size(2), device=scores.device).ne(eos)
             scores.masked_fill_(at_limit & not_eos, -math.inf)
@@ -290,32 +291,32 @@ class BeamSearch:
 
         log_p, token: (batch, b, n), the n best next tokens of each hypothesis.
         """
-        now, b, n = state.open, self.settings.beam, token.size(2)
+        open_, b, n = state.open, self.settings.beam, token.size(2)
         candidates = min(2 * b, n * token.size(1))
-        total, index = (log_p + now.score[:, :, None]).flatten(1).topk(candidates, dim=1)
+        total, index = (log_p + open_.score[:, :, None]).flatten(1).topk(candidates, dim=1)
         token, parent = token.flatten(1).gather(1, index), index // n
         end = token.eq(self.special.eos)
-        state.finished.add(now.sentence, total[:, :b], parent[:, :b], end[:, :b], state.step)
-        # The first b that do not end, in order. A tiny vocabulary may have fewer of them; then some
-        # that end fill the beam, at −∞.
+        state.finished.add(open_.sentence, total[:, :b], parent[:, :b], end[:, :b], state.step)
+        # The first b that do not end, in order. With a tiny vocabulary there may be fewer; then
+        # candidates that end fill the beam, with score −∞.
         rank = end * candidates + torch.arange(candidates, device=end.device)
         order = rank.topk(b, largest=False).indices
-        now.score = total.masked_fill(end, -math.inf).gather(1, order)
-        now.parents = parent.gather(1, order)
+        open_.score = total.masked_fill(end, -math.inf).gather(1, order)
+        open_.parents = parent.gather(1, order)
         token = token.gather(1, order)
-        past = now.parents[:, :, None].expand(-1, -1, now.tokens.size(2))
-        now.tokens = torch.cat((now.tokens.gather(1, past), token[:, :, None]), dim=2)
-        state.history.choices.append(Choices(now.sentence, token, now.parents, now.score))
+        past = open_.parents[:, :, None].expand(-1, -1, open_.tokens.size(2))
+        open_.tokens = torch.cat((open_.tokens.gather(1, past), token[:, :, None]), dim=2)
+        state.history.choices.append(Choices(open_.sentence, token, open_.parents, open_.score))
 
     def _drop_finished(self, state: SearchState) -> bool:
-        """Drop the finished sentences if they are many; return whether any is unfinished."""
-        now, finished = state.open, state.finished
-        best, worst = now.score.amax(dim=1), finished.score[now.sentence, -1]
-        done = now.limit.le(state.step) | best.eq(-math.inf)
-        done |= self.rules.are_finished(worst, best, finished.count[now.sentence], now.limit)
+        """Drop finished sentences once there are enough; return whether any is unfinished."""
+        open_, finished = state.open, state.finished
+        best, worst = open_.score.amax(dim=1), finished.score[open_.sentence, -1]
+        done = open_.limit.le(state.step) | best.eq(-math.inf)
+        done |= self.rules.are_finished(worst, best, finished.count[open_.sentence], open_.limit)
         rows = remaining_rows(done)
         if 0 < len(rows) <= (1 - FINISHED_SHARE) * len(done):
-            now.keep(rows)
+            open_.keep(rows)
             for decoding in state.decodings:
                 decoding.keep(rows)
         return len(rows) > 0

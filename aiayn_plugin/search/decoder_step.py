@@ -46,7 +46,7 @@ class SearchModel(Protocol):
 
     @property
     def weight(self) -> Tensor:
-        """A weight, whose dtype and device are the model's; a training may move them."""
+        """A weight, whose dtype and device are the model's; training may move them."""
 
     @property
     def is_thread_safe(self) -> bool:

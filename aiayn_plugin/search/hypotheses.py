@@ -129,7 +129,7 @@ class FinishedHypotheses:
     def _cut(
         self, tokens: Tensor, totals: Tensor, weights: Tensor | None
     ) -> list[list[Hypothesis]]:
-        """Cut each hypothesis from CPU tensors (batch, kept, length), after its end symbol."""
+        """Return the hypotheses in CPU tensors (batch, kept, length), cut after the end symbol."""
         score, lengths = self.score.cpu(), (self.step + 1).tolist()
         positional = totals.diff(dim=2, prepend=torch.zeros_like(totals[:, :, :1]))
 

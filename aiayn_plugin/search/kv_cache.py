@@ -1,4 +1,4 @@
-"""§3.1 while decoding: keys and values of earlier positions, for several hypotheses of a sentence.
+"""§3.1 The decoder's key-value cache, which the hypotheses of a sentence share.
 
 A search keeps b hypotheses of each sentence, and at each step several of them may continue the same
 one. That copies nothing: the keys and values of all hypotheses of a sentence share one buffer of
@@ -29,11 +29,11 @@ from ..kernels.int8 import Int8Linear
 from ..kernels.linear import linear
 from ..model.attention import MultiHeadAttention, additive_mask, split_heads
 
-#: Free slots of a new buffer: enough for 4 steps of the paper's search.
+#: Minimum number of free slots of a new buffer: enough for 4 steps of the paper's search.
 MIN_FREE_SLOTS = 16
 #: Capacities are multiples of this, because oneDNN generates code for each one.
 CAPACITY_MULTIPLE = 16
-#: Sentences from which bfloat16 attention in an int8 model saves more than the conversions cost.
+#: Batch size from which bfloat16 attention in an int8 model saves more than converting costs.
 MIN_BFLOAT16_BATCH = 16
 
 
@@ -65,7 +65,7 @@ class SlotTable:
         if self.neighbourhood is not None:
             self.visible &= (self.step_of_slot > self.steps - self.neighbourhood)[:, None]
         # With gradients each step gets a new buffer, because writing into the old one would
-        # overwrite what its backward pass needs.
+        # overwrite what the backward pass needs.
         old_slots = None
         if torch.is_grad_enabled() or self.used + b > self.visible.size(2):
             free = b if torch.is_grad_enabled() else max(MIN_FREE_SLOTS, 4 * b)
@@ -77,17 +77,17 @@ class SlotTable:
         return old_slots
 
     def _drop_invisible_slots(self, free: int) -> Tensor:
-        """Move the visible slots to the front of a new table with free slots; return the old ones.
+        """Move visible slots to the front of a table with free slots; return their old indices.
 
-        The sentence with the most visible slots decides how many are kept; others keep some that
-        stay masked.
+        The sentence with the most visible slots determines how many are kept, so the rest also keep
+        masked ones.
         """
-        is_live = self.visible.any(dim=1)
-        self.used = int(is_live.sum(dim=1).max()) if is_live.numel() else 0
+        is_visible = self.visible.any(dim=1)
+        self.used = int(is_visible.sum(dim=1).max()) if is_visible.numel() else 0
         free = max(free, self.used // 8)
         free += -(self.used + free) % CAPACITY_MULTIPLE
-        live_first = is_live.byte().sort(dim=1, descending=True, stable=True).indices
-        old_slots = live_first[:, : self.used]
+        visible_first = is_visible.byte().sort(dim=1, descending=True, stable=True).indices
+        old_slots = visible_first[:, : self.used]
         index = old_slots[:, None].expand(-1, self.visible.size(1), -1)
         self.visible = F.pad(self.visible.gather(2, index), (0, free))
         self.step_of_slot = F.pad(self.step_of_slot.gather(1, old_slots), (0, free))
@@ -233,14 +233,14 @@ class DecoderCache:
     def compact(self, rows: Tensor) -> None:
         """Keep these sentences, in this order, by moving them inside the buffers.
 
-        As select, but for decoding without gradients and for at most as many rows as now. It copies
-        only rows that change their place: with rows (0, 4, 2), only sentence 4.
+        Like select, but only without gradients, and for no more rows than the cache has. It copies
+        only rows that move: with rows (0, 4, 2), only sentence 4.
         """
-        places = torch.arange(len(rows), device=rows.device)
-        places = places[rows != places]
-        moved = rows[places]
+        new_rows = torch.arange(len(rows), device=rows.device)
+        new_rows = new_rows[rows != new_rows]
+        moved = rows[new_rows]
         self._replace(
-            rows, lambda x: x.index_copy_(0, places, x.index_select(0, moved))[: len(rows)]
+            rows, lambda x: x.index_copy_(0, new_rows, x.index_select(0, moved))[: len(rows)]
         )
 
     def _replace(self, rows: Tensor, select_rows: Callable[[Tensor], Tensor]) -> None:
@@ -257,8 +257,8 @@ def choose_dtype(
 ) -> torch.dtype:
     """Return the dtype for attention over keys and values: the memory's, except in int8 models.
 
-    These attend in bfloat16 if the CPU has bfloat16 instructions (native_bfloat16; default: has it)
-    and the memory (batch, m, d_model) holds enough sentences.
+    Those attend in bfloat16 if the CPU has bfloat16 instructions (native_bfloat16; default: probe
+    it) and the memory (batch, m, d_model) holds enough sentences.
     """
     if native_bfloat16 is None:
         native_bfloat16 = has_bfloat16()

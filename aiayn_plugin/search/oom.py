@@ -41,11 +41,11 @@ class BatchHalver:
             torch.cuda.empty_cache()
         if not self.has_warned:
             logger.warning(
-                "out of memory: batches of %d sentences and more are searched in halves; a smaller "
+                "out of memory: batches of %d or more sentences are searched in halves; a smaller "
                 "--max-tokens avoids this",
                 size,
             )
             self.has_warned = True
         middle = rows.start + size // 2
         halves = slice(rows.start, middle), slice(middle, rows.stop)
-        return [found for half in halves for found in self.search(search_rows, half)]
+        return [result for half in halves for result in self.search(search_rows, half)]

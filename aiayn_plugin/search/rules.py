@@ -1,6 +1,6 @@
 """§6.1 The rules of a search: the paper's and fairseq's.
 
-They differ in the length penalty, in the longest translation, and in when a sentence is finished.
+They differ in the length penalty, the limit on the length, and the stopping rule.
 """
 
 import math
@@ -16,7 +16,7 @@ from ..paper import SearchSettings
 
 @dataclass(frozen=True)
 class PaperRules:
-    """GNMT's penalty (Wu et al., 2016, equation 14), a limit for each sentence, and a safe stop.
+    """GNMT's penalty (Wu et al., 2016, equation 14), a limit per sentence, and an exact stop.
 
     A sentence of n tokens gets at most max_len_a·n + max_len_b tokens; neither number counts the
     end symbol. `kept` finished hypotheses of each sentence are kept. stop_early: stop a sentence
@@ -50,7 +50,7 @@ class PaperRules:
 
 @dataclass(frozen=True)
 class FairseqRules:
-    """fairseq's: log P / |Y|^lenpen, one limit per batch, and a stop after `beam` hypotheses.
+    """fairseq's rules: log P / |Y|^lenpen, a limit per batch, and a stop after `beam` hypotheses.
 
     fairseq returns all finished hypotheses; here only the best `kept` are. With stop_early, a
     sentence also stops once these cannot change, as in PaperRules.
@@ -90,7 +90,7 @@ def _are_decided(rules: Rules, worst: Tensor, best_open: Tensor, limits: Tensor)
 
     worst: score of the worst kept hypothesis; best_open: log P of the best open one; limits: length
     of the longest translation; all (batch,). log P only falls and the penalty only grows, so log P
-    over the penalty of the longest translation bounds every score within reach. For example: worst
+    over the penalty of the longest translation bounds every reachable score. For example: worst
     −2.0, best open log P −5.0, penalty of the longest translation 2.0: the open hypothesis reaches
     at most −5.0 / 2.0 = −2.5, so the sentence is decided.
     """
@@ -104,7 +104,7 @@ def build_rules(settings: SearchSettings, vocabulary_size: int) -> Rules:
     _check(settings, vocabulary_size)
     exponent = 0.0 if settings.unnormalized else settings.lenpen
     kept = min(settings.nbest, settings.beam)
-    # A negative penalty lets scores rise, so nothing is decided before the limit.
+    # With a negative lenpen or unkpen scores can rise, so nothing is decided before the limit.
     stop_early = settings.stop_early and min(exponent, settings.unkpen) >= 0
     limits = settings.max_len_a, settings.max_len_b
     if settings.length_penalty == "gnmt":

@@ -62,8 +62,8 @@ def test_bad_input_gives_one_line(tmp_path, capsys):
     torch.save([1], tmp_path / "list.pt")
     out = tmp_path / "out.pt"
     cases = {
-        "shape.pt": "different models: w is (1,) in the former and (2,) in the latter",
-        "names.pt": "different models: v is (2,) in the former and missing in the latter",
+        "shape.pt": "different models: w is (1,) in shape.pt and (2,) in good.pt",
+        "names.pt": "different models: v is (2,) in names.pt and missing in good.pt",
         "numbers.pt": "differ in n, an integer tensor",
         "dictionary.pt": "were trained with different settings or dictionaries",
         "settings.pt": "were trained with different settings or dictionaries",

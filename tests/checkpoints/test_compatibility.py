@@ -41,7 +41,7 @@ def test_settings_that_no_shape_reveals_are_compared(setting):
     assert str(error.value) == (
         f"the checkpoint has a different architecture: {name} is "
         f"{getattr(ModelSettings(), name)} in it and {value} here; give the --arch and options it "
-        "was trained with, or another --save-dir"
+        "was trained with, or a different --save-dir"
     )
 
 

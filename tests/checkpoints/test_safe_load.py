@@ -199,7 +199,7 @@ def test_recursive_settings_are_refused(written):
     crowd += [crowd] * 100_000
     for cfg in (endless, {"laughs": laughs}, {"crowd": crowd}):
         save({**state, "cfg": cfg}, path)
-        with pytest.raises(InputError, match="are more than 100,000, or hold themselves"):
+        with pytest.raises(InputError, match="are more than 100,000, or contain themselves"):
             load(path)
 
 

@@ -27,7 +27,7 @@ def test_halves_keep_the_order_and_warn_once(caplog):
     assert search.sizes == [7, 3, 1, 2, 4, 2, 2]
     halver.search(search, slice(0, 7))
     (warning,) = [record.message for record in caplog.records]
-    assert warning.startswith("out of memory: batches of 7 sentences and more")
+    assert warning.startswith("out of memory: batches of 7 or more sentences")
 
 
 def test_a_batch_that_fits_is_searched_at_once(caplog):

@@ -185,11 +185,11 @@ def test_fairseqs_rules_find_what_fairseq_finds(trained_on_multi30k, exact_softm
 
 def test_ctranslate2_finds_what_ours_finds(trained_on_multi30k, tmp_path):
     ctranslate2 = pytest.importorskip("ctranslate2")
-    from aiayn_plugin.checkpoints.export import specification
+    from aiayn_plugin.checkpoints.export import build_specification
 
     data, _, ours = trained_on_multi30k
     setup = Setup(data, ours, *FAIRSEQ_RULES)
-    exported = specification(
+    exported = build_specification(
         setup.model, setup.task.source_dictionary.symbols, setup.task.target_dictionary.symbols
     )
     exported.validate()
