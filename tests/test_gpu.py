@@ -63,7 +63,7 @@ def test_loss_and_gradients_equal_those_of_float64_on_a_cpu(precision, tolerance
         moved = copy.deepcopy(model).to(device, dtype)
         moved.matmul_dtype = precision if device == "cuda" else None
         features, _ = moved(source.to(device), None, target.to(device), features_only=True)
-        with moved.in_product_precision():
+        with moved.autocast_matmuls():
             loss, _ = projected_loss(features, moved.projection, target.to(device), 0.1, 1)
         loss.backward()
         gradients = torch.cat([weight.grad.flatten() for weight in moved.parameters()])

@@ -7,7 +7,7 @@ from typing import Any
 
 from models import configuration
 
-from aiayn_plugin.fairseq_plugin.training_log import compare
+from aiayn_plugin.fairseq_plugin.training_log import compare_with_paper
 from aiayn_plugin.report.document import Table
 from aiayn_plugin.report.report import Report, report
 from aiayn_plugin.report.run import read_run
@@ -30,7 +30,7 @@ class Record:
     """A run.jsonl that grows. flags: those of fairseq-train, after `--arch aiayn_tiny`."""
 
     def __init__(self, *flags: str, **facts: Any) -> None:
-        rows = compare(configuration("--arch", "aiayn_tiny", *flags))
+        rows = compare_with_paper(configuration("--arch", "aiayn_tiny", *flags))
         self.facts = {
             "architecture": "aiayn_tiny",
             "settings": [{"name": name, "paper": paper, "run": run} for name, paper, run in rows],

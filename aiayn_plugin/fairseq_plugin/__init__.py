@@ -1,4 +1,4 @@
-"""The fairseq side: what is registered with it, its options and defaults, and patches.
+"""The fairseq plugin: registered components, their options and defaults, and patches.
 
 Importing this package registers the model with its architectures, the task, the criterion, the
 optimizer, the schedule and the scorer, and patches fairseq (patches/).

@@ -58,7 +58,7 @@ class BatchPlanner:
 
 
 def keep_first_epoch_batches(options: dict[str, Any]) -> None:
-    """Make the training set's batches those of the first epoch in whichever epoch a run resumes.
+    """Use the first epoch's batches of the training set, in whichever epoch a run resumes.
 
     options: those of FairseqTask.get_batch_iterator. fairseq-fixed makes the batches once, with the
     epoch in which the process starts as the seed. A run resumed in its third epoch would get

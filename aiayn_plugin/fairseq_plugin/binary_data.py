@@ -1,7 +1,7 @@
 """fairseq's binary sentences: a .bin holds their tokens, an .idx their sizes and offsets.
 
 fairseq does not check these files: a .bin of zeros is read as sentences of <s>, and a token that is
-not in the dictionary ends a training hours later. So each pair is checked when it is loaded.
+not in the dictionary ends training hours later. So each pair is checked when it is loaded.
 """
 
 import struct
@@ -72,7 +72,7 @@ def read_index(path: Path) -> Index:
         _, version, code, token_bytes, sentences, dimensions = _CACHED_HEADER.unpack(header)
         expected_size = _CACHED_HEADER.size + 8 * (2 * (sentences + 1) + dimensions)
     else:
-        raise InputError(f"{path} is not an index of fairseq: {ADVICE}")
+        raise InputError(f"{path} is not a fairseq index: {ADVICE}")
     dtype = np.dtype(_code_to_dtype.get(code, object))
     if version != 1 or dtype.kind not in "iu":
         raise InputError(
@@ -118,13 +118,13 @@ def _check_tokens(
             raise InputError(
                 f"{bin}: sentence {sentence} has the token ID {int(chunk[position]) - lowest}, but "
                 f"the dictionary has {vocabulary:,} entries: the file is broken or was made with "
-                f"another dictionary; {ADVICE}"
+                f"a different dictionary; {ADVICE}"
             )
         if (invalid := tokens[ends - 1] != lowest + eos).any():
             sentence = first + int(np.argmax(invalid)) + 1
             raise InputError(
                 f"{bin}: sentence {sentence} does not end with the end symbol: the file is broken "
-                f"or was made with another dictionary; {ADVICE}"
+                f"or was made with a different dictionary; {ADVICE}"
             )
         chunk_start = int(ends[-1])
 

@@ -21,7 +21,7 @@ from ..paper import ModelSettings
 from .model import Transformer
 from .option_names import LEARNED, STACK_OPTIONS, STACKS, TIES
 
-#: fairseq's names of a weight's components, and ours; final_layer_norm is a layer's last.
+#: Components of fairseq's weight names, and ours; see our_name for final_layer_norm.
 NAMES = {
     "embed_tokens": "embedding",
     "embed_positions": "positions",
@@ -156,10 +156,11 @@ def weights_for_fairseq(ours: Transformer, theirs: TransformerModel) -> dict[str
 
 
 def convert(state: dict) -> tuple[dict, str]:
-    """Convert fairseq's transformer to our model, or ours to fairseq's; name the result's kind.
+    """Convert fairseq's transformer to our model, or ours to fairseq's.
 
-    state: the content of a checkpoint. The result has no optimizer state. Raises InputError if the
-    model cannot be converted.
+    state: the content of a checkpoint. Returns the content of the converted one, which has no
+    optimizer state, and the name of its kind of model. Raises InputError if the model cannot be
+    converted.
     """
     cfg, name = configuration(state)
     trained = Identity.read(state.get("task_state") or {})
@@ -167,12 +168,12 @@ def convert(state: dict) -> tuple[dict, str]:
     kind = ARCH_MODEL_REGISTRY.get(name)
     try:
         if kind is TransformerModel:
-            ours, limits, model = _ours(settings, weights)
+            ours, limits, model = _convert_to_ours(settings, weights)
             cfg["model"] = {"_name": "aiayn_transformer", **asdict(ours), **limits}
             identity = Identity(trained.dictionaries, settings_without_shape(ours))
             result = "aiayn_transformer"
         elif kind is Transformer or name == "aiayn_transformer":
-            cfg["model"], model = _theirs(settings, weights)
+            cfg["model"], model = _convert_to_fairseq(settings, weights)
             cfg["task"]["_name"] = "translation"
             identity = Identity(trained.dictionaries)
             result = "fairseq's transformer"
@@ -200,7 +201,7 @@ def convert(state: dict) -> tuple[dict, str]:
     }, result
 
 
-def _ours(
+def _convert_to_ours(
     args: argparse.Namespace, weights: dict[str, Tensor]
 ) -> tuple[ModelSettings, dict[str, int], dict[str, Tensor]]:
     """Return our settings, numbers of positions and weights for those of any fairseq version."""
@@ -215,14 +216,14 @@ def _ours(
     settings = settings_from_fairseq(args)
     model = TransformerModel.build_model(args, _task(weights, "embed_tokens"))
     own = {name: weight for name, weight in weights.items() if not COPIES.fullmatch(name)}
-    model.load_state_dict(own)  # which renames weights of old versions
+    model.load_state_dict(own)  # also renames weights of old versions
     ours = weights_from_fairseq(model.state_dict())
     if settings.tie_embeddings != "none":
         del ours["decoder.W_vocabulary.weight"]
     return settings, limits, ours
 
 
-def _theirs(args: argparse.Namespace, weights: dict[str, Tensor]) -> tuple[Any, dict]:
+def _convert_to_fairseq(args: argparse.Namespace, weights: dict[str, Tensor]) -> tuple[Any, dict]:
     """Return fairseq's settings and weights for ours."""
     settings = model_settings(args)
     limits = {name: getattr(args, name, MAX_POSITIONS) for name in LIMITS}
@@ -235,7 +236,7 @@ def _theirs(args: argparse.Namespace, weights: dict[str, Tensor]) -> tuple[Any, 
 
 
 def _task(weights: dict[str, Tensor], embedding: str) -> Any:
-    """Return what building a model needs of a task: dictionaries of the right size."""
+    """Return a stand-in for a task, with dictionaries of the right size, to build a model with."""
     sizes = [len(weights[f"{stack}.{embedding}.weight"]) for stack in STACKS]
     source, target = map(_dictionary, sizes)
     return SimpleNamespace(source_dictionary=source, target_dictionary=target, cfg=None)

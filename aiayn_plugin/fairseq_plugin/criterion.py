@@ -33,7 +33,7 @@ class AiaynLabelSmoothedCrossEntropy(LabelSmoothedCrossEntropyCriterion):
         if needs_logits or not hasattr(model, "projection"):
             return super().forward(model, sample, reduce)
         features, extra = model(**sample["net_input"], features_only=True)
-        with model.in_product_precision():
+        with model.autocast_matmuls():
             loss, nll = projected_loss(
                 features,
                 extra["projection"],

@@ -48,7 +48,7 @@ def check_dictionary(path: Path) -> None:
     if PathManager.path_requires_pathmanager(str(path)):
         return
     if not path.is_file() and path.name not in read_manifest(path.parent):
-        present = ", ".join(sorted(found.name for found in path.parent.glob("dict.*.txt")))
+        present = ", ".join(sorted(file.name for file in path.parent.glob("dict.*.txt")))
         hint = f"; there is {present}: see --source-lang and --target-lang" if present else ""
         raise InputError(f"{path} is missing: {ADVICE}{hint}")
     read_verified_dictionary(path)
@@ -144,8 +144,8 @@ def _check_sentences(sides: list[Path], dictionaries: Sequence[Dictionary]) -> N
 
 
 @contextmanager
-def loading_errors_in_one_line(split: str) -> Iterator[None]:
-    """Raise fairseq's errors about the files of a split as an InputError."""
+def report_loading_errors(split: str) -> Iterator[None]:
+    """Turn fairseq's errors about the files of a split into an InputError."""
     try:
         yield
     except InputError:

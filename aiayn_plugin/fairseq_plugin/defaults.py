@@ -26,10 +26,10 @@ COMPONENTS = {
 }
 #: Default of --max-tokens: what one device holds in a batch, with padding.
 MAX_TOKENS = 4096
-#: Options of these components. A different component may have an option of the same name, which
-#: keeps its own default.
+#: The component of each of these options. A different component may have an option of the same
+#: name, which keeps its own default.
 COMPONENT_OF = {"label_smoothing": "criterion", "warmup_updates": "lr_scheduler"}
-#: Settings that need no default here: β and ε are defaults of our optimizer, which has no decay.
+#: Settings without a default here: β and ε are defaults of our optimizer, which has no decay.
 LEFT_OUT = {"adam_betas", "adam_eps", "weight_decay", "paper_millions"}
 
 
@@ -48,7 +48,7 @@ def training_defaults(given: Mapping[str, Any]) -> dict[str, Any]:
             "update number (§5.3); drop --lr, or choose another --lr-scheduler"
         )
     left_out = LEFT_OUT | vars(ModelSettings()).keys()
-    left_out |= {name for name, of in COMPONENT_OF.items() if chosen[of] != COMPONENTS[of]}
+    left_out |= {name for name, kind in COMPONENT_OF.items() if chosen[kind] != COMPONENTS[kind]}
     paper = asdict(get_settings(given["arch"]))
     training = {name: value for name, value in paper.items() if name not in left_out}
     if batch_options(given):
@@ -64,7 +64,7 @@ def training_defaults(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def batch_options(given: Mapping[str, Any]) -> list[str]:
-    """Return the given options that set the batches, which --tokens-per-update does otherwise."""
+    """Return the given options that set batch sizes, and so replace --tokens-per-update."""
     return sorted(given.keys() & {"batch_size", "update_freq"})
 
 

@@ -1,4 +1,4 @@
-"""§5.1 fairseq's dictionary without a GPU synchronization per token."""
+"""§5.1 fairseq's dictionary without GPU synchronizations for each token."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from fairseq.data import Dictionary
 class TokenDictionary(Dictionary):
     """fairseq's dictionary, which reads the tokens of a sentence in one transfer.
 
-    fairseq looks at each token of a tensor four times, and each look waits for the GPU.
+    fairseq reads each token of a tensor four times, and each read waits for the GPU.
     """
 
     def string(self, tensor: Any, *args: Any, **kwargs: Any) -> str:

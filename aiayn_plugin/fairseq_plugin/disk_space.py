@@ -1,4 +1,4 @@
-"""Disk space for the checkpoints of a training."""
+"""Disk space for the checkpoints of a training run."""
 
 import logging
 import os
@@ -11,7 +11,7 @@ logger = logging.getLogger(__name__)
 
 
 def check_disk_space(cfg: DictConfig, parameters: int) -> None:
-    """Log the space that a training's checkpoints need, and warn if the disk has less."""
+    """Log the space that a run's checkpoints need, and warn if the disk has less."""
     directory = cfg.checkpoint.save_dir
     needed = needed_bytes(cfg, parameters)
     available = free_bytes(directory) + used_bytes(directory)
@@ -29,7 +29,7 @@ def check_disk_space(cfg: DictConfig, parameters: int) -> None:
 
 
 def needed_bytes(cfg: DictConfig, parameters: int) -> int:
-    """Return the size of the checkpoints that a training keeps: those to average, best and last."""
+    """Return the size of the checkpoints that a run keeps: those to average, best and last."""
     checkpoint = cfg.checkpoint
     if checkpoint.no_save:
         return 0

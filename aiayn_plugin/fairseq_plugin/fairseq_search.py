@@ -1,4 +1,4 @@
-"""§6.1 What inference from Python needs of fairseq: its other searches, and splits of data."""
+"""§6.1 fairseq's searches and data splits, for inference from Python."""
 
 from argparse import Namespace
 from collections.abc import Callable, Sequence
@@ -33,7 +33,8 @@ def check_options(options: dict[str, Any]) -> None:
 def load_task(directory: Any, trees_only: bool = False) -> Any:
     """Return the task of a run directory, with the paper's search.
 
-    trees_only: it finds only trees. Raises InputError if the checkpoint does not fit this version.
+    trees_only: restrict the search to trees. Raises InputError if the checkpoint does not fit this
+    version.
     """
     text = directory.pipeline.settings
     settings = {
@@ -49,7 +50,7 @@ def load_task(directory: Any, trees_only: bool = False) -> Any:
         return tasks.setup_task(OmegaConf.create(settings))
     except OmegaConfBaseException as error:
         raise InputError(
-            f"{directory.checkpoint}: made by another version of the plugin: {error}"
+            f"{directory.checkpoint}: written by a different version of the plugin: {error}"
         ) from None
 
 
@@ -94,11 +95,8 @@ class FairseqSearch:
             "id": torch.arange(len(source)),
             "net_input": {"src_tokens": source, "src_lengths": lengths},
         }
-        found = self.task.inference_step(self.generator, [self.model], sample)
+        results = self.task.inference_step(self.generator, [self.model], sample)
         return [
-            [
-                Hypothesis(one["tokens"].cpu(), one["score"], one["positional_scores"])
-                for one in hypotheses
-            ]
-            for hypotheses in found
+            [Hypothesis(h["tokens"].cpu(), h["score"], h["positional_scores"]) for h in hypotheses]
+            for hypotheses in results
         ]

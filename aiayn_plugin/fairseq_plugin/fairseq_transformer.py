@@ -8,7 +8,7 @@ from fairseq.models.transformer import TransformerDecoderBase, TransformerEncode
 from torch import Tensor
 
 #: Stacks whose state the search can reorder. ConvS2S and LSTMs fix the number of hypotheses of a
-#: sentence at the first step, and here it grows from 1 to b.
+#: sentence at the first step, whereas this search grows it from 1 to b.
 STACKS = (TransformerEncoderBase, TransformerDecoderBase)
 
 
@@ -30,9 +30,9 @@ def set_beam_size(models: Iterable[Any], beam: int) -> None:
 
 
 class FairseqTransformerModel:
-    """fairseq's Transformer, for search/beam.py."""
+    """fairseq's Transformer as a SearchModel (search/decoder_step.py)."""
 
-    is_thread_safe = False  # fairseq does not promise it
+    is_thread_safe = False  # fairseq does not guarantee it
 
     def __init__(self, model: Any) -> None:
         self.model = model

@@ -1,4 +1,4 @@
-"""§6.1 Which search the options of fairseq-generate request, and whether it is possible."""
+"""§6.1 The search that fairseq-generate's options request, or an error if none can do it."""
 
 import logging
 from argparse import Namespace
@@ -165,7 +165,7 @@ def alignment_kind(options: Any) -> str | None:
 
 
 def search_in_int8(model: Any) -> None:
-    """Let a model search with int8 matrix multiplications.
+    """Make a model search with int8 matrix multiplications.
 
     Raises InputError for a model that is not the plugin's.
     """
@@ -180,7 +180,7 @@ def search_in_int8(model: Any) -> None:
 def _prepare(task: Any, models: list) -> None:
     """Apply --bf16 and --int8 to models that will search, and pack their weights.
 
-    Only the models of a generating command are packed: they can do nothing else afterwards.
+    Only the models of a generation command are packed: they can do nothing else afterwards.
     """
     if task.building:
         return

@@ -72,10 +72,10 @@ class Generator:
         if constraints is not None:
             raise InputError("target-side constraints need fairseq's search: give --constraints")
         source = sample["net_input"]["src_tokens"]
-        found = self.search.search_batch(source, prefix_tokens, bos_token)
+        results = self.search.search_batch(source, prefix_tokens, bos_token)
         return [
             [self._as_dictionary(hypothesis, tokens) for hypothesis in hypotheses]
-            for hypotheses, tokens in zip(found, source.cpu(), strict=True)
+            for hypotheses, tokens in zip(results, source.cpu(), strict=True)
         ]
 
     def _as_dictionary(self, hypothesis: Hypothesis, source: Tensor) -> dict[str, Any]:
@@ -114,9 +114,9 @@ def search_model(model: Any) -> SearchModel:
 
 
 def slice_sample(sample: dict[str, Any], rows: slice) -> dict[str, Any]:
-    """Return some sentences of one of fairseq's batches."""
-    part = {**sample, "net_input": {name: x[rows] for name, x in sample["net_input"].items()}}
+    """Return rows of one of fairseq's batches."""
+    chunk = {**sample, "net_input": {name: x[rows] for name, x in sample["net_input"].items()}}
     for name in ("id", "target"):  # fairseq-interactive has no targets
         if sample.get(name) is not None:
-            part[name] = sample[name][rows]
-    return part
+            chunk[name] = sample[name][rows]
+    return chunk

@@ -9,6 +9,7 @@ from typing import Any
 
 import yaml
 
+from ..checkpoints.loading import MAX_POSITIONS
 from ..paper import ModelSettings, get_settings
 from .defaults import COMPONENTS, MAX_TOKENS
 
@@ -38,8 +39,8 @@ def format_configuration(arch: str) -> str:
         "model": {
             "_name": arch,
             **model,
-            "max_source_positions": 1024,
-            "max_target_positions": 1024,
+            "max_source_positions": MAX_POSITIONS,
+            "max_target_positions": MAX_POSITIONS,
         },
         "criterion": {"_name": COMPONENTS["criterion"], "label_smoothing": paper.label_smoothing},
         "optimizer": {

@@ -72,9 +72,9 @@ class AiaynDecoder(Decoder, FairseqIncrementalDecoder):
     """The decoder with fairseq's interface."""
 
     #: Whether the shifted target may begin with padding.
-    left_padded = False
+    may_be_left_padded = False
     #: Whether training needs the attention: for label_smoothed_cross_entropy_with_alignment.
-    aligned = False
+    needs_alignments = False
 
     def forward(
         self,
@@ -95,10 +95,14 @@ class AiaynDecoder(Decoder, FairseqIncrementalDecoder):
         memory = encoder_out["encoder_out"][0]
         masks = encoder_out["encoder_padding_mask"]
         padding = masks[0] if masks else None
-        need_weights = self.aligned or not (self.training or features_only)
+        need_weights = self.needs_alignments or not (self.training or features_only)
         if incremental_state is None:
             x, weights = self.decode(
-                prev_output_tokens, memory, padding, self.left_padded, need_weights=need_weights
+                prev_output_tokens,
+                memory,
+                padding,
+                self.may_be_left_padded,
+                need_weights=need_weights,
             )
         else:
             if "aiayn" not in incremental_state:
@@ -110,7 +114,7 @@ class AiaynDecoder(Decoder, FairseqIncrementalDecoder):
         return (x if features_only else self.output_layer(x)), {"attn": [attn]}
 
     def output_layer(self, features: Tensor) -> Tensor:
-        """As Decoder.project."""
+        """Like Decoder.project."""
         return self.project(features)
 
     def reorder_incremental_state(self, incremental_state: dict, new_order: Tensor) -> None:
@@ -119,7 +123,7 @@ class AiaynDecoder(Decoder, FairseqIncrementalDecoder):
             incremental_state["aiayn"].select(new_order)
 
     def max_positions(self) -> int:
-        """As AiaynEncoder.max_positions."""
+        """Like AiaynEncoder.max_positions."""
         return self.max_length
 
 
@@ -127,7 +131,7 @@ class AiaynDecoder(Decoder, FairseqIncrementalDecoder):
 class Transformer(FairseqEncoderDecoderModel):
     """The Transformer of the paper, by default with one matrix for embeddings and projection."""
 
-    #: The precision of matrix multiplications, if not that of the weights: --bf16 in training.
+    #: The dtype of matrix multiplications, if not that of the weights: --bf16 in training.
     matmul_dtype: torch.dtype | None = None
 
     @classmethod
@@ -138,7 +142,7 @@ class Transformer(FairseqEncoderDecoderModel):
 
     @classmethod
     def from_pretrained(cls, *args, **kwargs):
-        """As fairseq's, with the paper's search unless kwargs change it.
+        """Like fairseq's, with the paper's search unless kwargs change it.
 
         kwargs are settings of fairseq-generate; the beam is an argument of translate().
         """
@@ -160,8 +164,8 @@ class Transformer(FairseqEncoderDecoderModel):
             lambda *args: AiaynDecoder(*args, target),
         )
         model = cls(encoder, decoder)
-        model.decoder.left_padded = getattr(task.cfg, "left_pad_target", False)
-        model.decoder.aligned = getattr(task.cfg, "load_alignments", False)
+        model.decoder.may_be_left_padded = getattr(task.cfg, "left_pad_target", False)
+        model.decoder.needs_alignments = getattr(task.cfg, "load_alignments", False)
         return model
 
     @property
@@ -170,7 +174,7 @@ class Transformer(FairseqEncoderDecoderModel):
         return self.decoder.projection
 
     def load_state_dict(self, state_dict, strict=True, model_cfg=None, args=None):
-        """As fairseq's. Raises InputError if names or shapes of the weights differ."""
+        """Like fairseq's. Raises InputError if names or shapes of the weights differ."""
         if strict:
             check_shapes(state_dict, self.state_dict())
         return super().load_state_dict(state_dict, strict, model_cfg, args)
@@ -183,13 +187,13 @@ class Transformer(FairseqEncoderDecoderModel):
         features_only: bool = False,
         **unused,
     ) -> tuple[Tensor, dict]:
-        """As AiaynDecoder.forward, for a batch of source and shifted target tokens.
+        """Like AiaynDecoder.forward, for a batch of source and shifted target tokens.
 
         With features_only, "projection" in the dictionary is the matrix that maps them to logits.
         It is an output because torch, on several GPUs with --find-unused-parameters, expects no
         gradient for a weight that no output depends on.
         """
-        with self.in_product_precision():
+        with self.autocast_matmuls():
             memory = self.encoder(src_tokens, src_lengths)
             out, extra = self.decoder(prev_output_tokens, memory, features_only=features_only)
         if features_only:
@@ -197,7 +201,7 @@ class Transformer(FairseqEncoderDecoderModel):
         return out, extra
 
     def train(self, mode: bool = True) -> "Transformer":
-        """As torch's, but return at once if the mode does not change.
+        """Like torch's, but return at once if the mode does not change.
 
         fairseq calls it twice per update, and torch would write to every module, which takes
         milliseconds.
@@ -206,9 +210,9 @@ class Transformer(FairseqEncoderDecoderModel):
         return super().train(mode) if changes else self
 
     def set_num_updates(self, num_updates: int) -> None:
-        """Do nothing: fairseq would search all modules for counters of updates, each update."""
+        """Do nothing: fairseq would search all modules for update counters on every update."""
 
-    def in_product_precision(self) -> AbstractContextManager:
+    def autocast_matmuls(self) -> AbstractContextManager:
         """Return the context for matrix multiplications: torch's autocast to matmul_dtype."""
         if self.matmul_dtype is None:
             return nullcontext()
@@ -216,5 +220,5 @@ class Transformer(FairseqEncoderDecoderModel):
 
 
 for _arch in ARCHITECTURES:
-    # The settings are defaults of the command line (defaults.py), so nothing is left to fill in.
+    # The settings are defaults of the command line (defaults.py), so there is nothing to fill in.
     register_model_architecture("aiayn_transformer", _arch)(lambda args: None)

@@ -123,7 +123,7 @@ class AiaynAdam(FairseqOptimizer):
     def load_state_dict(self, state_dict: dict, optimizer_overrides: dict | None = None) -> None:
         """Take the moments from the checkpoint, and the settings from this run.
 
-        Raises InputError if only one of the two has flattened its weights.
+        Raises InputError if only one of them has flattened weights.
         """
         saved, own = (
             sum(len(group["params"]) for group in groups)
@@ -132,8 +132,8 @@ class AiaynAdam(FairseqOptimizer):
         if saved != own:
             raise InputError(
                 f"the optimizer has {saved} tensors in the checkpoint and {own} here: on a GPU, "
-                "--fp16 flattens all weights to one. Resume in its precision, or reset "
-                "Adam's moments with --reset-optimizer"
+                "--fp16 flattens all weights to one. Resume in the checkpoint's precision, or "
+                "reset Adam's moments with --reset-optimizer"
             )
         settings = {key: self.param_groups[0][key] for key in ("betas", "eps", "fused")}
         groups = [{**group, **settings} for group in state_dict["param_groups"]]

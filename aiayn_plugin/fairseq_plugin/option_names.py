@@ -7,14 +7,14 @@ from typing import Any
 from ..errors import InputError
 
 STACKS = ("encoder", "decoder")
-#: Options that fairseq has for each stack, as --encoder-… and --decoder-…, and our one for both.
+#: Options that fairseq has for each stack (--encoder-…, --decoder-…), and ours for both.
 STACK_OPTIONS = {
     "layers": "N",
     "embed_dim": "d_model",
     "ffn_embed_dim": "d_ff",
     "attention_heads": "h",
 }
-#: fairseq's switch for learned positions, also one for each stack.
+#: fairseq's switch for learned positions, also with one for each stack.
 LEARNED = "learned_pos"
 #: fairseq's switches for shared matrices, and their values of --tie-embeddings. In fairseq the
 #: second includes the first, so it wins.

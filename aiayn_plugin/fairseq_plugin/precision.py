@@ -11,7 +11,7 @@ logger = logging.getLogger(__name__)
 
 
 def train_in_bfloat16(cfg: Any, model: Any) -> None:
-    """Make --bf16 train in torch's autocast: only matrix multiplications are in bfloat16.
+    """Make --bf16 train with torch's autocast: only matrix multiplications are in bfloat16.
 
     fairseq would convert the whole model, its residual sums and checkpoints to bfloat16.
     """
@@ -21,7 +21,7 @@ def train_in_bfloat16(cfg: Any, model: Any) -> None:
 
 
 def generate_in_bfloat16(common: Any, models: list) -> None:
-    """Apply --bf16 to the models of a generating command, where fairseq ignores the flag."""
+    """Apply --bf16 to the models of a generation command, where fairseq ignores the flag."""
     if common.bf16:
         for model in models:
             model.bfloat16()
@@ -33,6 +33,6 @@ def check_float16(common: Any) -> None:
     needs_gpu = not (common.fp16_no_flatten_grads or common.memory_efficient_fp16)
     if on_cpu and common.fp16 and needs_gpu:
         raise InputError(
-            "--fp16 needs a GPU, and this run uses none: give --bf16 instead, or "
+            "--fp16 needs a GPU, but this run is on a CPU: give --bf16 instead, or "
             "--fp16-no-flatten-grads with it"
         )

@@ -1,9 +1,8 @@
-"""What a training settles and measures, recorded in `SAVE_DIR/run.jsonl` as fairseq logs it.
+"""The record of a training run, `SAVE_DIR/run.jsonl`: its settings and what fairseq logs.
 
 Four events: "start" (settings, versions, data, the update that was restored), "interval" and
-"epoch" (training), "validation", and "end". Every start of the same training appends to the file.
-Only the first process records. `--no-save` trainings are recorded too: fairseq creates their
-directory all the same.
+"epoch" (training), "validation", and "end". A resumed run appends to the file. Only the first
+process records. Runs with `--no-save` are recorded too, since fairseq creates their directory.
 """
 
 import logging
@@ -25,13 +24,13 @@ from torch import nn
 from ..paper import ARCHITECTURES
 from ..text.settings import PAIRS_FILE, SETTINGS_FILE, TextSettings
 from ..training.record import RECORD_FILE, append_record
-from .training_log import circumstances, compare
+from .training_log import compare_with_paper, describe_environment
 
 logger = logging.getLogger(__name__)
 
 
 class Recorder(logging.Handler):
-    """Records one training. As a handler of fairseq-train's log it learns of the training's end."""
+    """Records one run. It handles fairseq-train's log, which announces the end of training."""
 
     def __init__(self, task: Any, cfg: DictConfig, model: nn.Module) -> None:
         super().__init__()
@@ -41,7 +40,7 @@ class Recorder(logging.Handler):
         self.path: Path | None = Path(cfg.checkpoint.save_dir, RECORD_FILE)
         self.started = False
         self.update = 0
-        # fairseq's own clock, "wall", stands still after some restarts.
+        # fairseq's own clock, "wall", stops counting after some restarts.
         self.began = time.monotonic()
 
     def start(self) -> None:
@@ -51,12 +50,12 @@ class Recorder(logging.Handler):
             # The trainer logs the update that it restores.
             meter = metrics.get_meter("default", "num_updates")
             self.update = int(meter.smoothed_value or 0) if meter else 0
-            self._append("start", {"format": 1, **self._facts()})
+            self._append("start", {"format": 1, **self._start_fields()})
 
     def record(self, event: str, update: int, stats: Mapping, **fields: Any) -> None:
         """Record what fairseq logs after an update. A value that is not finite is null."""
         self.update = update
-        self._append(event, {**fields, "values": _finite(stats)})
+        self._append(event, {**fields, "values": _finite_values(stats)})
 
     def emit(self, record: logging.LogRecord) -> None:
         """Record the end; fairseq announces it in its log and nowhere else."""
@@ -67,27 +66,27 @@ class Recorder(logging.Handler):
     def _append(self, event: str, fields: Mapping[str, Any]) -> None:
         if self.path is None:
             return
-        now = {
+        common = {
             "event": event,
             "update": self.update,
             "time": time.strftime("%Y-%m-%d %H:%M:%S"),
             "seconds": round(time.monotonic() - self.began, 3),
         }
         try:
-            append_record(self.path, now | dict(fields))
+            append_record(self.path, common | dict(fields))
         except OSError as error:
-            logger.warning("the training is no longer recorded: %s", error)
+            logger.warning("this run is no longer recorded: %s", error)
             self.path = None
 
-    def _facts(self) -> dict[str, Any]:
-        """Return what `aiayn report` shows of a start."""
+    def _start_fields(self) -> dict[str, Any]:
+        """Return the fields of "start" that `aiayn report` shows."""
         cfg, task = self.cfg, self.task
         architecture = cfg.model._name
-        rows = compare(cfg) if architecture in ARCHITECTURES else ()
+        rows = compare_with_paper(cfg) if architecture in ARCHITECTURES else ()
         data = Path(split_paths(task.cfg.data)[0])
         valid_subset = cfg.dataset.valid_subset.split(",")[0]
         return {
-            **circumstances(cfg),
+            **describe_environment(cfg),
             "devices": cfg.distributed_training.distributed_world_size,
             "seed": cfg.common.seed,
             "architecture": architecture,
@@ -121,12 +120,12 @@ class RecordingBar(BaseProgressBar):
         return iter(self.bar)
 
     def log(self, stats, tag=None, step=None) -> None:
-        """As the bar's; called every --log-interval updates."""
+        """Like the bar's; called every --log-interval updates."""
         self.recorder.record("interval", step, stats, epoch=self.epoch)
         self.bar.log(stats, tag=tag, step=step)
 
     def print(self, stats, tag=None, step=None) -> None:
-        """As the bar's; called after an epoch or a validation."""
+        """Like the bar's; called after an epoch or a validation."""
         if self.validates:
             self.recorder.record("validation", step, stats, epoch=self.epoch, subset=tag)
         else:
@@ -134,16 +133,16 @@ class RecordingBar(BaseProgressBar):
         self.bar.print(stats, tag=tag, step=step)
 
     def update_config(self, config) -> None:
-        """As the bar's."""
+        """Like the bar's."""
         self.bar.update_config(config)
 
 
-#: The recorder of the training in this process.
+#: The recorder of this process's run.
 _recorder: Recorder | None = None
 
 
 def record_training(task: Any, cfg: DictConfig, model: nn.Module) -> None:
-    """Record the training that starts in this process, if its directory is a local one."""
+    """Record the run that starts in this process, if its directory is local."""
     global _recorder
     log = logging.getLogger("fairseq_cli.train")
     if _recorder is not None:
@@ -155,10 +154,10 @@ def record_training(task: Any, cfg: DictConfig, model: nn.Module) -> None:
 
 
 def with_record(build: Callable) -> Callable:
-    """Return fairseq's progress_bar for bars whose statistics are recorded as well.
+    """Wrap fairseq's progress_bar: record the statistics of its bars as well.
 
-    Every value that a training logs passes through its progress bars, and fairseq has no hook for
-    them. Can go when fairseq has one.
+    Every value that fairseq-train logs passes through a progress bar, and fairseq has no hook for
+    them.
     """
 
     def progress_bar(*args: Any, epoch: int | None = None, prefix: str | None = None, **kwargs):
@@ -171,7 +170,7 @@ def with_record(build: Callable) -> Callable:
     return progress_bar
 
 
-def _finite(stats: Mapping[str, Any]) -> dict[str, float | None]:
+def _finite_values(stats: Mapping[str, Any]) -> dict[str, float | None]:
     values: dict[str, float | None] = {}
     for name, stat in stats.items():
         with suppress(TypeError, ValueError):  # not a number

@@ -20,7 +20,7 @@ class PaperBleuConfig(FairseqDataclass):
 
 @register_scorer("paper_bleu", dataclass=PaperBleuConfig)
 class PaperBleuScorer(BaseScorer):
-    """fairseq-generate --scoring paper_bleu. fairseq gives no raw references, and it says so."""
+    """fairseq-generate --scoring paper_bleu. fairseq has no raw references; the result says so."""
 
     def score(self, order: int = 4) -> float:
         return paper_bleu(self.pred, self.ref, self.cfg.paper_bleu_lang)

@@ -1,4 +1,4 @@
-"""§5.1, §6.1: fairseq's task of translation, with the paper's batches and the paper's search."""
+"""§5.1, §6.1: fairseq's translation task, with the paper's batches and search."""
 
 import logging
 from dataclasses import dataclass, field
@@ -61,7 +61,7 @@ class AiaynTranslation(TrainerHooks):
     """fairseq's translation task with five differences.
 
     Training batches follow --tokens-per-update, evaluation drops no sentences, every checkpoint to
-    average is written, the search is the paper's, and data is refused if it is broken or if its
+    average is written, the search is the paper's, and data is rejected if it is broken or if its
     dictionaries do not match the checkpoint's.
     """
 
@@ -76,18 +76,18 @@ class AiaynTranslation(TrainerHooks):
 
     @classmethod
     def setup_task(cls, cfg, **kwargs):
-        """As fairseq's. Raises InputError if the data is missing."""
+        """Like fairseq's. Raises InputError if the data is missing."""
         data_checks.check_directories(cfg)
         return super().setup_task(cfg, **kwargs)
 
     @classmethod
     def load_dictionary(cls, filename):
-        """As fairseq's. Raises InputError if the dictionary is missing, changed or broken."""
+        """Like fairseq's. Raises InputError if the dictionary is missing, changed or broken."""
         data_checks.check_dictionary(Path(filename))
         return super().load_dictionary(filename)
 
     def load_dataset(self, split, epoch=1, combine=False, **kwargs):
-        """As fairseq's. Raises InputError if a file of the split is missing, changed or broken."""
+        """Like fairseq's. Raises InputError if a file of it is missing, changed or broken."""
         generation = self.cfg._get_root().get("generation") or {}
         uses_target = generation.get("score_reference") or generation.get("prefix_size")
         data_checks.check_split(
@@ -98,18 +98,18 @@ class AiaynTranslation(TrainerHooks):
             dictionaries=(self.source_dictionary, self.target_dictionary),
             needs_target=self.has_criterion or bool(uses_target),
         )
-        with data_checks.loading_errors_in_one_line(split):
+        with data_checks.report_loading_errors(split):
             super().load_dataset(split, epoch, combine, **kwargs)
 
     def build_criterion(self, *args, **kwargs):
-        """As fairseq's; every split loaded later needs its target side."""
+        """Like fairseq's; every split loaded later needs its target side."""
         self.has_criterion = True
         return super().build_criterion(*args, **kwargs)
 
     def build_model(self, cfg, from_checkpoint=False):
-        """As fairseq's; at the start of a training, log and record its settings."""
+        """Like fairseq's; at the start of training, log and record the settings."""
         if self.cfg.int8 and not from_checkpoint:
-            raise InputError("--int8 is for translating: leave it out of a training")
+            raise InputError("--int8 is for translating: drop it to train")
         self.building = True  # with --eval-bleu fairseq builds a generator here too
         try:
             model = super().build_model(cfg, from_checkpoint)
@@ -122,15 +122,15 @@ class AiaynTranslation(TrainerHooks):
     def _start_training(self, cfg, model) -> None:
         check_float16(cfg.common)
         if cfg.model._name in ARCHITECTURES:
-            logger.info("the paper's settings and this run's:\n%s", training_log.table(cfg))
+            logger.info("the paper's settings and this run's:\n%s", training_log.format_table(cfg))
             train_in_bfloat16(cfg, model)
-        for name, value in training_log.circumstances(cfg).items():
+        for name, value in training_log.describe_environment(cfg).items():
             logger.info("%s: %s", name, value)
         check_disk_space(cfg, sum(p.numel() for p in model.parameters()))
         record_training(self, cfg, model)
 
     def get_batch_iterator(self, dataset, max_tokens=None, *args, **kwargs):
-        """As fairseq's; the batches of the training split follow --tokens-per-update."""
+        """Like fairseq's; the batches of the training split follow --tokens-per-update."""
         is_training_set = dataset is self.datasets.get(self.cfg.train_subset)
         if self.training_cfg is None or not is_training_set:
             # fairseq drops the last sentences of a split if they do not make up a multiple of this.
@@ -139,7 +139,7 @@ class AiaynTranslation(TrainerHooks):
         keep_first_epoch_batches(kwargs)
         if self.cfg.tokens_per_update > 0:
             plan = self.batch_planner.plan_epoch(dataset, max_tokens, kwargs)
-            # fairseq-train reads it from here in each epoch, and from nowhere else.
+            # fairseq-train reads update_freq only from here, at the start of each epoch.
             self.training_cfg.optimization.update_freq = [plan.update_freq]
             max_tokens = plan.max_tokens
         return super().get_batch_iterator(dataset, max_tokens, *args, **kwargs)
@@ -147,7 +147,7 @@ class AiaynTranslation(TrainerHooks):
     def filter_indices_by_size(
         self, indices, dataset, max_positions=None, ignore_invalid_inputs=False
     ):
-        """As fairseq's. Raises InputError if a sentence is too long for the model."""
+        """Like fairseq's. Raises InputError if a sentence is too long for the model."""
         if not ignore_invalid_inputs and max_positions is not None:
             data_checks.check_lengths(indices, dataset, max_positions)
         return super().filter_indices_by_size(
@@ -162,10 +162,10 @@ class AiaynTranslation(TrainerHooks):
         extra_gen_cls_kwargs=None,
         prefix_allowed_tokens_fn=None,
     ):
-        """Return a Generator under the rules of --length-penalty, or one of fairseq's others.
+        """Return a Generator under the rules of --length-penalty, or one of fairseq's generators.
 
-        The arguments are FairseqTask.build_generator's. Raises InputError for settings that no
-        search has.
+        The arguments are FairseqTask.build_generator's. Raises InputError for invalid search
+        settings.
         """
         return build_search_generator(
             self,
@@ -178,13 +178,13 @@ class AiaynTranslation(TrainerHooks):
         )
 
     def inference_step(self, generator, models, sample, prefix_tokens=None, constraints=None):
-        """As fairseq's; a batch that does not fit in memory is searched in halves.
+        """Like fairseq's; a batch that does not fit in memory is searched in halves.
 
         Raises InputError if memory does not suffice for one sentence, or a sentence has no
         hypothesis.
         """
         step = super().inference_step
-        if constraints is not None or isinstance(generator, Generator):  # it halves batches itself
+        if constraints is not None or isinstance(generator, Generator):  # halves batches itself
             return step(generator, models, sample, prefix_tokens, constraints)
 
         def search(rows: slice) -> list:

@@ -24,11 +24,11 @@ class TrainingMemoryError(InputError, RuntimeError):
 
 
 class TrainerHooks(TranslationTask):
-    """A translation task that checks what it trains and which checkpoints it continues."""
+    """A translation task that checks training and the checkpoints that it resumes from."""
 
     def __init__(self, cfg, src_dict, tgt_dict) -> None:
         super().__init__(cfg, src_dict, tgt_dict)
-        self.training_cfg: Any = None  # fairseq's whole configuration, in a training
+        self.training_cfg: Any = None  # fairseq's whole configuration, when training
         self.update = 0  # the update that is being computed, from 1
         self.settings: Any = None  # ModelSettings of our model
         self.trained = Identity()  # of the checkpoint being loaded
@@ -39,7 +39,7 @@ class TrainerHooks(TranslationTask):
         return TokenDictionary.load(filename)
 
     def build_model(self, cfg, from_checkpoint=False):
-        """As fairseq's. Raises InputError if a checkpoint was trained with other settings."""
+        """Like fairseq's. Raises InputError if a checkpoint was trained with different settings."""
         model = super().build_model(cfg, from_checkpoint)
         self.settings = model_settings(cfg) if isinstance(model, Transformer) else None
         if from_checkpoint:
@@ -54,11 +54,11 @@ class TrainerHooks(TranslationTask):
         return Identity.of(words, self.settings)
 
     def state_dict(self) -> dict[str, Any]:
-        """As fairseq's, with the checkpoint's identity."""
+        """Like fairseq's, with the checkpoint's identity."""
         return {**super().state_dict(), **self.identity().task_state()}
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """As fairseq's. Raises InputError if the checkpoint's dictionaries differ.
+        """Like fairseq's. Raises InputError if the checkpoint's dictionaries differ.
 
         Its settings are compared with those of the model that is built next.
         """
@@ -75,7 +75,7 @@ class TrainerHooks(TranslationTask):
     def train_step(
         self, sample, model, criterion, optimizer, update_num, ignore_grad=False, **kwargs
     ):
-        """As fairseq's. Raises InputError if one of several processes runs out of memory.
+        """Like fairseq's. Raises InputError if one of several processes runs out of memory.
 
         fairseq would drop its batch and skip a collective operation that the other processes wait
         for.
@@ -96,7 +96,7 @@ class TrainerHooks(TranslationTask):
             ) from error
 
     def optimizer_step(self, optimizer, model, update_num) -> None:
-        """As fairseq's, but with --amp gradients are divided by the loss scale once.
+        """Like fairseq's, but with --amp gradients are divided by the loss scale once.
 
         fairseq unscales the gradients of torch's optimizer and then steps its own wrapper, so the
         scaler unscales them again.
@@ -108,7 +108,7 @@ class TrainerHooks(TranslationTask):
             super().optimizer_step(optimizer, model, update_num)
 
     def reduce_metrics(self, logging_outputs, criterion) -> None:
-        """As fairseq's. Raises InputError if the training loss is NaN or infinite.
+        """Like fairseq's. Raises InputError if the training loss is NaN or infinite.
 
         fairseq checks the gradients only. With --fp16 and --amp the loss may overflow harmlessly.
         """

@@ -1,4 +1,4 @@
-"""§5: the paper's settings beside a run's, and where it runs, at the head of a training's log."""
+"""§5: the head of a training log: a run's settings compared with the paper's, its environment."""
 
 import platform
 import shlex
@@ -20,7 +20,7 @@ from ..training.optimizer import learning_rate
 from .defaults import COMPONENTS
 from .optimizer import parse_betas
 
-#: The rows of the table.
+#: Settings in the table, in order; a setting that is missing on one side is shown as "-".
 ROWS = (
     "N",
     "d_model",
@@ -48,34 +48,34 @@ ROWS = (
     "save_interval_updates",
     "keep_interval_updates",
 )
-#: The groups of fairseq's configuration that have the settings of a training.
+#: The groups of fairseq's configuration that hold training settings.
 GROUPS = ("criterion", "optimizer", "lr_scheduler", "task", "optimization", "checkpoint")
 
 
-def compare(cfg: DictConfig) -> Iterator[tuple[str, Any, Any]]:
+def compare_with_paper(cfg: DictConfig) -> Iterator[tuple[str, Any, Any]]:
     """Yield each setting of §3 and §5: its name, the paper's value, and the value in this run.
 
-    An architecture that is not in the paper is compared with the one that it stands for.
+    An architecture that is not in the paper is compared with the one that it scales down.
     """
     paper = get_settings(SCALED_DOWN.get(cfg.model._name, cfg.model._name))
     training: dict[str, Any] = {"weight_decay": 0.0}
     for group in GROUPS:
-        chosen = cfg[group] or {}
-        # an older component's settings are all that was typed
-        training.update(vars(chosen) if isinstance(chosen, Namespace) else chosen)
+        settings = cfg[group] or {}
+        # A component without a dataclass gets a Namespace of all command-line options.
+        training.update(vars(settings) if isinstance(settings, Namespace) else settings)
     if "adam_betas" in training:
         training["adam_betas"] = parse_betas(training["adam_betas"])
     training["tokens_per_update"] = training.get("tokens_per_update") or "-"
     components = {name: getattr(cfg[name], "_name", None) for name in COMPONENTS}
     sides = (
-        _values(paper, asdict(paper), COMPONENTS),
-        _values(model_settings(cfg.model), training, components),
+        _row_values(paper, asdict(paper), COMPONENTS),
+        _row_values(model_settings(cfg.model), training, components),
     )
     for name in ROWS:
         yield name, *(side.get(name, "-") for side in sides)
 
 
-def _values(
+def _row_values(
     model: ModelSettings, training: Mapping[str, Any], components: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Return the value of each row."""
@@ -88,19 +88,19 @@ def _values(
     return {**training, **asdict(model), **widths, **components, "peak_learning_rate": peak}
 
 
-def table(cfg: DictConfig) -> str:
-    """Return the table that opens a training's log; "<" marks what differs from the paper."""
+def format_table(cfg: DictConfig) -> str:
+    """Return the table of settings; "< changed" marks those that differ from the paper."""
     arch = cfg.model._name
     note = f" (not in the paper; compared with {SCALED_DOWN[arch]})" if arch in SCALED_DOWN else ""
     lines = [f"{arch}{note}", f"{'setting':<24}{'paper':<36}{'this run':<36}"]
-    for name, paper, run in compare(cfg):
+    for name, paper, run in compare_with_paper(cfg):
         mark = "" if paper == run else "< changed"
         lines.append(f"{name:<24}{paper!s:<36}{run!s:<36}{mark}")
     return "\n".join(line.rstrip() for line in lines)
 
 
-def circumstances(cfg: DictConfig) -> dict[str, str]:
-    """Return the versions, the device, and the command of a training (without torchrun's part)."""
+def describe_environment(cfg: DictConfig) -> dict[str, str]:
+    """Return the versions, the device and the command of a run, without torchrun's part."""
     device = "cpu" if cfg.common.cpu or not torch.cuda.is_available() else "cuda"
     return {
         "versions": f"Python {platform.python_version()}, torch {torch.__version__}, "

@@ -27,7 +27,7 @@ def test_without_options_a_training_is_the_papers():
     checkpoint = cfg.checkpoint
     assert (checkpoint.save_interval_updates, checkpoint.keep_interval_updates) == (600, 20)
     assert checkpoint.no_epoch_checkpoints
-    assert not [row for row in log.compare(cfg) if row[1] != row[2]]
+    assert not [row for row in log.compare_with_paper(cfg) if row[1] != row[2]]
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ def test_without_options_a_training_is_the_papers():
 def test_each_architecture_has_its_settings(arch, dropout, steps):
     cfg = configuration("--arch", arch)
     assert (cfg.model.dropout, cfg.optimization.max_update) == (dropout, steps)
-    assert "changed" not in log.table(cfg)
+    assert "changed" not in log.format_table(cfg)
 
 
 def test_rows_of_table_3_set_their_training_too():
@@ -55,7 +55,7 @@ def test_rows_of_table_3_set_their_training_too():
         1024,
     )
     for arch in ("aiayn_a_h32", "aiayn_b_dk16", "aiayn_c_d256", "aiayn_d_smoothing00"):
-        assert "changed" not in log.table(configuration("--arch", arch)), arch
+        assert "changed" not in log.format_table(configuration("--arch", arch)), arch
 
 
 def test_a_given_schedule_and_smoothing_win(corpus, tmp_path):
@@ -80,7 +80,7 @@ def test_fairseqs_components_keep_their_own_defaults():
     )
     assert cfg.criterion.label_smoothing == 0.0
     assert cfg.optimizer.adam_eps == 1e-8
-    assert "adam_betas" in log.table(cfg)
+    assert "adam_betas" in log.format_table(cfg)
 
 
 def test_fairseqs_models_keep_their_own_defaults():

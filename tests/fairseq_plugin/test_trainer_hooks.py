@@ -127,7 +127,7 @@ def test_memory_efficient_training_resumes_with_its_moments(corpus, tmp_path):
 
 
 def test_float16_without_a_gpu_is_refused(corpus, tmp_path):
-    with pytest.raises(InputError, match="--fp16 needs a GPU, and this run uses none: give --bf16"):
+    with pytest.raises(InputError, match="--fp16 needs a GPU, but this run is on a CPU"):
         trainer(corpus, tmp_path, "--fp16")
 
 

@@ -38,7 +38,7 @@ def test_typed_flags_win_and_are_marked():
     )
     assert cfg.lr_scheduler._name == "fixed" and list(cfg.optimization.lr) == [0.001]
     assert cfg.lr_scheduler.warmup_updates == 0, "another scheduler keeps its own default"
-    changed = {name for name, paper, run in log.compare(cfg) if paper != run}
+    changed = {name for name, paper, run in log.compare_with_paper(cfg) if paper != run}
     assert changed == {
         "lr_scheduler",
         "label_smoothing",
@@ -51,14 +51,14 @@ def test_typed_flags_win_and_are_marked():
         "warmup_updates",
         "peak_learning_rate",
     }
-    rows = log.table(cfg).splitlines()
+    rows = log.format_table(cfg).splitlines()
     marked = {line.split()[0] for line in rows if line.endswith("< changed")}
     assert marked == changed
 
 
 def test_what_a_training_runs_on_and_its_command(monkeypatch):
     monkeypatch.setattr(sys, "argv", ["/x/bin/fairseq-train", "a b", "--cpu"])
-    found = log.circumstances(configuration("--arch", "aiayn_tiny", "--cpu"))
+    found = log.describe_environment(configuration("--arch", "aiayn_tiny", "--cpu"))
     assert f"torch {torch.__version__}, fairseq {fairseq.__version__}" in found["versions"]
     assert found["device"] == device_name("cpu") != ""
     assert found["command"] == "fairseq-train 'a b' --cpu"
@@ -66,7 +66,7 @@ def test_what_a_training_runs_on_and_its_command(monkeypatch):
 
 def test_an_architecture_that_is_not_the_papers_is_compared_with_base():
     cfg = configuration("--arch", "aiayn_tiny")
-    title, head, first, *_ = log.table(cfg).splitlines()
+    title, head, first, *_ = log.format_table(cfg).splitlines()
     assert title == "aiayn_tiny (not in the paper; compared with aiayn_base)"
     assert head.split() == ["setting", "paper", "this", "run"]
     assert first.split() == ["N", "6", "2", "<", "changed"]
@@ -85,7 +85,7 @@ def test_fairseqs_older_components_are_in_the_table_too(flags):
     """Their settings are a Namespace of all options, not a group of their own."""
     rows = dict(
         (name, run)
-        for name, _, run in log.compare(
+        for name, _, run in log.compare_with_paper(
             configuration("--arch", "aiayn_tiny", "--lr", "0.5", "--lr-scheduler", "fixed", *flags)
         )
     )

@@ -1,4 +1,4 @@
-"""What the plugin replaces in fairseq, each with its reason and the condition for removing it.
+"""The patches of fairseq, each with its reason and the condition for its removal.
 
 fairseq has no hook for these. Where it has one, the task, the optimizer and the model use it.
 """
@@ -38,7 +38,7 @@ PATCHES: tuple[Patch, ...] = (
         "sys.excepthook",
         errors.show_one_line,
         "fairseq's commands end with a stack trace for bad input",
-        "fairseq distinguishes bad input from its own faults",
+        "fairseq distinguishes bad input from bugs",
     ),
     Patch(
         "fairseq.options.parse_args_and_arch",
@@ -68,7 +68,7 @@ PATCHES: tuple[Patch, ...] = (
     Patch(
         "fairseq.checkpoint_utils.load_checkpoint",
         checkpoint_io.resume,
-        "fairseq neither checks task_state when a training resumes, nor handles broken or finished "
+        "fairseq neither checks task_state when a run resumes, nor handles broken or finished "
         "runs, and rank 0 sends a checkpoint in a form that weights_only refuses",
         "fairseq does all of this",
     ),
@@ -102,7 +102,7 @@ PATCHES: tuple[Patch, ...] = (
     Patch(
         "fairseq.logging.progress_bar.progress_bar",
         with_record,
-        "all that a training logs passes through its progress bars only",
+        "all that fairseq-train logs passes through its progress bars only",
         "fairseq has a hook for what it logs",
     ),
     Patch(
@@ -134,8 +134,8 @@ def apply() -> None:
     # fairscale's sharded models send this placeholder for tensors.
     torch.serialization.add_safe_globals([_TensorPlaceholder])
     # On GPUs from the H100 on, torch prefers cuDNN's attention, which takes tens of milliseconds
-    # to plan for each new shape, so for nearly every batch. Its other kernels take any shape.
+    # to plan for each new shape, so for nearly every batch. torch's other kernels take any shape.
     torch.backends.cuda.enable_cudnn_sdp(False)
     atexit.register(training.finish_data_threads)
-    # fairseq asks for pinned memory without a GPU too, and torch warns about it.
+    # fairseq requests pinned memory even without a GPU, and torch warns about it.
     warnings.filterwarnings("ignore", message="'pin_memory' argument is set as true")

@@ -51,7 +51,7 @@ def save_atomically(save: Callable) -> Callable:
             safe_load.save(obj, first)
             if first != path:
                 link_or_copy_atomically(first, path)
-        except (OSError, RuntimeError) as error:  # for a full disk it is an InputError already
+        except (OSError, RuntimeError) as error:  # a full disk is already an InputError
             if (cause := find_os_error(error)) is None:
                 raise
             raise InputError(
@@ -87,10 +87,10 @@ def interval_path(state: Mapping[str, Any], path: Path) -> Path | None:
 def resume(load: Callable) -> Callable:
     """Wrap checkpoint_utils.load_checkpoint: resume killed, broken and finished runs.
 
-    Removes what a killed run left half-written, refuses a checkpoint of different dictionaries or
-    settings (only fairseq-train does not show task_state to the task), names the newest intact
-    checkpoint if checkpoint_last.pt is broken, and ends a finished run, which would otherwise take
-    another update.
+    Removes files that a killed run left half-written, rejects a checkpoint of different
+    dictionaries or settings (fairseq-train does not pass task_state to the task), names the newest
+    intact checkpoint if checkpoint_last.pt is broken, and ends a finished run, which would
+    otherwise take another update.
 
     Every process of a distributed run reads the checkpoint itself: rank 0 would send it in a form
     that torch's weights_only refuses.
@@ -195,7 +195,7 @@ def newest_first(directory: Path, suffix: str = "") -> Iterator[Path]:
 
 
 def _end_if_finished(trainer: Any, epochs: Any) -> None:
-    """End the training loop, and say so, if the run has its updates or epochs.
+    """End the training loop, and log it, if the run has reached its last update or epoch.
 
     epochs: fairseq's iterator, whose next epoch the loop compares with max_epoch.
     """

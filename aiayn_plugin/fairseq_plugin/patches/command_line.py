@@ -16,17 +16,16 @@ from .trust import evaluate_only_literals
 
 
 def with_paper_defaults(parse: Callable) -> Callable:
-    """Return fairseq's parse_args_and_arch with our task and the paper's settings as defaults.
+    """Wrap parse_args_and_arch: make our task and the paper's settings the defaults.
 
     fairseq-generate, -interactive and -validate ignore the checkpoint's task: without --task they
-    run `translation`. fairseq-train's hook for defaults, modify_parser, is not open to plugins. Can
-    go when fairseq asks plugins for defaults.
+    run `translation`. fairseq-train's hook for defaults, modify_parser, is not open to plugins.
     """
 
     def parse_args_and_arch(
         parser: ArgumentParser, input_args=None, *args, modify_parser=None, **kwargs
     ):
-        evaluate_only_literals()  # also in the running command
+        evaluate_only_literals()  # also in the command's module, imported after the plugin
         known = vars(parser.parse_known_args([])[0])
         has_arch, searches = "arch" in known, "lenpen" in known  # fairseq-generate has both
         trains = has_arch and not searches
@@ -54,7 +53,7 @@ def with_paper_defaults(parse: Callable) -> Callable:
         elif searches:
             defaults.complete_search(parsed, given)
         if getattr(parsed, "bf16", False):
-            # fairseq takes every --bf16 for a TPU's, and would look for torch_xla.
+            # fairseq assumes a TPU for every --bf16, and would import torch_xla.
             parsed.tpu = given.get("tpu", False)
         return result
 

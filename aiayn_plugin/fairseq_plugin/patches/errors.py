@@ -1,4 +1,4 @@
-"""How fairseq's commands end on bad input: with one line."""
+"""Patch that ends fairseq's commands with one line on bad input."""
 
 import os
 import re
@@ -35,7 +35,7 @@ def show_one_line(show: Callable) -> Callable:
 
 
 def input_error(error: BaseException | None) -> str | None:
-    """Return the message of the bad input behind an exception, None if it is a fault.
+    """Return the message of the bad input behind an exception; None for a bug.
 
     Some of fairseq's functions raise another exception from an InputError, and torch converts that
     of a spawned process to text.

@@ -34,7 +34,7 @@ def count_whole_updates(step: Callable) -> Callable:
 
 
 def join_torchrun(args: Namespace) -> None:
-    """Set the options by which a command that torchrun has started joins the other processes.
+    """Set the options with which a command started by torchrun joins the other processes.
 
     fairseq reads torchrun's variables only if it sees several GPUs. On CPUs, and with one GPU per
     node, each process would start its own run, and all would write the same checkpoints. On CPUs
@@ -73,14 +73,14 @@ def own_gpu(process: int, gpus: int) -> int:
 
 
 def never_use_fast_path(original: Any) -> property:
-    """Replace load_to_BT of fairseq 0.12.2's encoder layer by an attribute that is always False."""
+    """Replace load_to_BT of fairseq 0.12.2's encoder layer with an attribute that is False."""
     return property(lambda self: False, lambda self, loaded: None)
 
 
 def finish_data_threads(timeout: float = 10.0) -> None:
     """Let the threads that prepare batches end before Python does, within timeout seconds.
 
-    fairseq leaves them running when a training stops inside an epoch. If one is preparing a batch
+    fairseq leaves them running when training stops inside an epoch. If one is preparing a batch
     when Python ends, the process aborts ("terminate called without an active exception").
     """
     end = time.monotonic() + timeout

@@ -31,7 +31,7 @@ UNSAFE_LOADING = "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD"
 
 # ---- Strings that fairseq evaluates
 
-#: No setting of a model is a longer string, or a longer list.
+#: Maximum length of a setting: characters of a string, entries of a list.
 MAX_LENGTH = 1_000
 ARITHMETIC: dict[type, Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
@@ -55,7 +55,7 @@ def fairseq_modules() -> list[Any]:
 
 
 def use_literals(evaluate: Any) -> Callable[[Any], Any]:
-    """Replace `eval` in a module of fairseq by one that accepts literals only."""
+    """Replace `eval` in a module of fairseq with one that accepts only literals."""
     return literal
 
 
@@ -133,7 +133,7 @@ def check_before_loading(load: Callable) -> Callable:
         local = Path(PathManager.get_local_path(str(path)))
         safe_load.check_intact(local)
         state = safe_load.glance(local)
-        if state.get("args") is not None:  # fairseq looks up its names at once
+        if state.get("args") is not None:  # fairseq looks up the names in it immediately
             _check_names(state, path)
         del state
         try:
@@ -176,7 +176,7 @@ def report_unusable_model(load: Callable) -> Callable:
         try:
             return load(filenames, *args, **kwargs)
         except InputError as error:
-            raise _of(filenames, str(error)) from error
+            raise _error_about(filenames, str(error)) from error
         except OSError as error:
             if all(map(os.path.isfile, filenames)):
                 raise
@@ -187,7 +187,7 @@ def report_unusable_model(load: Callable) -> Callable:
             logger.debug("the model could not be built", exc_info=True)
             for path in filter(os.path.isfile, filenames):
                 _check_names(safe_load.glance(Path(path)), path)
-            raise _of(filenames, f"its model cannot be built: {_fault(error)}") from error
+            raise _error_about(filenames, f"its model cannot be built: {_fault(error)}") from error
 
     return load_model_ensemble_and_task
 
@@ -205,8 +205,8 @@ def _first_line(error: Exception) -> str:
     return (str(error).splitlines() or [""])[0]
 
 
-def _of(filenames: list[str], message: str) -> InputError:
-    """Return the error, prefixed with the files unless it names one."""
+def _error_about(filenames: list[str], message: str) -> InputError:
+    """Return an InputError, prefixed with the files unless the message names one."""
     named = any(name in message for name in filenames)
     return InputError(message if named else f"{', '.join(filenames)}: {message}")
 
