@@ -52,12 +52,13 @@ def member_content(member: str, pairs: int) -> bytes:
 def pack(members: dict[str, bytes], compressed: bool) -> bytes:
     """Return a tar of these members."""
     file = io.BytesIO()
-    with tarfile.open(fileobj=file, mode="w:gz" if compressed else "w") as tar:
+    with tarfile.open(fileobj=file, mode="w") as tar:
         for name, text in members.items():
             member = tarfile.TarInfo(name)
             member.size = len(text)
             tar.addfile(member, io.BytesIO(text))
-    return file.getvalue()
+    # without the time, so that an archive always has the same checksum
+    return gzip.compress(file.getvalue(), mtime=0) if compressed else file.getvalue()
 
 
 def archives(table: dict, pairs: int) -> dict[str, bytes]:
