@@ -70,4 +70,4 @@ def inline_svg(figure: Any) -> str:
     svg = re.sub(r'<g id="[^"]*">', "<g>", svg)  # the IDs repeat in every figure of a page
     for black in ("#000000", "#1a1a1a"):  # the second one is in COLOURS
         svg = svg.replace(black, "currentColor")
-    return svg.replace("<svg ", '<svg fill="currentColor" ', 1)  # text has no colour of its own
+    return svg.replace("<svg ", '<svg fill="currentColor" ', 1)  # text has no colour set

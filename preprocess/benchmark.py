@@ -34,7 +34,7 @@ LANGS = ("en", "de")
 TYPES = 400_000  # different words per language; a text may lack the rarest
 SAMPLE = 20_000  # pairs on which the commands are tried with 1 and with all workers
 VOCABULARY = 37_000
-#: The timed steps and their stages in wmt14.py. The last stage includes all others.
+#: The timed steps and their stages in wmt14.py. The last stage includes the earlier ones.
 STAGES = {
     "tokenise": "tokenised.train",
     "learn": "subwords",
@@ -227,7 +227,7 @@ def agreement(dest: Path, out: Path) -> float:
 
 
 def own_seconds(stages: dict[str, tuple[float, float]]) -> dict[str, float]:
-    """Return the seconds of each step; the last stage includes the others."""
+    """Return the seconds of each step; the last stage includes the earlier ones."""
     *before, last = ((step, stages[stage][0]) for step, stage in STAGES.items())
     return {**dict(before), last[0]: last[1] - sum(seconds for _, seconds in before)}
 

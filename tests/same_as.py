@@ -190,7 +190,7 @@ TIMES = {"wps", "ups", "wall", "train_wall", "gb_free", "cuda_gb_allocated"}
 
 
 class Side:
-    """One of the two trees: its commands run in it, and write to a directory of its own."""
+    """One of the two trees: its commands run in it and write to its own directory."""
 
     def __init__(self, tree: Path, work: Path) -> None:
         self.tree, self.work = tree, work

@@ -68,7 +68,7 @@ class Generator:
         constraints: Tensor | None = None,
         bos_token: int | None = None,
     ) -> list[list[dict[str, Tensor]]]:
-        """Return the hypotheses of a batch. Raises InputError if a sentence has none."""
+        """Return the hypotheses of a batch. Raises InputError if there is none for a sentence."""
         if constraints is not None:
             raise InputError("target-side constraints need fairseq's search: give --constraints")
         source = sample["net_input"]["src_tokens"]

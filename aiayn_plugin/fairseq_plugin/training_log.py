@@ -55,7 +55,7 @@ GROUPS = ("criterion", "optimizer", "lr_scheduler", "task", "optimization", "che
 def compare_with_paper(cfg: DictConfig) -> Iterator[tuple[str, Any, Any]]:
     """Yield each setting of §3 and §5: its name, the paper's value, and the value in this run.
 
-    An architecture that is not in the paper is compared with the one that it scales down.
+    Scaled-down architectures are compared with the paper's architecture they derive from.
     """
     paper = get_settings(SCALED_DOWN.get(cfg.model._name, cfg.model._name))
     training: dict[str, Any] = {"weight_decay": 0.0}

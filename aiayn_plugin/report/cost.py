@@ -82,7 +82,7 @@ class Cost:
 
 
 def cost_of(run: Run, tflops: float | None = None) -> Cost:
-    """Return a run's cost. tflops: the sustained rate of a device that the paper has none for."""
+    """Return a run's cost. tflops: the device's sustained rate, if the paper gives none."""
     facts, record, seconds = run.facts, run.record, run.record.hours * 3600
     devices = facts["devices"] or 1
     rate = tflops or device_rate(facts["device"] or "")

@@ -11,8 +11,8 @@ def conform(value: Any, schema: Any) -> Any:
 
     A schema is int (from 0), float (finite), str, bool or object (anything); a list of one schema;
     a dict of names; or a dict whose key is str, for any names. For example, {"N": int, "name": str}
-    turns {"N": "6", "name": "base", "x": 1} into {"N": None, "name": "base"}: what is missing or
-    of another type is None, or an empty list or dict.
+    turns {"N": "6", "name": "base", "x": 1} into {"N": None, "name": "base"}. Missing
+    fields and fields of the wrong type become None, or an empty list or dict.
     """
     if isinstance(schema, dict):
         fields = value if isinstance(value, dict) else {}

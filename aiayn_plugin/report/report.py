@@ -53,7 +53,7 @@ class Report:
 def report(runs: Sequence[Run], tflops: float | None = None) -> Report:
     """Return the report on one run or on several. Raises InputError without matplotlib.
 
-    tflops: the sustained rate of a device that the paper has none for.
+    tflops: the device's sustained rate, if the paper does not give one.
     """
     if len({run.name for run in runs}) < len(runs):  # names repeat, and maybe paths
         for number, run in enumerate(runs):

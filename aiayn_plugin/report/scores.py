@@ -14,7 +14,7 @@ EXAMPLES = 6
 def compare_by_chance(runs: Sequence[Run]) -> None:
     """Add p to each BLEU: of a paired test against the first run of the split.
 
-    A run with other references has none, nor has a set too large to be resampled.
+    Runs with different references and sets too large to resample are left out.
     """
     for split in SCORE_FILES:
         first, *others = [r.translations[split] for r in runs if split in r.translations] or [{}]

@@ -70,7 +70,7 @@ class PaperTokens:
     """Splits raw text into the words that the BLEU of 2017 compares.
 
     Three steps: replace Unicode punctuation, split the text into sacremoses's tokens for the
-    target language, and in German make each hyphen inside a word a word of its own (`E-Mail`
+    target language, and in German make each hyphen inside a word a separate word (`E-Mail`
     becomes `E ##AT##-##AT## Mail`). `Tokenizer` differs from sacremoses in rare letters; the
     scores keep sacremoses, whose tokens others compare.
     """

@@ -43,7 +43,7 @@ SIGNS = [code for code in CURRENCIES if not numbers.get_currency_symbol(code, EN
 
 
 def amount(rng: Random, digits: int = 4, places: int = 2) -> int | Decimal:
-    """Return a positive number with up to so many digits before and places after the point.
+    """Return a positive number with up to `digits` digits before the point and `places` after it.
 
     About half of the numbers are whole.
     """

@@ -174,7 +174,7 @@ def test_a_training_that_leaves_the_finite_numbers(run, corpus, tmp_path):
 
 @pytest.mark.long
 def test_the_big_model_takes_the_papers_updates(run, prepare, tmp_path):
-    """The log has the paper's settings, and a restart goes on with the third update's rate."""
+    """The log has the paper's settings, and a restart continues with the third update's rate."""
     command = [
         "fairseq-train",
         prepare(100, 10, 5),

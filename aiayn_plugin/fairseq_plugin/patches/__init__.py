@@ -44,7 +44,7 @@ PATCHES: tuple[Patch, ...] = (
         "fairseq.options.parse_args_and_arch",
         command_line.with_paper_defaults,
         "plugins cannot set defaults, --bf16 selects a TPU, and torchrun starts separate runs "
-        "unless each process has a GPU of its own",
+        "unless each process has its own GPU",
         "fairseq asks plugins for defaults and joins the processes of WORLD_SIZE on any device",
     ),
     Patch(

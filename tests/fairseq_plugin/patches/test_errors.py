@@ -44,7 +44,7 @@ def test_a_directory_that_cannot_be_written_is_one_line(tmp_path):
 
 
 def test_the_input_error_of_a_spawned_process_is_found_in_its_text():
-    """torch.multiprocessing calls learning_rate(0, 512, 0) in a process of its own."""
+    """torch.multiprocessing calls learning_rate(0, 512, 0) in a new process."""
     with pytest.raises(torch.multiprocessing.ProcessRaisedException) as failure:
         torch.multiprocessing.spawn(learning_rate, args=(512, 0), nprocs=1)
     assert input_error(failure.value) == "--warmup-updates must be at least 1, not 0"
