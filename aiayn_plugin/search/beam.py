@@ -231,10 +231,9 @@ class BeamSearch:
     def _sentences_at_once(self, b: int, features: Tensor) -> int:
         """Return the number of sentences of b hypotheses to compute scores for at once."""
         row = b * self.vocabulary_size
-        if self.scores_at_once is not None:
-            return max(self.scores_at_once // row, 1)
-        at_once = rows_per_chunk(row, features.device.type)
-        if features.device.type == "cpu" and features.dtype == torch.bfloat16:
+        at_once = rows_per_chunk(row, features.device.type, self.scores_at_once)
+        is_bfloat16_cpu = features.device.type == "cpu" and features.dtype == torch.bfloat16
+        if self.scores_at_once is None and is_bfloat16_cpu:
             at_once = min(at_once, max(BFLOAT16_SCORES // row, 32 // b, 1))
         return at_once
 
