@@ -24,7 +24,7 @@ QUANTITIES = {
     "forward_s": "forward",
     "backward_s": "backward",
     "forward_bytes": "fwd memory",
-    "backward_bytes": "bwd memory",
+    "training_bytes": "fwd+bwd mem",
 }
 
 HELP = "compare the layer types of Table 1 and restricted self-attention"
@@ -108,7 +108,7 @@ def run(args: argparse.Namespace) -> None:
             print(
                 f"{n:>6} {row['layer']:<15}{row['forward_s'] * 1e3:>9.1f} ms"
                 f"{row['backward_s'] * 1e3:>9.1f} ms{row['forward_bytes'] / 1e6:>9.1f} MB"
-                f"{row['backward_bytes'] / 1e6:>9.1f} MB",
+                f"{row['training_bytes'] / 1e6:>9.1f} MB",
                 flush=True,
             )
     _print_ratios(rows, args.neighbourhood)
@@ -187,8 +187,7 @@ def _measure(n: int, args: argparse.Namespace) -> list[dict]:
         clear_gradients(layer)
         forward = partial(apply_layer, name, layer, x)
         row["forward_bytes"] = peak_memory(forward, x.device)
-        # The backward pass is counted without the activations that the forward pass keeps for it.
-        row["backward_bytes"] = peak_memory(partial(forward().backward, gradient), x.device)
+        row["training_bytes"] = peak_memory(lambda f=forward: f().backward(gradient), x.device)
         rows.append(row)
     return rows
 

@@ -23,7 +23,10 @@ def timed(function: Callable[[], Any], device: torch.device) -> tuple[Any, float
 
 
 def peak_memory(function: Callable[[], Any], device: torch.device) -> int:
-    """Return the peak bytes of tensors that a function allocates."""
+    """Return the peak bytes of tensors that a function allocates.
+
+    On a CPU it must not free tensors allocated before: torch's profiler may count them as its own.
+    """
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
         before = torch.cuda.memory_allocated(device)

@@ -21,7 +21,7 @@ def test_the_memory_of_restricted_attention_is_linear_in_n(tmp_path, capsys):
     )
     rows = {(row["n"], row["layer"]): row for row in json.loads(out.read_text())["rows"]}
     assert len(rows) == 9
-    for quantity in ("forward_bytes", "backward_bytes"):
+    for quantity in ("forward_bytes", "training_bytes"):
         growth = {}  # of the differences, in which the weights' gradients cancel
         for layer in ("restricted", "by-steps"):
             short, medium, long = (rows[n, layer][quantity] for n in (512, 1024, 2048))
