@@ -9,7 +9,6 @@ writers of the same output would overwrite each other.
 
 import errno
 import fcntl
-import itertools
 import os
 import shutil
 import time
@@ -21,6 +20,7 @@ from .errors import InputError
 
 #: Full disk, exceeded quota, and the shell's file size limit.
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+LOCK = fcntl.LOCK_EX | fcntl.LOCK_NB
 
 
 @contextmanager
@@ -30,11 +30,11 @@ def write_file_atomically(path: Path) -> Iterator[Path]:
     Creates the parent directory. Raises InputError if the disk is full or another process is
     writing `path`.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with _reserve(_temporary_file(path), path, lambda file: file.touch(exist_ok=False)) as file:
-        yield file
-        _flush_to_disk(file)
-        os.replace(file, path)
+    temporary = path.with_name(f"{path.name}.tmp")
+    with _reserve(temporary, path, lambda file: file.touch(exist_ok=False)):
+        yield temporary
+        _flush_to_disk(temporary)
+        os.replace(temporary, path)
 
 
 @contextmanager
@@ -44,11 +44,11 @@ def write_directory_atomically(directory: Path, replace: bool = False) -> Iterat
     Raises InputError if `directory` exists, is not empty and may not be replaced, if the disk is
     full, or if another process is writing `directory`.
     """
-    directory.parent.mkdir(parents=True, exist_ok=True)
     temporary = directory.with_name(f".{directory.name}.unfinished")
     with _reserve(temporary, directory, Path.mkdir):
-        if not replace and directory.exists() and not _is_empty_directory(directory):
-            raise InputError(f"{directory} already exists: choose another output directory")
+        if not replace and directory.exists():
+            if not directory.is_dir() or any(directory.iterdir()):
+                raise InputError(f"{directory} already exists: choose another output directory")
         yield temporary
         for file in filter(Path.is_file, temporary.rglob("*")):
             _flush_to_disk(file)
@@ -59,11 +59,11 @@ def write_directory_atomically(directory: Path, replace: bool = False) -> Iterat
 
 def link_or_copy_atomically(source: Path, path: Path) -> None:
     """Make `path` a hard link to `source`, or a copy where hard links are not supported."""
-    temporary = _temporary_file(path)
+    temporary = path.with_name(f"{path.name}.tmp")
     _remove_leftover(temporary, path)
     with open(source, "rb") as file:
-        with suppress(BlockingIOError):
-            _try_lock(file.fileno())  # the link is the same file, so it is locked as well
+        with suppress(OSError):
+            fcntl.flock(file, LOCK)  # the link is the same file, so it is locked as well
         try:
             os.link(source, temporary)
         except OSError:
@@ -78,8 +78,8 @@ def remove_leftovers(paths: Iterable[Path]) -> None:
     """Remove temporary files that no process is writing; keep those that cannot be locked."""
     for path in paths:
         with suppress(OSError), open(path, "r+b") as file:
-            if _try_lock(file.fileno()):
-                path.unlink()
+            fcntl.flock(file, LOCK)
+            path.unlink()
 
 
 @contextmanager
@@ -91,13 +91,9 @@ def hold_lock(path: Path, busy: str, patience: float = 5.0) -> Iterator[None]:
     """
     deadline = time.monotonic() + patience
     with open(path, "w") as file:
-        while True:
-            try:
-                _try_lock(file.fileno())
-                break
-            except BlockingIOError:
-                if time.monotonic() > deadline:
-                    raise InputError(busy) from None
+        while not _try_lock(file.fileno()):
+            if time.monotonic() > deadline:
+                raise InputError(busy)
             time.sleep(0.05)
         yield
 
@@ -112,80 +108,53 @@ def find_os_error(error: BaseException | None) -> OSError | None:
     return error
 
 
-def _temporary_file(path: Path) -> Path:
-    return path.with_name(path.name + ".tmp")
+@contextmanager
+def _reserve(temporary: Path, path: Path, create: Callable[[Path], None]) -> Iterator[None]:
+    """Create and lock the temporary file or directory of `path`; remove it after an error."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    _remove_leftover(temporary, path)
+    create(temporary)
+    with _hold(temporary, path):
+        try:
+            yield
+        except BaseException as error:
+            _remove(temporary)
+            cause = find_os_error(error)
+            if isinstance(error, Exception) and cause and cause.errno in DISK_FULL:
+                raise InputError(
+                    f"{path} cannot be written: {os.strerror(cause.errno)}; free disk space and "
+                    "run the same command again"
+                ) from error
+            raise
 
 
 @contextmanager
-def _reserve(temporary: Path, path: Path, create: Callable[[Path], None]) -> Iterator[Path]:
-    """Create and lock the temporary file or directory of `path`; remove it if it still exists."""
-    descriptor = _create_and_lock(temporary, path, create)
+def _hold(temporary: Path, path: Path) -> Iterator[None]:
+    """Hold the lock of a temporary file or directory of `path`.
+
+    Raises InputError if another process holds it or has just removed the file.
+    """
+    # NFS locks only files that are open for writing.
+    descriptor = os.open(temporary, os.O_RDONLY if temporary.is_dir() else os.O_RDWR)
     try:
-        yield temporary
-    except Exception as error:
-        if (cause := find_os_error(error)) is not None and cause.errno in DISK_FULL:
-            raise InputError(
-                f"{path} cannot be written: {os.strerror(cause.errno)}; free disk space and "
-                "run the same command again"
-            ) from error
-        raise
+        if not _try_lock(descriptor) or not _names_open_file(temporary, descriptor):
+            raise InputError(f"another command is writing {path}: wait until it ends")
+        yield
     finally:
-        if _names_open_file(temporary, descriptor):
-            _remove(temporary)
         os.close(descriptor)
 
 
-def _create_and_lock(temporary: Path, path: Path, create: Callable[[Path], None]) -> int:
-    """Return the locked descriptor of a new file or directory.
-
-    Another process may remove it as a leftover before it is locked, so try again. A thousand
-    failures are not a race: the last one raises its error.
-    """
-    races = (FileExistsError, FileNotFoundError, BlockingIOError)
-    for attempt in itertools.count():
-        _remove_leftover(temporary, path)
-        with suppress(*races if attempt < 1000 else ()):
-            create(temporary)
-            descriptor = _open(temporary)
-            try:
-                _try_lock(descriptor)
-                if _names_open_file(temporary, descriptor):
-                    return descriptor
-            except BaseException:
-                os.close(descriptor)
-                raise
-            os.close(descriptor)
-    raise AssertionError("unreachable")
-
-
-def _open(path: Path) -> int:
-    """Open a file for writing, without which NFS does not lock it, or a directory for reading."""
-    return os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
-
-
 def _try_lock(descriptor: int) -> bool:
-    """Lock an open file; return False if its file system does not support locks.
-
-    Raises BlockingIOError if another process holds the lock.
-    """
+    """Lock an open file if its file system supports locks; return False if it is locked already."""
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise
-    except OSError:
-        return False
+        fcntl.flock(descriptor, LOCK)
+    except OSError as error:
+        return not isinstance(error, BlockingIOError)
     return True
 
 
 def _names_open_file(path: Path, descriptor: int) -> bool:
-    try:
-        return os.path.samestat(os.fstat(descriptor), os.stat(path))
-    except FileNotFoundError:
-        return False
-
-
-def _is_empty_directory(path: Path) -> bool:
-    return path.is_dir() and not any(path.iterdir())
+    return path.exists() and os.path.samestat(os.fstat(descriptor), path.stat())
 
 
 def _flush_to_disk(file: Path) -> None:
@@ -195,19 +164,9 @@ def _flush_to_disk(file: Path) -> None:
 
 
 def _remove_leftover(temporary: Path, path: Path) -> None:
-    """Remove what a killed process left; writing to it could change a hard-linked checkpoint.
-
-    Raises InputError if a process that is writing `path` holds its lock.
-    """
-    with suppress(FileNotFoundError):
-        descriptor = _open(temporary)
-        try:
-            _try_lock(descriptor)
-            _remove(temporary)
-        except BlockingIOError:
-            raise InputError(f"another command is writing {path}: wait until it ends") from None
-        finally:
-            os.close(descriptor)
+    """Remove what a killed process left; writing to it could change a hard-linked checkpoint."""
+    with suppress(FileNotFoundError), _hold(temporary, path):
+        _remove(temporary)
 
 
 def _remove(path: Path) -> None:
