@@ -47,7 +47,7 @@ def run(args: argparse.Namespace) -> None:
         args.device,
         args.precision,
         args.max_tokens,
-        args.trees_only,
+        trees_only=args.trees_only,
         beam=args.beam,
         lenpen=args.lenpen,
         nbest=args.nbest,

@@ -16,6 +16,7 @@ from ..errors import InputError
 from ..kernels.int8 import quantize_linear_layers
 from ..kernels.packing import pack_linear_layers
 from ..paper import PARSING_SEARCH, SearchSettings
+from ..parsing.grammar import TreeGrammar
 from ..search import TokenConstraint
 from ..text.settings import holds_trees
 from .fairseq_transformer import is_fairseq_transformer, set_beam_size
@@ -50,7 +51,7 @@ def build_search_generator(
     defaults = search_defaults(args, length_penalty, trees, prefix_allowed_tokens_fn)
     options = complete(args, defaults)
     if seq_gen_cls is not None or options.score_reference:
-        _refuse_trees_only(task, "this search")
+        _refuse_trees_only(task, "--score-reference" if options.score_reference else "seq_gen_cls")
         return build_stock(models, options, seq_gen_cls, extra, prefix_allowed_tokens_fn)
     reason = stock_search(options, prefix_allowed_tokens_fn) or unsupported_model(models)
     if reason:
@@ -197,7 +198,10 @@ def _prepare(task: Any, models: list) -> None:
 
 def _refuse_trees_only(task: Any, reason: str) -> None:
     if task.cfg.trees_only:
-        raise InputError(f"--trees-only needs the plugin's own search: leave it out, or {reason}")
+        raise InputError(
+            f"--trees-only does not work with {reason}, which needs fairseq's search: omit one of "
+            "them"
+        )
 
 
 def _grammar(task: Any, trees: bool) -> TokenConstraint:
@@ -206,6 +210,4 @@ def _grammar(task: Any, trees: bool) -> TokenConstraint:
             "--trees-only needs data prepared by preprocess/trees.py, but "
             f"{task.cfg.data} holds no trees"
         )
-    from ..parsing.grammar import TreeGrammar  # needs nltk, which is optional
-
     return TreeGrammar(task.source_dictionary.symbols, task.target_dictionary.symbols)

@@ -4,15 +4,10 @@ import logging
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
-
-from nltk import Tree
 
 from ..parsing.pipeline import ParsingPipeline, read_tree
-from ..search import Hypothesis
+from ..parsing.trees import Tree
 from .predictor import Predictor
-from .run_directory import RunDirectory
 
 logger = logging.getLogger(__name__)
 
@@ -37,24 +32,7 @@ class Parser(Predictor):
     [Tree('S', [Tree('NP', [Tree('DT', ['The']), …
     """
 
-    pipeline: ParsingPipeline
-
-    @classmethod
-    def load(
-        cls,
-        path: str | Path,
-        device: str | None = None,
-        precision: str = "float32",
-        max_tokens: int = 2000,
-        trees_only: bool = False,
-        **options: Any,
-    ) -> "Parser":
-        """Return the parser of a run directory; trees_only restricts the search to trees.
-
-        The other arguments and the errors are those of Translator.load.
-        """
-        directory = RunDirectory.open(path, ParsingPipeline.load)
-        return cls._load(directory, device, precision, max_tokens, options, trees_only)
+    pipeline_class = ParsingPipeline
 
     def parse(self, lines: Sequence[str], tokenised: bool = False) -> list[Tree | None]:
         """Return the best tree of each sentence; None for an empty line.
@@ -98,13 +76,9 @@ class Parser(Predictor):
         results = self.search([self.token_ids(subwords[index]) for index in searched], progress)
         for index, hypotheses in zip(searched, results, strict=True):
             for hypothesis in hypotheses:
-                parse = self._read(hypothesis, words[index])
+                symbols = " ".join(self.target.decode(hypothesis.tokens.tolist()))
+                tree, repairs = read_tree(symbols, words[index])
                 # Several sequences may be repaired to the same tree: keep the best.
-                if parse.tree not in [previous.tree for previous in parses[index]]:
-                    parses[index].append(parse)
+                if tree not in [parse.tree for parse in parses[index]]:
+                    parses[index].append(Parse(tree, float(hypothesis.score), repairs))
         return parses
-
-    def _read(self, hypothesis: Hypothesis, words: list[str]) -> Parse:
-        symbols = self.target.decode(hypothesis.tokens.tolist())
-        tree, repairs = read_tree(" ".join(symbols), words)
-        return Parse(tree, float(hypothesis.score), repairs)

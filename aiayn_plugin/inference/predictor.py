@@ -3,7 +3,8 @@
 from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
 from functools import cached_property
-from typing import Any
+from pathlib import Path
+from typing import Any, ClassVar, TypeVar
 
 import torch
 from torch import Tensor
@@ -12,6 +13,7 @@ from ..checkpoints.loading import LoadedModel
 from ..errors import InputError
 from ..kernels.packing import pack_linear_layers
 from ..paper import PARSING_SEARCH, SearchSettings
+from ..parsing.grammar import TreeGrammar
 from ..search import BeamSearch, Hypothesis
 from ..search.decoder_step import TransformerModel
 from .run_directory import RunDirectory
@@ -19,9 +21,13 @@ from .run_directory import RunDirectory
 #: Search options that do not need fairseq, which takes seconds to import.
 OWN_OPTIONS = {field.name for field in fields(SearchSettings)}
 
+P = TypeVar("P", bound="Predictor")
+
 
 class Predictor:
     """A loaded run directory and a search."""
+
+    pipeline_class: ClassVar[Any]
 
     def __init__(
         self,
@@ -31,11 +37,7 @@ class Predictor:
         trees_only: bool = False,
         **options: Any,
     ) -> None:
-        """Build the search from options of fairseq-generate (beam, lenpen, nbest, …).
-
-        Defaults are the paper's. max_tokens: source tokens of a batch, padding included.
-        trees_only: restrict the search to trees. Raises InputError for invalid options.
-        """
+        """Build the search; the arguments and errors are those of `load`."""
         if max_tokens < 1:
             raise InputError(f"--max-tokens {max_tokens} must be at least 1")
         self.directory, self.loaded, self.max_tokens = directory, loaded, max_tokens
@@ -46,39 +48,44 @@ class Predictor:
             from ..fairseq_plugin.fairseq_search import FairseqSearch
 
             self._search = FairseqSearch(directory, loaded.model, options, trees_only)
-        else:
-            pack_linear_layers(self.model)
-            paper = PARSING_SEARCH if self.pipeline.settings.holds_trees else SearchSettings()
-            self._search = BeamSearch(
-                replace(paper, **options),
-                [TransformerModel(self.model.encoder, self.model.decoder)],
-                constraint=self._grammar() if trees_only else None,
-            )
+            return
+        pack_linear_layers(self.model)
+        parses = self.pipeline.settings.holds_trees
+        if trees_only and not parses:
+            raise InputError("trees_only needs a model trained on trees")
+        self._search = BeamSearch(
+            replace(PARSING_SEARCH if parses else SearchSettings(), **options),
+            [TransformerModel(self.model.encoder, self.model.decoder)],
+            constraint=TreeGrammar(self.source.symbols, self.target.symbols)
+            if trees_only
+            else None,
+        )
 
     @classmethod
-    def _load(
-        cls,
-        directory: RunDirectory,
-        device: str | None,
-        precision: str,
-        max_tokens: int,
-        options: dict[str, Any],
+    def load(
+        cls: type[P],
+        path: str | Path,
+        device: str | None = None,
+        precision: str = "float32",
+        max_tokens: int = 2000,
         trees_only: bool = False,
-    ) -> Any:
-        """Load the model of a directory, through fairseq if the options need fairseq's search."""
-        load = None
-        if needs_fairseq(options):
-            from ..fairseq_plugin.fairseq_search import check_options, load_fairseq_model
+        **options: Any,
+    ) -> P:
+        """Return the predictor of a run directory, from a recipe or from `aiayn bundle`.
+
+        device: default: the first GPU, if there is one. max_tokens: source tokens of a batch,
+        padding included. trees_only: restrict a parser's search to trees. options: those of
+        fairseq-generate's search (beam, lenpen, nbest, …), by default the paper's. Raises
+        InputError or OSError for a directory without such a model, and for invalid options.
+        """
+        directory = RunDirectory.open(path, cls.pipeline_class.load)
+        with_fairseq = needs_fairseq(options)
+        if with_fairseq:
+            from ..fairseq_plugin.fairseq_search import check_options
 
             check_options(options)
-            load = load_fairseq_model
-        loaded = directory.load_model(device, precision, load)
+        loaded = directory.load_model(device, precision, with_fairseq)
         return cls(directory, loaded, max_tokens, trees_only, **options)
-
-    def _grammar(self) -> Any:
-        from ..parsing.grammar import TreeGrammar
-
-        return TreeGrammar(self.source.symbols, self.target.symbols)
 
     @property
     def max_source_tokens(self) -> int:

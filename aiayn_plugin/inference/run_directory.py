@@ -40,29 +40,26 @@ class RunDirectory:
         return cls(checkpoint, data, load_pipeline(data))
 
     def load_model(
-        self,
-        device: str | None = None,
-        precision: str = "float32",
-        load: Callable[["RunDirectory"], LoadedModel] | None = None,
+        self, device: str | None = None, precision: str = "float32", with_fairseq: bool = False
     ) -> LoadedModel:
         """Return the model, on its device and in its precision.
 
-        device: default: the first GPU, if there is one. load: reads the checkpoint; by default
-        without fairseq. Raises InputError for an unusable device, checkpoint or dictionary.
+        device: default: the first GPU, if there is one. with_fairseq: load fairseq's model class,
+        which fairseq's searches need. Raises InputError for an unusable device, checkpoint or
+        dictionary.
         """
         if precision not in PRECISIONS:
             raise InputError(f"precision {precision!r} is not one of {', '.join(PRECISIONS)}")
         device = device or ("cuda" if torch.cuda.is_available() else "cpu")
         check_device(device)
-        loaded = (load or _load_without_fairseq)(self)
+        if with_fairseq:
+            from ..fairseq_plugin.fairseq_search import load_fairseq_model
+
+            loaded = load_fairseq_model(self)
+        else:
+            text = self.pipeline.settings
+            loaded = load_model(self.checkpoint, self.data, text.source_lang, text.target_lang)
         loaded.model.to(device=device, dtype=PRECISIONS[precision])
         if precision == "int8":
             quantize_linear_layers(loaded.model)
         return loaded
-
-
-def _load_without_fairseq(directory: RunDirectory) -> LoadedModel:
-    settings = directory.pipeline.settings
-    return load_model(
-        directory.checkpoint, directory.data, settings.source_lang, settings.target_lang
-    )

@@ -4,15 +4,12 @@ import logging
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
 from torch import Tensor
 
 from ..search import Hypothesis
 from ..text.pipeline import TextPipeline
 from .predictor import Predictor
-from .run_directory import RunDirectory
 
 logger = logging.getLogger(__name__)
 
@@ -33,25 +30,7 @@ class Translator(Predictor):
     ['Ein Mann fährt Fahrrad.']
     """
 
-    pipeline: TextPipeline
-
-    @classmethod
-    def load(
-        cls,
-        path: str | Path,
-        device: str | None = None,
-        precision: str = "float32",
-        max_tokens: int = 2000,
-        **options: Any,
-    ) -> "Translator":
-        """Return the translator of a run directory, from a recipe or from `aiayn bundle`.
-
-        device: default: the first GPU, if there is one. max_tokens: source tokens of a batch,
-        padding included. options: those of fairseq-generate's search (beam, lenpen, nbest, …).
-        Raises InputError or OSError for a directory without such a model, and for invalid options.
-        """
-        directory = RunDirectory.open(path, TextPipeline.load)
-        return cls._load(directory, device, precision, max_tokens, options)
+    pipeline_class = TextPipeline
 
     def translate(self, lines: Sequence[str]) -> list[str]:
         """Return the best translation of each raw line."""

@@ -10,10 +10,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from nltk import Tree
-
 from ..errors import InputError
-from .trees import ROOTS, category, is_preterminal, tree_words
+from .trees import ROOTS, Tree, category, is_preterminal, tree_words
 
 #: Tags of words that are not counted.
 PUNCTUATION = (",", ":", "``", "''", ".", "-NONE-")

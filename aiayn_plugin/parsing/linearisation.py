@@ -8,10 +8,8 @@ import re
 from collections import deque
 from collections.abc import Sequence
 
-from nltk import Tree
-
 from ..text.settings import MAX_TREE_DEPTH
-from .trees import TOP, is_preterminal
+from .trees import TOP, Tree, is_preterminal
 
 #: The tag of a word whose tag is missing from a sequence: the most frequent one.
 DEFAULT_TAG = "NN"

@@ -4,16 +4,13 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from nltk import Tree
-from nltk.tokenize import NLTKWordTokenizer
-
 from ..errors import InputError
 from ..text.lines import clean_line
 from ..text.pipeline import load_subwords
 from ..text.settings import TextSettings
 from ..text.subwords import Subwords
 from .linearisation import build_tree
-from .trees import escape, unescape
+from .trees import Tree, escape, unescape
 
 #: Characters absent from the treebank, and its equivalents.
 TYPOGRAPHIC = str.maketrans(
@@ -25,6 +22,8 @@ class ParsingPipeline:
     """Splits sentences into words and subwords with the settings of a directory of trees."""
 
     def __init__(self, settings: TextSettings, subwords: Subwords) -> None:
+        from nltk.tokenize import NLTKWordTokenizer
+
         self.settings = settings
         self._subwords = subwords
         self._tokenize = NLTKWordTokenizer().tokenize

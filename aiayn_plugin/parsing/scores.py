@@ -6,15 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from nltk import Tree
-
 from ..errors import InputError
 from ..text.manifest import read_manifest, verify_files
 from ..text.scores import read_hypotheses
 from .f1 import MAX_SHORT_WORDS, BracketCounts, compare_all
 from .linearisation import linearise_tree
 from .pipeline import ParsingPipeline, read_tree
-from .trees import clean_tree, format_tree, read_trees, tree_words
+from .trees import Tree, clean_tree, format_tree, read_trees, tree_words
 
 #: A target in the output of fairseq-generate.
 TARGET = re.compile(r"T-(\d{1,18})\t(.*)\n?")

@@ -4,11 +4,14 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from nltk import Tree
-
 from ..errors import InputError
 from ..text.lines import clean_line, read_lines
 from ..text.settings import MAX_TREE_DEPTH
+
+try:
+    from nltk import Tree
+except ImportError:
+    raise InputError("parsing needs nltk: pip install nltk") from None
 
 #: Labels above a sentence in some treebanks; the Penn Treebank has an empty label there.
 ROOTS = ("", "TOP", "ROOT", "S1")

@@ -10,11 +10,9 @@ from math import floor
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from nltk import Tree
-
 from aiayn_plugin.errors import InputError
 from aiayn_plugin.parsing.linearisation import linearise_tree
-from aiayn_plugin.parsing.trees import clean_tree, format_tree, read_trees, tree_words
+from aiayn_plugin.parsing.trees import Tree, clean_tree, format_tree, read_trees, tree_words
 from aiayn_plugin.text.lines import MAX_WORD_LENGTH
 from aiayn_plugin.text.manifest import sha256
 
