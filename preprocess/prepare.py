@@ -17,8 +17,8 @@ import sys
 from pathlib import Path
 
 from corpus.build import build, find_versions, make_data_directory
-from corpus.check import add_check
 from corpus.console import add_tokenizer, add_workers, run_command, say, show_next_step
+from corpus.data_directory import add_check
 from corpus.parallel import Files, start_workers
 from corpus.tokens import Cleaning, load_text
 

@@ -15,8 +15,8 @@ import sys
 from pathlib import Path
 
 from corpus.build import build_from_tokens, find_versions, make_data_directory
-from corpus.check import add_check
 from corpus.console import add_workers, run_command, say, show_next_step
+from corpus.data_directory import add_check
 from corpus.parallel import start_workers
 from corpus.tokens import Cleaning, Job
 

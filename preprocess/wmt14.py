@@ -16,9 +16,8 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from corpus.build import build, find_versions
-from corpus.check import add_check
 from corpus.console import add_tokenizer, add_workers, run_command, say, show_next_step
-from corpus.data_directory import check_complete, check_settings, read_settings
+from corpus.data_directory import add_check, check_complete, check_settings, read_settings
 from corpus.parallel import start_workers
 from corpus.sources import find_text_key, read_texts
 from corpus.stages import make_stage

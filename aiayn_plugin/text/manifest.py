@@ -27,9 +27,11 @@ class Checksum(NamedTuple):
     sha256: str  # hexadecimal
 
 
-def sha256(path: Path, progress: Callable[[int], object] = lambda size: None) -> str:
-    """Return the SHA-256 of a file. `progress` is called with the size of each chunk read."""
-    digest = hashlib.sha256()
+def hash_file(
+    path: Path, algorithm: str = "sha256", progress: Callable[[int], object] = lambda size: None
+) -> str:
+    """Return the checksum of a file. `progress` is called with the size of each chunk read."""
+    digest = hashlib.new(algorithm, usedforsecurity=False)
     with open(path, "rb") as file:
         while chunk := file.read(1 << 20):
             digest.update(chunk)
@@ -40,7 +42,7 @@ def sha256(path: Path, progress: Callable[[int], object] = lambda size: None) ->
 def write_manifest(directory: Path, names: Iterable[str]) -> None:
     """Write the manifest of these files of a directory. Call it after the files are complete."""
     files = {
-        name: {"bytes": (directory / name).stat().st_size, "sha256": sha256(directory / name)}
+        name: {"bytes": (directory / name).stat().st_size, "sha256": hash_file(directory / name)}
         for name in sorted(names)
     }
     content = json.dumps({"format": FORMAT_VERSION, "files": files}, indent=2, ensure_ascii=False)
@@ -88,13 +90,13 @@ def describe_change(
 ) -> str | None:
     """Return how a file differs from its checksum, or None if it does not.
 
-    With `contents`, the file is read, as by `sha256`; otherwise only its size is compared.
+    With `contents`, the file is read, as by `hash_file`; otherwise only its size is compared.
     """
     try:
         size = path.stat().st_size
         if size != expected.size:
             return f"{path} has changed: its size is {size:,} bytes, not {expected.size:,}"
-        if contents and sha256(path, progress) != expected.sha256:
+        if contents and hash_file(path, progress=progress) != expected.sha256:
             return f"{path} has changed: its checksum is different"
     except FileNotFoundError:
         return f"{path} is missing, but listed in {MANIFEST}"

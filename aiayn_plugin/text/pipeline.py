@@ -5,7 +5,7 @@ from pathlib import Path
 
 from ..errors import InputError
 from .dictionary import read_dictionary
-from .manifest import sha256
+from .manifest import hash_file
 from .settings import PENN, SETTINGS_FILE, TextSettings
 from .subwords import SUBWORDS, Bpe, Subwords
 from .tokenizer import TOKENIZERS, Tokenizer
@@ -29,7 +29,7 @@ def load_subwords(data_dir: str | Path) -> tuple[TextSettings, Subwords]:
     codes = Path(data_dir) / settings.codes
     if not codes.is_file():
         raise InputError(f"{codes} is missing: {_ADVICE}")
-    if sha256(codes) != settings.codes_sha256:
+    if hash_file(codes) != settings.codes_sha256:
         raise InputError(f"{codes} does not match {SETTINGS_FILE}: copy both from the same data")
     if settings.holds_trees:
         entries = read_dictionary(Path(data_dir) / f"dict.{settings.source_lang}.txt")

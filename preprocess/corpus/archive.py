@@ -114,11 +114,7 @@ def _open_archive(archive: Path) -> Iterator[_BoundedReader]:
         add(packed.tell() - shown)
         shown = packed.tell()
 
-    def describe(done: int) -> str:
-        return f"{archive.name}: {done / 1e6:,.1f} of {size / 1e6:,.1f} MB unpacked"
-
-    bar = {"desc": archive.name, "unit": "B", "unit_scale": True}
-    with open(archive, "rb") as packed, progress(describe, size, **bar) as add:
+    with open(archive, "rb") as packed, progress(f"unpacking {archive.name}", size) as add:
         start = packed.peek(6)
         openers = [opener for magic, opener in _FORMATS.items() if start.startswith(magic)]
         yield _BoundedReader(openers[0](packed) if openers else packed, archive, advance)

@@ -8,7 +8,7 @@ import functools
 from collections.abc import Iterable, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -20,13 +20,6 @@ from .tokens import Job
 
 #: The subwords of the training text, a line each: side, subword, count.
 SUBWORDS_FILE = "pieces.tsv"
-
-
-class EncodedBatch(NamedTuple):
-    """Line pairs as token IDs: for each side, all IDs and the length of each sentence."""
-
-    sides: list[tuple[np.ndarray, list[int]]]
-    read: int
 
 
 def write_counts(path: Path, counts: Counts) -> None:
@@ -85,7 +78,7 @@ def binarise(job: Job, split: str, encoded: Stage, dictionaries: list[Any], dest
     step = functools.partial(encode_batch, [destdir / f"dict.{lang}.txt" for lang in job.langs])
     files, pairs = job.files(encoded.folder), encoded.result["pairs"]
     for batch in map_pairs(job.workers, step, [files], pairs, f"binarising {split}"):
-        for builder, (ids, lengths) in zip(builders, batch.sides, strict=True):
+        for builder, (ids, lengths) in zip(builders, batch, strict=True):
             for sentence in from_numpy(ids).split(lengths):
                 builder.add_item(sentence)
     for builder, stem in zip(builders, stems, strict=True):
@@ -97,12 +90,15 @@ def _vocabulary(dictionary: Path) -> Vocabulary:
     return Vocabulary(word for word, _ in read_dictionary(dictionary))
 
 
-def encode_batch(dictionaries: list[Path], pairs: LinePairs) -> EncodedBatch:
-    """Return pairs of subwords as token IDs. dictionaries: the file of each side."""
+def encode_batch(dictionaries: list[Path], pairs: LinePairs) -> list[tuple[np.ndarray, list[int]]]:
+    """Return, for each side, all token IDs and the length of each sentence.
+
+    dictionaries: the file of each side.
+    """
     sides = []
     for dictionary, lines in zip(dictionaries, zip(*pairs, strict=True), strict=True):
         encode = _vocabulary(dictionary).encode
         sentences = [encode(line.decode().split()) for line in lines]
         ids = np.array(list(chain.from_iterable(sentences)), dtype=np.int32)
         sides.append((ids, list(map(len, sentences))))
-    return EncodedBatch(sides, len(pairs))
+    return sides

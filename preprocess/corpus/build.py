@@ -16,7 +16,7 @@ from typing import Any
 from aiayn_plugin.atomic import write_directory_atomically
 from aiayn_plugin.errors import InputError
 from aiayn_plugin.text.lines import clean_line, read_lines
-from aiayn_plugin.text.manifest import sha256, write_manifest
+from aiayn_plugin.text.manifest import hash_file, write_manifest
 from aiayn_plugin.text.settings import PAIRS_FILE, SETTINGS_FILE, TextSettings
 
 from .binary import SUBWORDS_FILE, binarise, build_dictionaries
@@ -98,7 +98,7 @@ def build_from_tokens(
     for split in tokenised.keys() - {"train"}:
         _keep_raw(split, [text.files for text in raw[split]], destdir, job.langs)
     codes = Path(shutil.copyfile(learned.folder / settings.codes, destdir / settings.codes))
-    replace(settings, codes_sha256=sha256(codes)).save(destdir / SETTINGS_FILE)
+    replace(settings, codes_sha256=hash_file(codes)).save(destdir / SETTINGS_FILE)
     (destdir / PAIRS_FILE).write_text(f"{summary}\n", "utf-8")
     write_manifest(destdir, [path.name for path in destdir.iterdir() if path.is_file()])
     return summary

@@ -7,7 +7,6 @@ import signal
 import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures.process import BrokenProcessPool
-from typing import Any
 
 from tqdm import tqdm
 
@@ -22,38 +21,33 @@ def say(message: str) -> None:
 
 @contextlib.contextmanager
 def progress(
-    describe: Callable[[int], str], total: int | None, **bar: Any
+    activity: str, total: int | None, unit: str = "bytes", initial: int = 0
 ) -> Iterator[Callable[[int], object]]:
     """Yield a function that adds to the work done and shows the progress.
 
-    On a terminal it advances a tqdm bar with the options `bar`; otherwise it prints
-    `describe(done)` for every tenth of the total.
+    On a terminal it advances a bar; otherwise it prints a line for every tenth of the total. A
+    total of 0 shows nothing; None is unknown.
     """
-    done = bar.get("initial", 0)
+    done = initial
 
     def add(number: int) -> None:
         nonlocal done
         before, done = done, done + number
         if total and done * 10 // total > before * 10 // total:
-            say(describe(done))
+            say(f"{activity}: {done:,} of {total:,} {unit}")
 
     if sys.stderr.isatty():
-        with tqdm(total=total, **bar) as shown:
-            yield shown.update
+        with tqdm(
+            desc=activity,
+            total=total,
+            initial=initial,
+            unit=f" {unit}",
+            unit_scale=unit == "bytes",
+            disable=total == 0,
+        ) as bar:
+            yield bar.update
     else:
         yield add
-
-
-def count_progress(
-    activity: str, total: int, unit: str
-) -> contextlib.AbstractContextManager[Callable[[int], object]]:
-    """Return the `progress` of an activity over a number of units, such as lines."""
-    return progress(
-        lambda done: f"{activity}: {done:,} of {total:,} {unit}",
-        total,
-        desc=activity,
-        unit=f" {unit}",
-    )
 
 
 def add_tokenizer(parser: argparse.ArgumentParser) -> None:

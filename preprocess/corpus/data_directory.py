@@ -1,15 +1,21 @@
-"""Finished data directories: their settings, and whether they are complete."""
+"""Finished data directories: their settings, completeness and checksums."""
 
+import argparse
 from collections.abc import Iterable
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 from aiayn_plugin.errors import InputError
-from aiayn_plugin.text.manifest import describe_change, read_manifest
+from aiayn_plugin.text.manifest import MANIFEST, describe_change, read_manifest
 from aiayn_plugin.text.settings import SETTINGS_FILE, TextSettings
 from aiayn_plugin.text.tokenizer import SACREMOSES
 
+from .console import progress, run_command, say
 from .parallel import Langs
+
+#: Bytes below which the check is too fast to show progress.
+QUICK = 100_000_000
 
 
 def read_settings(data: Path, program: str, option: str) -> TextSettings | None:
@@ -65,3 +71,51 @@ def check_complete(data: Path, settings: TextSettings, splits: Iterable[str]) ->
     for name, checksum in read_manifest(data).items():
         if change := describe_change(data / name, checksum, contents=False):
             raise InputError(f"{change}; delete {data} to prepare it again")
+
+
+def add_check(parser: argparse.ArgumentParser) -> None:
+    """Add the option --check to a parser. Like --help, it needs no other option and then exits."""
+    parser.add_argument(
+        "--check",
+        metavar="DIR",
+        type=Path,
+        action=_Check,
+        help="verify the checksums of prepared data, list changed files, and exit",
+    )
+
+
+class _Check(argparse.Action):
+    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: Any = None) -> None:
+        parser.exit(run_command(parser.prog, lambda: check(values), "nothing was changed"))
+
+
+def check(directory: Path) -> None:
+    """Compare all files of a data directory, or of its data/, with their checksums.
+
+    Print a line for each changed file. Raises InputError if there is one, or no checksums.
+    """
+    if not directory.is_dir():
+        raise InputError(f"{directory} is not a directory")
+    if any((directory / "data" / name).exists() for name in (MANIFEST, SETTINGS_FILE)):
+        directory /= "data"  # made by wmt14.py
+    manifest = read_manifest(directory)
+    if not manifest:
+        raise InputError(
+            f"{directory} has no {MANIFEST}: give a directory made by prepare.py, trees.py or "
+            "wmt14.py"
+        )
+    total = sum(checksum.size for checksum in manifest.values())
+    with progress(f"checking {directory}", total if total > QUICK else 0) as add:
+        changes = [
+            change
+            for name, checksum in manifest.items()
+            if (change := describe_change(directory / name, checksum, contents=True, progress=add))
+        ]
+    for change in changes:
+        say(change)
+    if changes:
+        raise InputError(
+            f"{len(changes)} of the {len(manifest)} files in {directory} have changed: copy them "
+            "again, or delete the directory and prepare the data again"
+        )
+    print(f"{directory}: all {len(manifest)} files are unchanged ({total:,} bytes)")

@@ -6,7 +6,6 @@ size and compares checksums. curl writes to a pipe, so it ends when this process
 """
 
 import contextlib
-import hashlib
 import json
 import os
 import re
@@ -18,6 +17,7 @@ from typing import NamedTuple
 
 from aiayn_plugin.atomic import write_file_atomically
 from aiayn_plugin.errors import InputError
+from aiayn_plugin.text.manifest import hash_file
 
 from .console import progress, say
 
@@ -83,7 +83,7 @@ def fetch(
     elif recorded:
         verdict = "verified by the sha256 recorded at its first download"
     else:
-        _save(_load(record) | {download.name: _hash(path, "sha256")}, record)
+        _save(_load(record) | {download.name: hash_file(path)}, record)
         verdict = "no checksum is published; recorded its sha256 for later downloads"
     say(f"{download.name}: {verdict}")
 
@@ -118,20 +118,12 @@ def _save(checksums: dict[str, str], record: Path) -> None:
         temporary.write_text(json.dumps(checksums, indent=2) + "\n")
 
 
-def _hash(path: Path, algorithm: str) -> str:
-    digest = hashlib.new(algorithm, usedforsecurity=False)
-    with open(path, "rb") as file:
-        while chunk := file.read(1 << 20):
-            digest.update(chunk)
-    return digest.hexdigest()
-
-
 def _verify(path: Path, size: int | None, expected: dict[str, str]) -> str | None:
     """Return how a file differs from its size and checksums, or None if it does not."""
     if size is not None and _size(path) != size:
         return f"has {_size(path):,} bytes, not {size:,}"
     for algorithm, value in expected.items():
-        if (actual := _hash(path, algorithm)) != value:
+        if (actual := hash_file(path, algorithm)) != value:
             return f"has the {algorithm} {actual}, not {value}"
     return None
 
@@ -229,18 +221,12 @@ class Partial:
 
     def _run_curl(self, address: str, options: list[str]) -> tuple[int, str]:
         """Append what curl downloads. Return its exit code and its error message."""
-        start, began = self.done, time.monotonic()
+        start = self.done
         limit = self.size or start + shutil.disk_usage(self.path.parent).free
         command = [*CURL, *options, "--max-filesize", str(limit - start), "--url", address]
-
-        def describe(done: int) -> str:
-            rate = (done - start) / max(time.monotonic() - began, 1e-3)
-            return f"{self.name}: {done / 1e6:,.1f} MB, {rate / 1e6:,.1f} MB/s"
-
-        bar = {"desc": self.name, "initial": start, "unit": "B", "unit_scale": True}
         with (
             open(self.path, "ab") as file,
-            progress(describe, self.size, **bar) as add,
+            progress(self.name, self.size, initial=start) as add,
             _start(command) as curl,
         ):
             assert curl.stdout and curl.stderr

@@ -9,7 +9,6 @@ import gc
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from heapq import heappop, heappush
-from typing import NamedTuple
 
 Pair = tuple[str, ...]  # two symbols
 Word = tuple[str, ...]
@@ -139,43 +138,24 @@ def _count_pairs(vocabulary: Vocabulary) -> tuple[PairCounts, Index]:
     return PairCounts(counts), index
 
 
-class MergedWord(NamedTuple):
-    """The effect of a merge on one word."""
-
-    number: int  #: position in the vocabulary
-    frequency: int  #: occurrences of the word in the text
-    lost: list[Pair]  #: former pairs of one symbol of the merged pair and a neighbour
-    gained: list[Pair]  #: pairs of the new symbol and a neighbour
-
-
 def _merge_everywhere(pair: Pair, vocabulary: Vocabulary, counts: PairCounts, index: Index) -> None:
     """Merge a pair in all words, and update the counts and the index."""
-    changes = _merge_words(pair, vocabulary, index)
-    total: defaultdict[Pair, int] = defaultdict(int)
-    index[pair] = defaultdict(int)
-    for number, frequency, lost, gained in changes:
+    changes: defaultdict[Pair, int] = defaultdict(int)
+    for number, occurrences in index.pop(pair).items():
+        if occurrences < 1:
+            continue
+        word, count = vocabulary[number]
+        merged, lost = merge_word(word, *pair)
+        vocabulary[number] = merged, count
         for other in lost:
-            total[other] -= frequency
+            changes[other] -= count
             index[other][number] -= 1
-        for other in gained:
-            total[other] += frequency
+        for other in _pairs_with(pair[0] + pair[1], merged):
+            changes[other] += count
             index[other][number] += 1
     counts[pair] = 0
-    counts.add(total)
+    counts.add(changes)
     counts[pair] = 0
-
-
-def _merge_words(pair: Pair, vocabulary: Vocabulary, index: Index) -> list[MergedWord]:
-    """Merge a pair in each word that contains it according to the index."""
-    changes = []
-    for number, occurrences in index[pair].items():
-        if occurrences >= 1:
-            word, count = vocabulary[number]
-            merged, lost = merge_word(word, *pair)
-            vocabulary[number] = merged, count
-            gained = _pairs_with(pair[0] + pair[1], merged)
-            changes.append(MergedWord(number, count, lost, gained))
-    return changes
 
 
 def merge_word(word: Word, first: str, second: str) -> tuple[Word, list[Pair]]:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from aiayn_plugin.errors import InputError
 from aiayn_plugin.text.lines import strip_line_ends
 
-from .console import count_progress
+from .console import progress
 
 BATCH_LINES = 2000
 #: Batches in memory per worker. Without a limit the whole text would be read ahead.
@@ -37,22 +37,19 @@ class Workers(NamedTuple):
 class Batch(NamedTuple):
     """The result of a step on some line pairs.
 
-    sides: the lines of the kept pairs, as bytes. read: the number of pairs read. dropped: the
-    number of pairs dropped for each reason. words: the count of each word.
+    sides: the lines of the kept pairs, as bytes. dropped: the number of pairs dropped for each
+    reason. words: the count of each word.
     """
 
     sides: tuple[bytes, bytes]
-    read: int
     dropped: Counts
     words: Counts
 
     @classmethod
-    def join(
-        cls, kept: list[tuple[str, str]], read: int, dropped: Counts, words: Counts
-    ) -> "Batch":
+    def join(cls, kept: list[tuple[str, str]], dropped: Counts, words: Counts) -> "Batch":
         """Return the batch of the kept pairs."""
         source, target = ("".join(f"{pair[side]}\n" for pair in kept).encode() for side in (0, 1))
-        return cls((source, target), read, dropped, words)
+        return cls((source, target), dropped, words)
 
 
 Step = Callable[[LinePairs], Batch]
@@ -112,8 +109,7 @@ def map_pairs(
 ) -> Iterator[Any]:
     """Yield the results of `step` on batches of line pairs, one source after the other.
 
-    A result needs `read`, the number of pairs. Progress shows `activity` and how many of `total`
-    lines were read.
+    Progress shows `activity` and how many of `total` lines were read.
 
     Raises InputError if the two files of a source have different numbers of lines.
     """
@@ -121,21 +117,22 @@ def map_pairs(
         opened = [[stack.enter_context(open(file, "rb")) for file in files] for files in sources]
         pairs = (pair for files in opened for pair in _align(files))
         batches = iter(lambda: list(islice(pairs, batch_lines)), [])
-        add = stack.enter_context(count_progress(activity, total, "lines"))
+        add = stack.enter_context(progress(activity, total, "lines"))
         # pool.map would read all batches at once.
-        pending: deque[Future[Any]] = deque()
+        pending: deque[tuple[int, Future[Any]]] = deque()
+
+        def take_first() -> Any:
+            lines, future = pending.popleft()
+            result = future.result()
+            add(lines)
+            return result
+
         for batch in batches:
-            pending.append(workers.pool.submit(step, batch))
+            pending.append((len(batch), workers.pool.submit(step, batch)))
             if len(pending) > BATCHES_AHEAD * workers.processes:
-                yield _take_first(pending, add)
+                yield take_first()
         while pending:
-            yield _take_first(pending, add)
-
-
-def _take_first(pending: deque[Future[Any]], add: Callable[[int], object]) -> Any:
-    result = pending.popleft().result()
-    add(result.read)
-    return result
+            yield take_first()
 
 
 def _align(files: Sequence[Iterable[bytes]]) -> Iterator[tuple[bytes, bytes]]:

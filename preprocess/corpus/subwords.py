@@ -11,7 +11,7 @@ from aiayn_plugin.text.lines import read_lines
 from aiayn_plugin.text.subwords import SUBWORDS, Bpe, Subwords
 
 from .binary import SUBWORDS_FILE, count_subwords, read_counts, write_counts
-from .console import count_progress, say
+from .console import progress, say
 from .merges import learn_merges
 from .parallel import Batch, Counts, LinePairs, transform_files
 from .stages import Stage, make_stage
@@ -58,7 +58,7 @@ def learn_bpe(words: Counts, size: int, total: bool, codes: Path) -> None:
 
     Raises InputError if there is nothing to learn.
     """
-    with count_progress("learning subwords", size, "merges") as add:
+    with progress("learning subwords", size, "merges") as add:
         merges = learn_merges(words, size, total, add)
     if not merges:
         full = ", or the characters alone fill the vocabulary" if total else ""
@@ -169,7 +169,7 @@ def split_batch(
         else:
             kept.append((source, target))
     counts = count_subwords(list(zip(*kept, strict=True))) if counted else Counts()
-    return Batch.join(kept, len(pairs), dropped, counts)
+    return Batch.join(kept, dropped, counts)
 
 
 def _count(subwords: str) -> int:

@@ -163,4 +163,4 @@ def tokenise_batch(
             words.update(source)
             words.update(target)
         kept.append((" ".join(source), " ".join(target)))
-    return Batch.join(kept, len(pairs), dropped, words)
+    return Batch.join(kept, dropped, words)

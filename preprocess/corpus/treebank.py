@@ -14,9 +14,9 @@ from aiayn_plugin.errors import InputError
 from aiayn_plugin.parsing.linearisation import linearise_tree
 from aiayn_plugin.parsing.trees import Tree, clean_tree, format_tree, read_trees, tree_words
 from aiayn_plugin.text.lines import MAX_WORD_LENGTH
-from aiayn_plugin.text.manifest import sha256
+from aiayn_plugin.text.manifest import hash_file
 
-from .console import count_progress
+from .console import progress
 from .parallel import Batch, Counts, LinePairs, Workers
 from .stages import Stage, make_stage
 from .tokens import Cleaning, Job, Text, make_tokens
@@ -77,7 +77,7 @@ def hash_trees(trees: TreeSet, workers: Workers) -> str:
             split, _, kind = trees.name.partition(".")
             option = kind.rstrip("0123456789") or split
             raise InputError(f"no file {path}: see --{option}")
-    files = list(workers.pool.map(sha256, trees.files))
+    files = list(workers.pool.map(hash_file, trees.files))
     return hashlib.sha256(repr((files, trees.kept, trees.weight)).encode()).hexdigest()
 
 
@@ -90,7 +90,7 @@ def read_tree_set(job: Job, trees: TreeSet) -> Text:
     def make(folder: Path) -> dict[str, Any]:
         outputs = [folder / f"{number}.part" for number in range(len(trees.files))]
         counts = []
-        with count_progress(f"reading the trees of {trees.name}", len(outputs), "files") as add:
+        with progress(f"reading the trees of {trees.name}", len(outputs), "files") as add:
             for count in job.workers.pool.map(_read_file, trees.files, outputs):
                 counts.append(count)
                 add(1)
@@ -163,4 +163,4 @@ def linearise_batch(cleaning: Cleaning | None, pairs: LinePairs) -> Batch:
             continue
         counts.update(tokens)
         kept.append((sentence, " ".join(symbols)))
-    return Batch.join(kept, len(pairs), dropped, counts)
+    return Batch.join(kept, dropped, counts)

@@ -11,9 +11,9 @@ def pipeline(tmp_path):
     """A pipeline whose codes merge "ab" and then "abc", of a text without a lone "ab"."""
     (tmp_path / "codes.bpe").write_text("#version: 0.2\na b\nab c</w>\n")
     (tmp_path / "dict.en.txt").write_text("abc 3\na@@ 1\nb@@ 1\nc 1\n")
-    from aiayn_plugin.text.manifest import sha256
+    from aiayn_plugin.text.manifest import hash_file
 
-    settings = TextSettings("en", "tree", 2, PENN, codes_sha256=sha256(tmp_path / "codes.bpe"))
+    settings = TextSettings("en", "tree", 2, PENN, codes_sha256=hash_file(tmp_path / "codes.bpe"))
     settings.save(tmp_path / "text.json")
     return ParsingPipeline.load(tmp_path)
 

@@ -165,4 +165,4 @@ def test_hostile_archive_is_one_line_with_few_resources(tmp_path, repo, kind):
     assert done.returncode == 1, done.stderr
     *progress, line = done.stderr.splitlines()
     assert line.startswith(f"error: {path}") and message in line, done.stderr
-    assert all(shown.endswith("MB unpacked") for shown in progress)
+    assert all(shown.startswith(f"unpacking {path.name}: ") for shown in progress)

@@ -2,7 +2,6 @@
 
 import random
 import time
-from typing import NamedTuple
 
 import pytest
 from corpus.parallel import BATCHES_AHEAD, map_pairs, start_workers
@@ -11,17 +10,10 @@ from corpus.tokens import Cleaning
 from aiayn_plugin.errors import InputError
 
 
-class Result(NamedTuple):
-    """The pairs of a batch."""
-
-    pairs: list[tuple[bytes, bytes]]
-    read: int
-
-
 def wait_and_return(pairs):
     """Return the pairs after a random time, so that batches are not finished in order."""
     time.sleep(random.random() / 100)
-    return Result(pairs, len(pairs))
+    return pairs
 
 
 def write_pair(folder, source, target):
@@ -37,8 +29,9 @@ def test_results_are_in_the_order_of_the_lines(tmp_path):
     target = [b"-%d" % number for number in range(200)]
     files = write_pair(tmp_path, source, target)
     with start_workers(2) as workers:
-        results = map_pairs(workers, wait_and_return, [files, files], 400, "waiting", batch_lines=3)
-        batches = [result.pairs for result in results]
+        batches = list(
+            map_pairs(workers, wait_and_return, [files, files], 400, "waiting", batch_lines=3)
+        )
     assert len(batches) > 10 * BATCHES_AHEAD * 2  # far more than are read ahead
     assert [pair for batch in batches for pair in batch] == list(zip(source, target)) * 2  # noqa: B905
 

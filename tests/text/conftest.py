@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from aiayn_plugin.text.manifest import sha256
+from aiayn_plugin.text.manifest import hash_file
 from aiayn_plugin.text.settings import TextSettings
 
 
@@ -12,6 +12,6 @@ from aiayn_plugin.text.settings import TextSettings
 def data_dir(tmp_path: Path) -> Path:
     """A directory with text.json and codes.bpe: `hello` is `he@@ l@@ lo`, `hel` is `hel`."""
     (tmp_path / "codes.bpe").write_text("#version: 0.2\nh e\nhe l</w>\nl o</w>\n")
-    digest = sha256(tmp_path / "codes.bpe")
+    digest = hash_file(tmp_path / "codes.bpe")
     TextSettings("en", "de", 3, codes_sha256=digest).save(tmp_path / "text.json")
     return tmp_path
