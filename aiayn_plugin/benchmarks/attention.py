@@ -187,7 +187,7 @@ def _measure(n: int, args: argparse.Namespace) -> list[dict]:
         clear_gradients(layer)
         forward = partial(apply_layer, name, layer, x)
         row["forward_bytes"] = peak_memory(forward, x.device)
-        row["training_bytes"] = peak_memory(lambda f=forward: f().backward(gradient), x.device)
+        row["training_bytes"] = peak_memory(lambda f=forward: f().backward(gradient), x.device)  # type: ignore[misc]
         rows.append(row)
     return rows
 
