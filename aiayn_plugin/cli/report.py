@@ -8,9 +8,9 @@ from pathlib import Path
 
 from ..errors import InputError
 from ..plots import load_matplotlib
-from ..report.formatting import printable
 from ..report.report import report
 from ..report.run import read_run
+from ..text.lines import printable
 
 HELP = "report on training runs beside the paper: a page, Markdown and JSON"
 DESCRIPTION = (

@@ -83,8 +83,8 @@ class Cost:
 
 def cost_of(run: Run, tflops: float | None = None) -> Cost:
     """Return a run's cost. tflops: the device's sustained rate, if the paper gives none."""
-    facts, record, seconds = run.facts, run.record, run.record.hours * 3600
-    devices = facts["devices"] or 1
+    facts, record, s = run.facts, run.record, run.settings
+    seconds, devices = record.hours * 3600, facts["devices"] or 1
     rate = tflops or device_rate(facts["device"] or "")
     estimated: float | str
     if rate is None:
@@ -95,23 +95,22 @@ def cost_of(run: Run, tflops: float | None = None) -> Cost:
     else:
         estimated = estimated_flops(seconds, devices, rate) or "no time is recorded"
     # fairseq logs pairs and target tokens; only the plan of --tokens-per-update has source tokens.
-    points = record.train or record.epochs
+    logged = [point.values for point in record.train or record.epochs]
     pairs, target = (
-        fmean(values) if (values := [p.values[name] for p in points if name in p.values]) else None
+        fmean(known) if (known := [values[name] for values in logged if name in values]) else None
         for name in ("bsz", "wpb")
     )
-    target = facts["batches"].get("target_tokens") or target
     source = facts["batches"].get("source_tokens")
+    target = facts["batches"].get("target_tokens") or target
+    words = facts["dictionaries"]
     counted: float | str
     formula, counted = None, "the sizes of the model or of its vocabulary are unknown"
-    s, words = run.settings, facts["dictionaries"]
-    source_words, target_words = words["source"], words["target"]
-    if s and source_words and target_words:
-        formula = count_parameters(s, source_words, target_words)
+    if s and words["source"] and words["target"]:
+        formula = count_parameters(s, words["source"], words["target"])
         counted = "the size of an update is not recorded"
-        if pairs and target:
-            sizes = (pairs, source or target, target)
-            counted = counted_flops(s, target_words, record.update, *sizes)
+        if pairs and pairs >= 1 and target:
+            sizes = pairs, source or target, target
+            counted = counted_flops(s, words["target"], record.update, *sizes)
     return Cost(
         *(facts["parameters"] or formula, formula, seconds, devices, rate),
         *(estimated, counted, pairs, source, target),

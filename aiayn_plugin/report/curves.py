@@ -2,8 +2,7 @@
 
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import NamedTuple
 
 from .. import plots
 from ..html_page import COLOURS
@@ -27,8 +26,7 @@ QUANTITIES = (
 )
 
 
-@dataclass(frozen=True)
-class Line:
+class Line(NamedTuple):
     """A line of a chart: (update, hours, value) for each of its points."""
 
     label: str
@@ -43,8 +41,7 @@ class Line:
         return f"{self.label}: {begin:.4g} at update {first:,}, {end:.4g} at update {last:,}"
 
 
-@dataclass(frozen=True)
-class Chart:
+class Chart(NamedTuple):
     """The lines of one quantity, and (update, hours) of the restarts to mark."""
 
     title: str
@@ -62,17 +59,12 @@ def charts_of_run(
     for title, name, in_training, in_validation in QUANTITIES:
         curves = {"training": record.train or record.epochs} if in_training else {}
         curves |= {"validation": record.valid} if in_validation else {}
-        lines = _lines(curves, name)
-        if name == "lr" and lines:
-            # After update k, fairseq logs the learning rate of update k + 1.
-            for style, (label, (d_model, warmup)) in zip(
-                ("--", ":"), schedules.items(), strict=False
-            ):
-                rates = [
-                    (k, h, learning_rate(k + 1, d_model, warmup)) for k, h, _ in lines[0].points
-                ]
-                lines.append(Line(label, rates, COLOURS[1], style))
-        if lines:
+        if lines := _lines(curves, name):
+            if name == "lr":
+                for style, (label, sizes) in zip(("--", ":"), schedules.items(), strict=False):
+                    # After update k, fairseq logs the learning rate of update k + 1.
+                    rates = [(k, h, learning_rate(k + 1, *sizes)) for k, h, _ in lines[0].points]
+                    lines.append(Line(label, rates, COLOURS[1], style))
             yield Chart(title, lines, record.restarts)
 
 
@@ -91,41 +83,46 @@ def _lines(curves: Mapping[str, Iterable[Point]], name: str) -> list[Line]:
     """Return the lines that have points; the first 32 differ in colour or style."""
     lines = []
     for number, (label, points) in enumerate(curves.items()):
-        known = [(p.update, p.hours, p.values[name]) for p in points if name in p.values]
-        step = -(-len(known) // MAX_POINTS) or 1
-        again, place = divmod(number, len(COLOURS))
-        style = STYLES[again % len(STYLES)]
-        lines.append(Line(label, [*known[:-1:step], *known[-1:]], COLOURS[place], style))
-    return [line for line in lines if line.points]
+        if known := [(p.update, p.hours, p.values[name]) for p in points if name in p.values]:
+            shown = [*known[: -1 : -(-len(known) // MAX_POINTS)], known[-1]]
+            style = STYLES[number // len(COLOURS) % len(STYLES)]
+            lines.append(Line(label, shown, COLOURS[number % len(COLOURS)], style))
+    return lines
 
 
 def draw(chart: Chart) -> Figure:
     """Return a chart over updates and over time. Raises InputError without matplotlib."""
     lines, restarts = chart.lines, chart.restarts
     figure = plots.new_figure(11, 3 + 0.2 * -(-len(lines) // LEGEND_COLUMNS))
+    left, right = figure.subplots(1, 2, sharey=True)
     is_short = max(line.points[-1][1] for line in lines) < 1  # hours
     time_axis = (60, "minutes of training") if is_short else (1, "hours of training")
-    handles: list[Any] = []
-    both = zip(figure.subplots(1, 2, sharey=True), ((1, "updates"), time_axis), strict=True)
-    for place, (axes, (scale, unit)) in enumerate(both):
-        handles = []
+    for place, (axes, scale, unit) in enumerate(((left, 1, "updates"), (right, *time_axis))):
         for line in lines:
-            x, y = ([point[n] for point in line.points] for n in (place, 2))
-            marker = "." if len(y) < 30 and "equation" not in line.label else ""
-            look = {"color": line.colour, "marker": marker, "linewidth": 1.4}
-            handles += axes.plot([value * scale for value in x], y, line.style, **look)
+            axes.plot(
+                [point[place] * scale for point in line.points],
+                [value for _, _, value in line.points],
+                line.style,
+                color=line.colour,
+                marker="." if len(line.points) < 30 and "equation" not in line.label else "",
+                linewidth=1.4,
+                # matplotlib leaves out labels that begin with "_"
+                label=f" {line.label[:60]}",
+            )
         for n, start in enumerate(restarts):
-            look = {"color": "#000000", "linestyle": ":", "linewidth": 1.6}
-            mark = axes.axvline(start[place] * scale, **look)
-            handles += [] if n else [mark]
-        axes.set_xlabel(unit)
+            label = "" if n else " restart"
+            axes.axvline(start[place] * scale, color="k", linestyle=":", linewidth=1.6, label=label)
+        axes.set(xlabel=unit, yscale="log" if "perplexity" in chart.title else "linear")
         axes.grid(True, color="#808080", alpha=0.3)
         axes.spines[["top", "right"]].set_visible(False)
-        axes.set_yscale("log" if "perplexity" in chart.title else "linear")
-    # matplotlib leaves out labels that begin with "_", and reads "$" as mathematics
-    labels = [f" {line.label[:60]}" for line in lines] + [" restart"] * bool(restarts)
-    where: dict[str, Any] = {"loc": "outside upper left", "ncols": LEGEND_COLUMNS}
-    for text in figure.legend(handles, labels, frameon=False, fontsize=9, **where).get_texts():
+    legend = figure.legend(
+        *axes.get_legend_handles_labels(),
+        loc="outside upper left",
+        ncols=LEGEND_COLUMNS,
+        frameon=False,
+        fontsize=9,
+    )
+    for text in legend.get_texts():
         text.set_parse_math(False)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about letters that only the reader's fonts have

@@ -4,14 +4,12 @@ A paragraph is a string and a list is a list of strings. Whatever they hold is s
 """
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
 from html import escape
-from typing import Any
+from typing import Any, NamedTuple
 
 
-@dataclass(frozen=True)
-class Table:
+class Table(NamedTuple):
     """A table. A row's first cell is its heading; a cell is text, or None for an empty one.
 
     A table of names and values has no head.
@@ -20,12 +18,10 @@ class Table:
     caption: str
     head: Sequence[str]
     rows: Sequence[Sequence[Any]]
-    #: Numbers of the rows to emphasise.
-    emphasised: frozenset[int] = frozenset()
+    emphasised: Collection[int] = ()  #: numbers of rows
 
 
-@dataclass(frozen=True)
-class Figure:
+class Figure(NamedTuple):
     """A figure as SVG, and what it shows in words."""
 
     svg: str
@@ -36,8 +32,7 @@ class Figure:
 Block = str | list[str] | Table | Figure
 
 
-@dataclass(frozen=True)
-class Section:
+class Section(NamedTuple):
     """A heading and its content."""
 
     title: str
@@ -49,11 +44,11 @@ NUMBER = re.compile(r"[+\-−–±]?[\d,. ×·e%⁰¹²³⁴⁵⁶⁷⁸⁹±+\-
 
 def to_html(title: str, sections: Sequence[Section]) -> str:
     """Return the body of a page."""
-    parts = [f"<h1>{escape(title)}</h1>"]
+    lines = ["<main>", f"<h1>{escape(title)}</h1>"]
     for section in sections:
-        blocks = "\n".join(map(_html, section.blocks))
-        parts.append(f"<section>\n<h2>{escape(section.title)}</h2>\n{blocks}\n</section>")
-    return "<main>\n" + "\n".join(parts) + "\n</main>"
+        blocks = map(_html, section.blocks)
+        lines += ["<section>", f"<h2>{escape(section.title)}</h2>", *blocks, "</section>"]
+    return "\n".join([*lines, "</main>"])
 
 
 def _html(block: Block) -> str:
@@ -62,36 +57,31 @@ def _html(block: Block) -> str:
     if isinstance(block, list):
         return "<ul>" + "".join(f"<li>{escape(item)}</li>" for item in block) + "</ul>"
     if isinstance(block, Table):
-        return _table(block)
+        return _html_table(block)
     svg = block.svg.replace("<svg ", f'<svg role="img" aria-label="{escape(block.words)}" ', 1)
     caption = f"<figcaption>{escape(block.caption)}</figcaption>"
     return f'<figure class="wide" tabindex="0">{caption}{svg}</figure>'
 
 
-def _table(table: Table) -> str:
-    rows = _cells(table)
-    columns = range(len(table.head))
-    numeric = {n for n in columns if n and all(NUMBER.fullmatch(row[n]) for row in rows)}
+def _html_table(table: Table) -> str:
+    rows, caption = _cells(table), escape(table.caption)
+    columns = list(zip(*rows, strict=True))
+    numeric = {n for n in range(1, len(table.head)) if all(map(NUMBER.fullmatch, columns[n]))}
+    kinds = ['class="number"' if n in numeric else 'dir="auto"' for n in range(len(columns))]
     head = "".join(
-        f'<th scope="col"{" class=number" if n in numeric else ""}>{escape(name)}</th>'
-        for n, name in enumerate(table.head)
+        f'<th scope="col" {kind}>{escape(name)}</th>'
+        for kind, name in zip(kinds, table.head, strict=False)
     )
-    body = []
+    body = ""
     for number, (name, *rest) in enumerate(rows):
-        cells = [
-            f'<td class="number">{escape(cell)}</td>'
-            if n in numeric
-            else f'<td dir="auto">{escape(cell)}</td>'
-            for n, cell in enumerate(rest, start=1)
-        ]
-        emphasis = ' class="emphasised"' if number in table.emphasised else ""
-        heading = f'<th scope="row" dir="auto">{escape(name)}</th>'
-        body.append(f"<tr{emphasis}>{heading}{''.join(cells)}</tr>")
-    caption = escape(table.caption)
+        cells = zip(kinds[1:], rest, strict=True)
+        body += '<tr class="emphasised">' if number in table.emphasised else "<tr>"
+        body += f'<th scope="row" dir="auto">{escape(name)}</th>'
+        body += "".join(f"<td {kind}>{escape(cell)}</td>" for kind, cell in cells) + "</tr>"
     return (
         f'<div class="wide" tabindex="0" role="region" aria-label="{caption}"><table>'
         f"<caption>{caption}</caption>{head and f'<thead><tr>{head}</tr></thead>'}"
-        f"<tbody>{''.join(body)}</tbody></table></div>"
+        f"<tbody>{body}</tbody></table></div>"
     )
 
 
@@ -109,25 +99,24 @@ def to_markdown(title: str, sections: Sequence[Section]) -> str:
 
 def _markdown(block: Block) -> str:
     if isinstance(block, str):
-        return _paragraph(block)
+        # A backslash keeps the beginning from starting a list.
+        return re.sub(r"^(\d*)([-+.)])", r"\1\\\2", escape_markdown(block).lstrip())
     if isinstance(block, list):
-        return "\n".join(f"- {_paragraph(item)}" for item in block)
+        return "\n".join(f"- {_markdown(item)}" for item in block)
+    caption = escape_markdown(block.caption)
     if isinstance(block, Figure):
-        return f"{escape_markdown(block.caption)}: {escape_markdown(block.words)}"
-    rows = [list(map(escape_markdown, row)) for row in _cells(block)]
+        return f"{caption}: {escape_markdown(block.words)}"
+    head, *rows = (
+        [escape_markdown(cell) for cell in row]
+        for row in (block.head or [""] * len(block.rows[0]), *_cells(block))
+    )
     for number in block.emphasised:
         rows[number][0] = f"**{rows[number][0]}**"
-    head = list(map(escape_markdown, block.head)) or [""] * len(rows[0])
     lines = [f"| {' | '.join(row)} |" for row in (head, ["---"] * len(head), *rows)]
-    return "\n".join([f"{escape_markdown(block.caption)}:", "", *lines])
+    return "\n".join([f"{caption}:", "", *lines])
 
 
 def escape_markdown(text: str) -> str:
     """Return text that Markdown shows unchanged, on one line."""
     text = re.sub(r"\s", " ", text).replace("&", "&amp;")
     return re.sub(r"([\\`*\[\]<>|#~$]|(?<!\w)_|_(?!\w))", r"\\\1", text)
-
-
-def _paragraph(text: str) -> str:
-    """Return escaped text whose beginning does not start a list."""
-    return re.sub(r"^(\d*)([-+.)])", r"\1\\\2", escape_markdown(text).lstrip())

@@ -1,6 +1,4 @@
-"""Numbers as text: durations, powers of ten, differences; and text that is safe to print."""
-
-import math
+"""Numbers as text: durations, powers of ten, differences."""
 
 SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
@@ -19,27 +17,15 @@ def power(number: float | str) -> str:
     """Return a large number as in Table 2: "3.3 · 10¹⁸". The reason for its absence is kept."""
     if isinstance(number, str):
         return number
-    if not math.isfinite(number):
-        return "∞"
     digits, exponent = f"{number:.1e}".split("e")
     return f"{digits} · 10{str(int(exponent)).translate(SUPERSCRIPTS)}"
 
 
-def fixed(number: float | None, places: int = 2) -> str | None:
-    """Return a number with `places` decimal places."""
-    return None if number is None else f"{number:.{places}f}"
-
-
-def signed(number: float | None, places: int = 2) -> str | None:
-    """Return a difference with its sign."""
-    return None if number is None else f"{number:+.{places}f}".replace("-", "−")
+def fixed(number: float | None, spec: str = ".2f") -> str | None:
+    """Return a number in a format: ".2f", "+.1f" for a difference, ",.0f" for "63,045,632"."""
+    return None if number is None else format(number, spec).replace("-", "−")
 
 
 def whole(number: float | None) -> str | None:
     """Return a number without decimal places: "63,045,632"."""
-    return None if number is None else f"{number:,.0f}"
-
-
-def printable(text: str) -> str:
-    """Return text with control characters and invalid characters escaped."""
-    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+    return fixed(number, ",.0f")

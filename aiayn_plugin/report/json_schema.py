@@ -14,25 +14,24 @@ def conform(value: Any, schema: Any) -> Any:
     turns {"N": "6", "name": "base", "x": 1} into {"N": None, "name": "base"}. Missing
     fields and fields of the wrong type become None, or an empty list or dict.
     """
-    if isinstance(schema, dict):
-        fields = value if isinstance(value, dict) else {}
-        if str in schema:
-            known = {name: conform(item, schema[str]) for name, item in fields.items()}
-            return {name: item for name, item in known.items() if item is not None}
-        return {name: conform(fields.get(name), kind) for name, kind in schema.items()}
     if isinstance(schema, list):
         return [conform(item, schema[0]) for item in value] if isinstance(value, list) else []
-    if schema is float:
-        fits = type(value) in (int, float) and abs(value) < LARGEST
-    elif schema is int:
-        fits = type(value) is int and 0 <= value < LARGEST
+    if isinstance(schema, dict):
+        fields = value if isinstance(value, dict) else {}
+        if str not in schema:
+            return {name: conform(fields.get(name), kind) for name, kind in schema.items()}
+        known = {name: conform(item, schema[str]) for name, item in fields.items()}
+        return {name: item for name, item in known.items() if item is not None}
+    if schema in (int, float):  # an integer is a float too, and a bool neither
+        smallest = 0 if schema is int else -LARGEST
+        fits = type(value) in (int, schema) and smallest <= value <= LARGEST
     else:
         fits = isinstance(value, schema)
     return value if fits else None
 
 
 def is_complete(value: Any) -> bool:
-    """Return whether a conforming value lacks nothing: no part of it is None."""
-    if isinstance(value, dict):
-        return all(map(is_complete, value.values()))
-    return all(map(is_complete, value)) if isinstance(value, list) else value is not None
+    """Return whether a conforming value has all its fields: none of them is None."""
+    if isinstance(value, dict | list):
+        return all(map(is_complete, value.values() if isinstance(value, dict) else value))
+    return value is not None

@@ -1,34 +1,24 @@
 """The paper's published results: Tables 2, 3 and 4."""
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..paper import Settings, get_settings
 
-
-class System(NamedTuple):
-    """A row of Table 2: BLEU on newstest2014 and FLOPs of the training; None for an empty cell."""
-
-    name: str
-    bleu_de: str | None
-    bleu_fr: str | None
-    flops_de: float | None
-    flops_fr: float | None
-
-
-TABLE_2 = (
-    System("ByteNet", "23.75", None, None, None),
-    System("Deep-Att + PosUnk", None, "39.2", None, 1.0e20),
-    System("GNMT + RL", "24.6", "39.92", 2.3e19, 1.4e20),
-    System("ConvS2S", "25.16", "40.46", 9.6e18, 1.5e20),
-    System("MoE", "26.03", "40.56", 2.0e19, 1.2e20),
-    System("Deep-Att + PosUnk, ensemble", None, "40.4", None, 8.0e20),
-    System("GNMT + RL, ensemble", "26.30", "41.16", 1.8e20, 1.1e21),
-    System("ConvS2S, ensemble", "26.36", "41.29", 7.7e19, 1.2e21),
-    System("Transformer (base model)", "27.3", "38.1", 3.3e18, 3.3e18),
-    System("Transformer (big)", "28.4", "41.8", 2.3e19, 2.3e19),
-)
-
+#: Table 2: the BLEU on newstest2014 and the FLOPs of the training, of English to German and to
+#: French; None for an empty cell.
+TABLE_2: Mapping[str, tuple[str | None, str | None, float | None, float | None]] = {
+    "ByteNet": ("23.75", None, None, None),
+    "Deep-Att + PosUnk": (None, "39.2", None, 1.0e20),
+    "GNMT + RL": ("24.6", "39.92", 2.3e19, 1.4e20),
+    "ConvS2S": ("25.16", "40.46", 9.6e18, 1.5e20),
+    "MoE": ("26.03", "40.56", 2.0e19, 1.2e20),
+    "Deep-Att + PosUnk, ensemble": (None, "40.4", None, 8.0e20),
+    "GNMT + RL, ensemble": ("26.30", "41.16", 1.8e20, 1.1e21),
+    "ConvS2S, ensemble": ("26.36", "41.29", 7.7e19, 1.2e21),
+    "Transformer (base model)": ("27.3", "38.1", 3.3e18, 3.3e18),
+    "Transformer (big)": ("28.4", "41.8", 2.3e19, 2.3e19),
+}
 #: Perplexity per word-piece and BLEU on newstest2013 of each row of Table 3. The numbers of
 #: parameters are in ARCHITECTURES.
 TABLE_3: Mapping[str, tuple[float, float]] = {
@@ -77,8 +67,8 @@ COLUMNS = (
 
 def columns(s: Settings) -> dict[str, Any]:
     """Return the columns of Table 3 for some settings."""
-    widths = dict(zip(("d_k", "d_v"), s.head_widths(), strict=True))
-    return {name: widths.get(name, getattr(s, name)) for name in COLUMNS}
+    values = {**vars(s), **dict(zip(("d_k", "d_v"), s.head_widths(), strict=True))}
+    return {name: values[name] for name in COLUMNS}
 
 
 def row_with(s: Settings) -> str | None:

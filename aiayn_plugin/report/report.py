@@ -2,17 +2,18 @@
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ..atomic import write_file_atomically
 from ..html_page import page
 from ..paper import SCALED_DOWN, get_settings
+from ..text.lines import printable
 from .cost import FORMULA, Cost, cost_of
 from .curves import charts_of_run, charts_of_runs, draw
 from .document import Block, Section, Table, to_html, to_markdown
-from .formatting import duration, power, printable, whole
+from .formatting import duration, power, whole
 from .paper_results import row_named
 from .run import Run
 from .scores import compare_by_chance, example_table, score_blocks
@@ -36,10 +37,11 @@ class Report:
         refresh: seconds after which the page reloads itself; 0: never.
         """
         body = to_html(self.title, self.sections)
+        data = json.dumps(self.data, default=vars, ensure_ascii=False, allow_nan=False, indent=1)
         texts = {
             ".html": page(self.title, body, name="report/report", refresh=refresh),
             ".md": to_markdown(self.title, self.sections),
-            ".json": json.dumps(self.data, ensure_ascii=False, allow_nan=False, indent=1) + "\n",
+            ".json": data + "\n",
         }
         paths = []
         for suffix, text in texts.items():
@@ -103,13 +105,10 @@ def _several(runs: Sequence[Run], costs: Sequence[Cost]) -> Iterator[Section]:
     yield Section("Training", charts or ["The records have no values."])
     yield Section("Scores", score_blocks(runs))
     head = ("run", "state", "updates", "time", "parameters", "FLOPs, estimated", "FLOPs, counted")
-    rows = [
-        [
-            *(run.name, run.record.state, whole(run.record.update), duration(cost.seconds)),
-            *(whole(cost.parameters), power(cost.estimated), power(cost.counted)),
-        ]
-        for run, cost in zip(runs, costs, strict=True)
-    ]
+    rows = []
+    for run, cost in zip(runs, costs, strict=True):
+        row = [run.name, run.record.state, whole(run.record.update), duration(cost.seconds)]
+        rows.append([*row, whole(cost.parameters), power(cost.estimated), power(cost.counted)])
     yield Section("Cost", [Table("Cost", head, rows), "aiayn report RUN shows a run in detail."])
 
 
@@ -120,24 +119,25 @@ def _facts(caption: str, facts: Facts) -> Table:
 def _outcome(run: Run, cost: Cost) -> list[Block]:
     """Return the outcome, and the files that are missing or unreadable."""
     record, starts = run.record, len(run.record.restarts) + 1
+    limit = f" of {run.settings.max_update:,}" if run.settings else ""
     facts: Facts = {
         "training": record.state,
-        "updates": f"{record.update:,}"
-        + (f" of {run.settings.max_update:,}" if run.settings else ""),
+        "updates": f"{record.update:,}{limit}",
         "time": duration(cost.seconds) + (f", in {starts} starts" if starts > 1 else ""),
         "parameters": whole(cost.parameters),
     }
     if record.valid:
         last = record.valid[-1]
-        losses = [point.values["loss"] for point in record.valid if "loss" in point.values]
+        shown = {"perplexity": ("ppl", ".2f"), "loss": ("loss", ".3f")}
         known = [
-            f"{title} {last.values[name]:.{places}f}"
-            for title, name, places in (("perplexity", "ppl", 2), ("loss", "loss", 3))
+            f"{title} {last.values[name]:{spec}}"
+            for title, (name, spec) in shown.items()
             if name in last.values
         ]
-        facts["validation"] = f"{', '.join(known) or 'no value'} after {last.update:,} updates" + (
-            f"; lowest loss {min(losses):.3f}" if losses else ""
-        )
+        losses = [point.values["loss"] for point in record.valid if "loss" in point.values]
+        lowest = f"; lowest loss {min(losses):.3f}" if losses else ""
+        values = ", ".join(known) or "no value"
+        facts["validation"] = f"{values} after {last.update:,} updates{lowest}"
     for split, scores in run.translations.items():
         names = {"paper BLEU": "paper_bleu", "sacreBLEU": "bleu", "chrF": "chrf"}
         facts[f"{split} set"] = ", ".join(f"{n} {scores[key]:.2f}" for n, key in names.items())
@@ -150,14 +150,12 @@ def _outcome(run: Run, cost: Cost) -> list[Block]:
 
 def _schedules(run: Run) -> dict[str, tuple[int, int]]:
     """Return d_model and warm-up of equation (3), of this run and of the paper's model."""
-    names = {row["name"]: row["run"] for row in run.facts["settings"]}
     s, arch = run.settings, run.facts["architecture"]
-    if s is None or s.warmup_updates < 1 or names.get("lr_scheduler") != "aiayn_inverse_sqrt":
+    if s is None or s.warmup_updates < 1 or run.given.get("lr_scheduler") != "aiayn_inverse_sqrt":
         return {}
     schedules = {"equation (3) with this run's d_model and warm-up": (s.d_model, s.warmup_updates)}
-    paper = get_settings(
-        paper_row(run) or row_named(SCALED_DOWN.get(arch, arch) or "") or "aiayn_base"
-    )
+    row = paper_row(run) or row_named(SCALED_DOWN.get(arch, arch) or "") or "aiayn_base"
+    paper = get_settings(row)
     if (paper.d_model, paper.warmup_updates) not in schedules.values():
         schedules["equation (3) of the paper's model"] = paper.d_model, paper.warmup_updates
     return schedules
@@ -166,14 +164,14 @@ def _schedules(run: Run) -> dict[str, tuple[int, int]]:
 def _settings(run: Run) -> Block:
     """Return each setting beside the paper's."""
     arch = run.facts["architecture"]
-    rows: list[list[Any]] = []
-    for row in run.facts["settings"]:
-        changed = "changed" if row["paper"] != row["run"] else ""
-        rows.append([row["name"], str(row["paper"]), str(row["run"]), changed])
+    rows = [
+        [row["name"], str(row["paper"]), str(row["run"]), "changed" * (row["paper"] != row["run"])]
+        for row in run.facts["settings"]
+    ]
     caption = f"Settings of {arch}, beside those of {SCALED_DOWN.get(arch, 'the paper')}"
-    emphasised = frozenset(number for number, row in enumerate(rows) if row[-1])
-    head = ("setting", "paper", "this run", "")
-    return Table(caption, head, rows, emphasised) if rows else "The record has no settings."
+    changed = [number for number, row in enumerate(rows) if row[-1]]
+    table = Table(caption, ("setting", "paper", "this run", ""), rows, changed)
+    return table if rows else "The record has no settings."
 
 
 def _training_data(run: Run, cost: Cost) -> Facts:
@@ -232,9 +230,8 @@ def _origin(run: Run) -> Facts:
 
 def _data(run: Run, cost: Cost) -> dict[str, Any]:
     """Return everything that is known of a run, as plain data."""
-    training = {**asdict(run.record), "update": run.record.update, "hours": run.record.hours}
-    facts = training.pop("facts")
-    del training["faults"]  # the run has them
+    training = {**vars(run.record), "update": run.record.update, "hours": run.record.hours}
+    facts, _ = training.pop("facts"), training.pop("faults")  # the run has the faults
     return {
         "name": run.name,
         "path": str(run.path),
@@ -245,5 +242,5 @@ def _data(run: Run, cost: Cost) -> dict[str, Any]:
         "training": training,
         "translations": run.translations,
         "trees": run.trees,
-        "cost": asdict(cost),
+        "cost": vars(cost),
     }

@@ -8,9 +8,9 @@ from typing import Any
 
 from ..errors import InputError
 from ..paper import Settings, count_parameters
+from ..text.lines import printable
 from ..text.settings import PENN
 from ..training.record import RECORD_FILE
-from .formatting import printable
 from .json_schema import conform, is_complete
 from .training_record import TrainingRecord, read_record
 
@@ -18,22 +18,17 @@ from .training_record import TrainingRecord, read_record
 SCORE_FILES = {"test": "scores.json", "valid": "scores-valid.json"}
 #: Bytes of the largest file of scores that is read.
 MAX_SCORE_BYTES = 1 << 26
-LINES = {"sources": [str], "references": [str], "system": [str]}
-COUNTS = {"precision": float, "recall": float, "f1": float, "exact": int, "sentences": int}
 #: The kinds of scores, and their fields.
+TEXTS = dict.fromkeys(("sources", "references", "system"), [str])
+COUNTS = {"precision": float, "recall": float, "f1": float, "exact": int, "sentences": int}
 SCORES: dict[Any, dict[str, Any]] = {
     "translations": {
         **dict.fromkeys(("paper_bleu", "bleu", "chrf", "exact"), float),
         **dict.fromkeys(("target_lang", "words", "signature", "chrf_signature"), str),
-        "sentences": int,
-        "by_chance": {str: {"mean": float, "half_width": float}},
-        **LINES,
+        **{"sentences": int, "by_chance": {str: {"mean": float, "half_width": float}}, **TEXTS},
     },
     "trees": {
-        "all": {**COUNTS, "tags": int, "words": int},
-        "short": COUNTS,
-        "repaired": int,
-        **LINES,
+        **{"all": {**COUNTS, "tags": int, "words": int}, "short": COUNTS, "repaired": int, **TEXTS}
     },
 }
 #: The settings that the report computes with, and their types.
@@ -65,6 +60,11 @@ class Run:
         return self.record.facts
 
     @property
+    def given(self) -> dict[str, Any]:
+        """The recorded settings by name."""
+        return {row["name"]: row["run"] for row in self.facts["settings"]}
+
+    @property
     def inputs(self) -> dict[str, str]:
         """The checksums of the texts by name, such as "test.newstest2014"."""
         return self.facts["text"]["inputs"]
@@ -77,27 +77,31 @@ class Run:
 
 def read_run(path: Path) -> Run:
     """Return what is known of a run. Raises InputError if there is no run under that path."""
-    if not path.is_dir() and not path.is_file():
-        what = "is not a regular file" if path.exists() else "does not exist"
-        raise InputError(
-            f"{path} {what}: give a run directory, a --save-dir of fairseq-train, or its "
-            f"{RECORD_FILE}"
-        )
     run = Run(printable(path.resolve().name), path)
     if path.is_file():
-        name, file = run.name, path
-        empty = "has no record of a training"
-    else:
+        name, absent = run.name, "has no record of a training"
+        run.record = _read(run, name, path, read_record) or run.record
+    elif path.is_dir():
         names = (f"checkpoints/{RECORD_FILE}", RECORD_FILE)
+        absent = f"has neither {' nor '.join((*names, *SCORE_FILES.values()))}"
+        for split in [s for s, file in SCORE_FILES.items() if (path / file).exists()] or ["test"]:
+            if scores := _read(run, SCORE_FILES[split], path / SCORE_FILES[split], _read_scores):
+                (run.trees if "repaired" in scores else run.translations)[split] = scores
         name = next((name for name in names if (path / name).exists()), names[0])
-        file = path / name
-        empty = f"has neither {' nor '.join((*names, *SCORE_FILES.values()))}"
-        _read_scores(run)
-    run.record = _read(run, name, file, read_record) or run.record
+        run.record = _read(run, name, path / name, read_record) or run.record
+    else:
+        reason = "is not a regular file" if path.exists() else "does not exist"
+        raise InputError(
+            f"{path} {reason}: give a run directory, a --save-dir of fairseq-train, or its "
+            f"{RECORD_FILE}"
+        )
     run.faults += [f"{name}: {n:,} × {fault}" for fault, n in run.record.faults.items()]
     if not (run.record.last_time or run.translations or run.trees or run.faults):
-        raise InputError(f"{path} {empty}")
-    _read_settings(run)
+        raise InputError(f"{path} {absent}")
+    try:
+        run.settings = _check_settings(run.given)
+    except (InputError, KeyError) as error:
+        run.faults.append(f"settings: {error}")
     return run
 
 
@@ -114,40 +118,28 @@ def _read(run: Run, name: str, path: Path, read: Callable[[Path], Any]) -> Any:
     return None
 
 
-def _read_settings(run: Run) -> None:
-    """Take the settings that the report computes with from the record's table."""
-    rows = {row["name"]: row["run"] for row in run.facts["settings"]}
-    given = {name: rows[name] for name in SETTINGS if rows.get(name, "-") not in ("-", None)}
-    values = conform(given, {name: SETTINGS[name] for name in given})
-    try:
-        for name, value in values.items():
-            if value is None or (name in SIZES and not 1 <= value <= MAX_SIZE):
-                raise InputError(f"{name} cannot be {str(given[name])[:80]!r}")
-        settings = Settings(**values)
-        count_parameters(settings, 1, 1)
-    except (InputError, KeyError) as error:
-        run.faults.append(f"settings: {error}")
-    else:
-        run.settings = settings if rows else None
+def _check_settings(recorded: dict[str, Any]) -> Settings | None:
+    """Return the settings that the report computes with, None if none were recorded."""
+    given = {
+        name: recorded[name] for name in SETTINGS if recorded.get(name, "-") not in ("-", None)
+    }
+    values = {name: conform(value, SETTINGS[name]) for name, value in given.items()}
+    for name, value in values.items():
+        if value is None or (name in SIZES and not 1 <= value <= MAX_SIZE):
+            raise InputError(f"{name} cannot be {str(given[name])[:80]!r}")
+    settings = Settings(**values)
+    count_parameters(settings, 1, 1)
+    return settings if recorded else None
 
 
-def _read_scores(run: Run) -> None:
-    present = {split: name for split, name in SCORE_FILES.items() if (run.path / name).exists()}
-    for split, name in (present or {"test": SCORE_FILES["test"]}).items():  # one of them will do
-        if found := _read(run, name, run.path / name, _scores):
-            kind, scores = found
-            (run.trees if kind == "trees" else run.translations)[split] = scores
-
-
-def _scores(path: Path) -> tuple[str, dict[str, Any]]:
-    """Return the kind of the scores, and the scores."""
+def _read_scores(path: Path) -> dict[str, Any]:
+    """Return what `aiayn score --json` wrote. Raises InputError for anything else."""
     with open(path, "rb") as file:
         content = file.read(MAX_SCORE_BYTES + 1)
     if len(content) > MAX_SCORE_BYTES:
         raise InputError(f"more than {MAX_SCORE_BYTES:,} bytes")
     fields = json.loads(content)
-    kind = conform(fields, {"kind": str})["kind"]
-    scores = conform(fields, SCORES.get(kind, {}))
+    scores = conform(fields, SCORES.get(conform(fields, {"kind": str})["kind"], {}))
     if not scores or not is_complete(scores) or len(scores["references"]) != len(scores["system"]):
         raise InputError("not scores that aiayn score --json wrote")
-    return kind, scores
+    return scores

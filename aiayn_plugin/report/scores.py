@@ -29,28 +29,34 @@ def compare_by_chance(runs: Sequence[Run]) -> None:
 
 def score_blocks(runs: Sequence[Run]) -> list[Block]:
     """Return the scores of all sets, with the interval of each BLEU and, of several runs, p."""
-    blocks = [*_translation_scores(runs), *_tree_scores(runs)]
+    several = len(runs) > 1
+    translations, trees = (
+        [
+            (f"{run.name}, {split}" if several else split, scores[split])
+            for split in SCORE_FILES
+            for run, scores in zip(runs, of_runs, strict=True)
+            if split in scores
+        ]
+        for of_runs in ([run.translations for run in runs], [run.trees for run in runs])
+    )
+    blocks = _translation_scores(translations, several) if translations else []
+    blocks += _tree_scores(trees) if trees else []
     how = f"aiayn score GENERATE.LOG --data DATA --json RUN/{SCORE_FILES['test']}"
     return blocks or [f"No scores: {how} writes those of the test set."]
 
 
-def _translation_scores(runs: Sequence[Run]) -> list[Block]:
-    several = len(runs) > 1
+def _translation_scores(scored: Sequence[tuple[str, dict]], several: bool) -> list[Block]:
     rows: list[list[Any]] = []
-    methods: dict[str, None] = {}
-    for split in SCORE_FILES:
-        for run in (run for run in runs if split in run.translations):
-            scores = run.translations[split]
-            row: list[Any] = [f"{run.name}, {split}" if several else split]
-            for name, key in (("paper BLEU", "paper_bleu"), ("sacreBLEU", "bleu")):
-                chance = scores["by_chance"].get(name) or {}
-                interval = f"{chance['mean']:.2f} ± {chance['half_width']:.2f}" if chance else None
-                row += [fixed(scores[key]), interval, *[fixed(chance.get("p"), 3)] * several]
-            exact = f"{scores['exact']:.1%}"
-            rows.append([*row, fixed(scores["chrf"]), exact, whole(scores["sentences"])])
-            methods[f"paper BLEU: {scores['words']}"] = None
-            methods[f"sacreBLEU: {scores['signature']}"] = None
-            methods[f"chrF: {scores['chrf_signature']}"] = None
+    for label, scores in scored:
+        row: list[Any] = [label]
+        for name, key in (("paper BLEU", "paper_bleu"), ("sacreBLEU", "bleu")):
+            chance = scores["by_chance"].get(name) or {}
+            interval = f"{chance['mean']:.2f} ± {chance['half_width']:.2f}" if chance else None
+            row += [fixed(scores[key]), interval, *[fixed(chance.get("p"), ".3f")] * several]
+        row += [fixed(scores["chrf"]), f"{scores['exact']:.1%}", whole(scores["sentences"])]
+        rows.append(row)
+    methods = {"paper BLEU": "words", "sacreBLEU": "signature", "chrF": "chrf_signature"}
+    used = [f"{name}: {scores[key]}" for _, scores in scored for name, key in methods.items()]
     chance_head = ["95 % interval", *["p"] * several]
     head = ["set", "paper BLEU", *chance_head, "sacreBLEU", *chance_head]
     head += ["chrF", "exact matches", "sentences"]
@@ -64,44 +70,37 @@ def _translation_scores(runs: Sequence[Run]) -> list[Block]:
             "runs with the same references: the probability of so large a difference by the choice "
             "of sentences alone. The variation between seeds of a training is not part of it."
         )
-    return [Table("Scores of the translations", head, rows), note, list(methods)] if rows else []
+    return [Table("Scores of the translations", head, rows), note, list(dict.fromkeys(used))]
 
 
-def _tree_scores(runs: Sequence[Run]) -> list[Block]:
+def _tree_scores(scored: Sequence[tuple[str, dict]]) -> list[Block]:
     rows: list[list[Any]] = []
-    for run in runs:
-        for split, scores in run.trees.items():
-            counts, short = scores["all"], scores["short"]
-            fractions = (counts["f1"], counts["precision"], counts["recall"], short["f1"])
-            rows.append(
-                [
-                    f"{run.name}, {split}" if len(runs) > 1 else split,
-                    *(fixed(100 * fraction) for fraction in fractions),
-                    f"{counts['exact'] / max(1, counts['sentences']):.1%}",
-                    f"{counts['tags'] / max(1, counts['words']):.1%}",
-                    whole(scores["repaired"]),
-                    whole(counts["sentences"]),
-                ]
-            )
+    for label, scores in scored:
+        counts, short = scores["all"], scores["short"]
+        fractions = (counts["f1"], counts["precision"], counts["recall"], short["f1"])
+        exact = counts["exact"] / max(1, counts["sentences"])
+        tags = counts["tags"] / max(1, counts["words"])
+        row = [label, *(fixed(100 * fraction) for fraction in fractions), f"{exact:.1%}"]
+        rows.append([*row, f"{tags:.1%}", whole(scores["repaired"]), whole(counts["sentences"])])
     head = ["set", "F1", "precision", "recall", "F1, up to 40 words", "exact matches"]
     head += ["correct tags", "trees repaired", "sentences"]
     note = (
         "Labelled brackets are counted as EVALB does with COLLINS.prm: the label above the whole "
         "sentence and punctuation do not count, and ADVP equals PRT."
     )
-    return [Table("Scores of the trees", head, rows), note] if rows else []
+    return [Table("Scores of the trees", head, rows), note]
 
 
 def example_table(run: Run) -> Table | None:
     """Return some hypotheses from all over the set, None if there are none."""
-    scores = {**run.translations, **run.trees}
-    if not (found := scores.get("test") or scores.get("valid")):
+    scores = run.translations | run.trees
+    if not (texts := scores.get("test") or scores.get("valid")):
         return None
-    sides = (found["sources"], found["references"], found["system"])
-    step = max(1, len(found["system"]) // EXAMPLES)
+    sides = (texts["sources"], texts["references"], texts["system"])
+    step = max(1, len(texts["system"]) // EXAMPLES)
     rows = [
         [f"{n + 1}", *(side[n][:1000] if n < len(side) else None for side in sides)]
-        for n in range(0, len(found["system"]), step)[:EXAMPLES]
+        for n in range(0, len(texts["system"]), step)[:EXAMPLES]
     ]
     head = ("sentence", "source", "reference", "hypothesis")
     return Table("Hypotheses from all over the set", head, rows)

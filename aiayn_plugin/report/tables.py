@@ -6,39 +6,38 @@ from typing import Any
 from ..paper import Settings, get_settings
 from .cost import Cost
 from .document import Block, Table
-from .formatting import fixed, power, signed, whole
+from .formatting import fixed, power, whole
 from .paper_results import COLUMNS, TABLE_2, TABLE_3, TABLE_4, columns, row_named, row_with
 from .run import Run
 
 #: Headings of Table 3's columns.
 HEADINGS = {"dropout": "P_drop", "label_smoothing": "ε_ls", "max_update": "steps"}
-#: The number of sentences of the paper's sets, by their names in a run's data.
-PAPER_SETS = {"valid.newstest2013": 3_000, "test.newstest2014": 3_003, "test.wsj": 2_416}
+#: The paper's sets: their names in a run's data, and their numbers of sentences.
+PAPER_SETS = {"valid": ("valid.newstest2013", 3_000), "test": ("test.newstest2014", 3_003)}
+WSJ_23 = ("test.wsj", 2_416)
 #: Settings that are not listed as differences between runs.
 IGNORED = ("save_interval_updates", "keep_interval_updates", "peak_learning_rate")
 #: The settings of the data that determine its subwords.
 SUBWORDS = ("tokenizer", "normalize_punctuation", "subword", "merges", "vocabulary", "codes_sha256")
 
 
-def uses_paper_set(run: Run, name: str, sentences: int | None, *targets: str) -> bool:
-    """Return whether a run has one of PAPER_SETS, in English to one of the target languages.
-
-    sentences: the number of those that were scored, None if none was.
-    """
-    text = run.facts["text"]
+def uses_paper_set(run: Run, split: str, *targets: str) -> bool:
+    """Return whether a run has one of PAPER_SETS, in English to one of the target languages."""
+    (name, size), text = PAPER_SETS[split], run.facts["text"]
+    is_whole = run.translations.get(split, {}).get("sentences", size) == size
     languages = text["source_lang"] == "en" and text["target_lang"] in targets
-    return languages and name in run.inputs and sentences in (None, PAPER_SETS[name])
+    return languages and name in run.inputs and is_whole
 
 
 def table_2(run: Run, cost: Cost) -> list[Block]:
     """Return Table 2 as published, with a row for the run."""
-    rows: list[list[Any]] = []
-    for s in TABLE_2:
-        flops = [None if f is None else power(f) for f in (s.flops_de, s.flops_fr)]
-        rows.append([s.name, s.bleu_de, s.bleu_fr, *flops, "paper"])
+    rows: list[list[Any]] = [
+        [system, de, fr, *(number and power(number) for number in flops), "paper"]
+        for system, (de, fr, *flops) in TABLE_2.items()
+    ]
     own: list[Any] = [run.name, None, None, None, None, "this run, paper BLEU"]
     scores = run.translations.get("test")
-    if scores and uses_paper_set(run, "test.newstest2014", scores["sentences"], "de", "fr"):
+    if scores and uses_paper_set(run, "test", "de", "fr"):
         column = {"de": 1, "fr": 2}[run.facts["text"]["target_lang"]]
         own[column] = fixed(scores["paper_bleu"])
         if not isinstance(cost.estimated, str):  # the counted operations are another quantity
@@ -53,52 +52,40 @@ def table_2(run: Run, cost: Cost) -> list[Block]:
             "English to German or French."
         )
     head = ("system", "BLEU EN-DE", "BLEU EN-FR", "FLOPs EN-DE", "FLOPs EN-FR", "source")
-    return [Table("Table 2: newstest2014", head, [*rows, own], frozenset({len(rows)})), note]
+    return [Table("Table 2: newstest2014", head, [*rows, own], {len(rows)}), note]
 
 
 def table_3(runs: Sequence[Run], costs: Sequence[Cost]) -> list[Block]:
     """Return the runs in the layout of Table 3, and the published rows that belong to them."""
     rows: list[tuple] = []
-    published = {"aiayn_base": ""}
-    foreign = []
     for run, cost in zip(runs, costs, strict=True):
-        millions = None if cost.parameters is None else f"{cost.parameters / 1e6:.2f}"
-        last = _other_differences(run, runs[0])
-        rows.append((run.name, run.settings, perplexity_and_bleu(run), millions, last))
-        if arch := paper_row(run):
-            names = published.get(arch)
-            published[arch] = f"{names}, {run.name}" if names else run.name
-        scores = run.translations.get("valid", {}).get("sentences")
-        if not uses_paper_set(run, "valid.newstest2013", scores, "de"):
-            foreign.append(run.name)
+        millions = fixed(cost.parameters and cost.parameters / 1e6)
+        differences = _other_differences(run, runs[0])
+        rows.append((run.name, run.settings, perplexity_and_bleu(run), millions, differences))
+    table = _layout("The runs, in the layout of Table 3", rows, ".2f", "other differences")
+    blocks: list[Block] = [table]
     if len(runs) == 1:
-        table = _layout("This run, as in Table 3", rows, 2, "")
-        blocks: list[Block] = [Table(table.caption, table.head[:-3], [table.rows[0][:-3]])]
+        blocks = [Table("This run, as in Table 3", table.head[:-3], [table.rows[0][:-3]])]
     else:
-        caption = "The runs, in the layout of Table 3"
-        note = (
+        blocks.append(
             "PPL is per subword, of the last validation. BLEU is the paper BLEU of the validation "
             f"set. Δ is the difference from the first row, {runs[0].name}; an empty cell has that "
             "row's value, and ? is unknown. Runs on different text or subwords are not comparable."
         )
-        ranges = seed_ranges(runs)
-        blocks = [
-            _layout(caption, rows, 2, "other differences"),
-            note,
-            *([ranges] if ranges else []),
-        ]
-    if not any(published.values()):
+        blocks += filter(None, [seed_ranges(runs)])
+    paper_rows = {run.name: arch for run in runs if (arch := paper_row(run))}
+    if not paper_rows:
         return [*blocks, "Table 3 has no row with these settings."]
     caption = (
         "Table 3 as published (newstest2013, English to German): base, and the rows that the runs "
         "have the columns of or are named after; an empty cell has base's value"
     )
-    rows = [
-        (arch, get_settings(arch), TABLE_3[arch], get_settings(arch).paper_millions, names)
-        for arch, names in published.items()
-    ]
-    blocks.append(_layout(caption, rows, 1, "run"))
-    if foreign:
+    rows = []
+    for arch in dict.fromkeys(("aiayn_base", *paper_rows.values())):
+        s, names = get_settings(arch), [name for name, row in paper_rows.items() if row == arch]
+        rows.append((arch, s, TABLE_3[arch], s.paper_millions, ", ".join(names)))
+    blocks.append(_layout(caption, rows, ".1f", "run"))
+    if foreign := [run.name for run in runs if not uses_paper_set(run, "valid", "de")]:
         blocks.append(
             f"The validation set of {', '.join(foreign)} is not known to be newstest2013, English "
             "to German: perplexity and BLEU are not comparable with Table 3."
@@ -113,31 +100,32 @@ def paper_row(run: Run) -> str | None:
 
 def perplexity_and_bleu(run: Run) -> tuple[float | None, float | None]:
     """Return perplexity and paper BLEU on the validation set, None where unknown."""
-    scores = run.translations.get("valid", {})
     last = run.record.valid[-1].values if run.record.valid else {}
-    return last.get("ppl"), scores.get("paper_bleu")
+    return last.get("ppl"), run.translations.get("valid", {}).get("paper_bleu")
 
 
-def _layout(caption: str, rows: Sequence[tuple], bleu_places: int, last_heading: str) -> Table:
+def _layout(caption: str, rows: Sequence[tuple], bleu_spec: str, last_heading: str) -> Table:
     """Return rows in the layout of Table 3, each compared with the first one.
 
     rows: name, settings, (perplexity, BLEU), parameters in millions, and the last cell.
     """
-    first, first_results = rows[0][1:3]
-    cells = []
-    for number, (name, own, results, millions, last) in enumerate(rows):
-        known, hidden = _columns(own), _columns(first) if number and first else {}
-        shown = [None if hidden.get(c) == value else value for c, value in known.items()]
-        pairs = list(zip(results, first_results, (2, bleu_places), strict=True))
-        values = [fixed(value, places) for value, _, places in pairs]
-        differences = [
-            None if not number or None in (value, base) else signed(value - base, places)
-            for value, base, places in pairs
+    cells: list[list[Any]] = []
+    base, base_results = rows[0][1:3]
+    for name, settings, results, millions, last in rows:
+        is_first = not cells
+        hidden = {} if is_first or base is None else _columns(base)
+        shown = [
+            None if hidden.get(c) == value else value for c, value in _columns(settings).items()
         ]
+        values, differences = [], []
+        for value, first, spec in zip(results, base_results, (".2f", bleu_spec), strict=True):
+            is_known = not is_first and None not in (value, first)
+            values.append(fixed(value, spec))
+            differences.append(fixed(value - first, f"+{spec}") if is_known else None)
         cells.append([name, *shown, *values, millions, *differences, last])
     headings = [HEADINGS.get(name, name) for name in COLUMNS]
     head = ("", *headings, "PPL", "BLEU", "params ×10⁶", "Δ PPL", "Δ BLEU", last_heading)
-    return Table(caption, head, cells, frozenset({0}))
+    return Table(caption, head, cells, {0})
 
 
 def _columns(s: Settings | None) -> dict[str, Any]:
@@ -146,24 +134,22 @@ def _columns(s: Settings | None) -> dict[str, Any]:
 
 def _other_differences(run: Run, first: Run) -> str:
     """Return the differences from the first run outside Table 3's columns."""
-    theirs = {row["name"]: row["run"] for row in first.facts["settings"]}
-    rows = [(row["name"], row["run"]) for row in run.facts["settings"]]
-    found = [
+    differences = [
         f"{name} {value}"
-        for name, value in rows
-        if name not in (*COLUMNS, *IGNORED) and theirs.get(name, value) != value
+        for name, value in run.given.items()
+        if name not in (*COLUMNS, *IGNORED) and first.given.get(name, value) != value
     ]
     if run.facts["seed"] != first.facts["seed"]:
-        found.append(f"seed {run.facts['seed']}")
+        differences.append(f"seed {run.facts['seed']}")
     if not (run.inputs and first.inputs):
-        found.append("text unknown")
+        differences.append("text unknown")
     elif run.inputs != first.inputs:
-        found.append("DIFFERENT TEXT: not comparable")
+        differences.append("DIFFERENT TEXT: not comparable")
     elif _subwords(run) != _subwords(first):
-        found.append("DIFFERENT SUBWORDS: perplexity not comparable")
+        differences.append("DIFFERENT SUBWORDS: perplexity not comparable")
     if run.record.update != first.record.update:
-        found.append(f"{whole(run.record.update)} updates so far")
-    return ", ".join(found)
+        differences.append(f"{whole(run.record.update)} updates so far")
+    return ", ".join(differences)
 
 
 def _subwords(run: Run) -> list[Any]:
@@ -174,10 +160,10 @@ def seed_ranges(runs: Sequence[Run]) -> list[str]:
     """Return the ranges of perplexity and BLEU over runs that differ only in the seed."""
     groups: dict[str, list[Run]] = {}
     for run in runs:
-        if run.facts["settings"] and run.inputs:
-            same = (run.facts["settings"], run.record.update, run.inputs, _subwords(run))
-            groups.setdefault(repr(same), []).append(run)
-    found = []
+        if run.given and run.inputs:
+            same = repr((run.given, run.record.update, run.inputs, _subwords(run)))
+            groups.setdefault(same, []).append(run)
+    lines = []
     for group in groups.values():
         if len({run.facts["seed"] for run in group}) == len(group) > 1:
             results = zip(*map(perplexity_and_bleu, group), strict=True)
@@ -187,25 +173,25 @@ def seed_ranges(runs: Sequence[Run]) -> list[str]:
                 if None not in values
             ]
             names = ", ".join(run.name for run in group)
-            found.append(f"{names} differ only in the seed: {', '.join(ranges) or 'no results'}")
-    return found
+            lines.append(f"{names} differ only in the seed: {', '.join(ranges) or 'no results'}")
+    return lines
 
 
 def table_4(runs: Sequence[Run]) -> list[Block]:
     """Return Table 4 as published, with a row for each run."""
-    rows: list[list[Any]] = [[name, data, fixed(f1, 1), "paper"] for name, data, f1 in TABLE_4]
+    rows: list[list[Any]] = [[name, data, str(f1), "paper"] for name, data, f1 in TABLE_4]
     foreign = []
     for run in runs:
         extra = any("extra" in name for name in run.inputs)
-        row = [run.name, "gold and other trees" if extra else "gold trees only", None, "this run"]
-        counts = run.trees.get("test", {}).get("all")
-        if counts and "test.wsj" in run.inputs and counts["sentences"] == PAPER_SETS["test.wsj"]:
-            row[2] = fixed(100 * counts["f1"])
+        training = "gold and other trees" if extra else "gold trees only"
+        counts, f1 = run.trees.get("test", {}).get("all", {}), None
+        if WSJ_23[0] in run.inputs and counts.get("sentences") == WSJ_23[1]:
+            f1 = fixed(100 * counts["f1"])
         else:
             foreign.append(run.name)
-        rows.append(row)
+        rows.append([run.name, training, f1, "this run"])
     head = ("parser", "training", "F1 on WSJ 23", "source")
-    own = frozenset(range(len(TABLE_4), len(rows)))
+    own = range(len(TABLE_4), len(rows))
     blocks: list[Block] = [Table("Table 4: English constituency parsing", head, rows, own)]
     if foreign:
         blocks.append(

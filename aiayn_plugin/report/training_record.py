@@ -5,19 +5,13 @@ counted and skipped, and memory stays bounded whatever the file holds.
 """
 
 import json
+from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from .json_schema import conform
 
-TEXT = {
-    **dict.fromkeys(("source_lang", "target_lang", "tokenizer", "subword", "codes_sha256"), str),
-    **dict.fromkeys(("merges", "vocabulary"), int),
-    "normalize_punctuation": bool,
-    "inputs": {str: str},
-    "versions": {str: str},
-}
 #: The facts of a start.
 START = {
     **dict.fromkeys(("command", "versions", "device", "architecture", "kept"), str),
@@ -26,7 +20,11 @@ START = {
     "dictionaries": {"source": int, "target": int},
     "pairs": {"train": int, "valid": int},
     "batches": {str: float},
-    "text": TEXT,
+    "text": {
+        **dict.fromkeys(("source_lang", "target_lang", "tokenizer", "subword"), str),
+        **{"codes_sha256": str, "merges": int, "vocabulary": int, "normalize_punctuation": bool},
+        **{"inputs": {str: str}, "versions": {str: str}},
+    },
 }
 LINE = {"event": str, "time": str, "update": int, "seconds": float, "subset": str, "values": object}
 #: The logged values that the report uses.
@@ -57,23 +55,23 @@ class TrainingRecord:
     unrecorded_updates: int = 0  #: before the first recorded start
     last_time: str | None = None
     finished: bool = False
-    faults: dict[str, int] = field(default_factory=dict)  #: how often each occurred
+    faults: Counter[str] = field(default_factory=Counter)
     subset: str | None = None  #: the validation set that is shown: the first one
 
     @property
-    def curves(self) -> tuple[list[Point], ...]:
-        """The points of intervals, validations and epochs."""
-        return self.train, self.valid, self.epochs
+    def curves(self) -> dict[str, list[Point]]:
+        """The points by event."""
+        return {"interval": self.train, "validation": self.valid, "epoch": self.epochs}
 
     @property
     def update(self) -> int:
         """The last update."""
-        return max((points[-1].update for points in self.curves if points), default=0)
+        return max((points[-1].update for points in self.curves.values() if points), default=0)
 
     @property
     def hours(self) -> float:
         """The hours of training, without pauses and without updates that were lost."""
-        return max((points[-1].hours for points in self.curves if points), default=0.0)
+        return max((points[-1].hours for points in self.curves.values() if points), default=0.0)
 
     @property
     def restarts(self) -> list[tuple[int, float]]:
@@ -95,47 +93,41 @@ class TrainingRecord:
             content = None
         fields = conform(content, LINE)
         event, update = fields["event"], fields["update"]
-        points = {"interval": self.train, "validation": self.valid, "epoch": self.epochs}
-        if update is None or event not in ("start", "end", *points):
-            self._count_fault("line that is not a record of a training")
+        if update is None or event not in ("start", "end", *self.curves):
+            self.faults["line that is not a record of a training"] += 1
             return
         self.last_time = (fields["time"] or "")[:40] or self.last_time
+        self.finished = event == "end"
         if event == "start":
-            self._restart(update, conform(content, START))
-        elif event == "end":
-            self.finished = True
-        else:
-            if event == "validation":
-                self.subset = self.subset or fields["subset"]
-            if event != "validation" or fields["subset"] == self.subset:
-                self._add(points[event], fields)
+            self.facts = conform(content, START)
+            self._restart(update)
+        elif event == "validation":
+            self.subset = self.subset or fields["subset"]
+        if event in self.curves and (event != "validation" or fields["subset"] == self.subset):
+            self._add(self.curves[event], update, fields)
 
-    def _count_fault(self, fault: str) -> None:
-        self.faults[fault] = self.faults.get(fault, 0) + 1
-
-    def _restart(self, update: int, facts: dict[str, Any]) -> None:
+    def _restart(self, update: int) -> None:
         """Continue after an update; what was recorded beyond it was lost."""
-        self.facts, self.finished = facts, False
-        for points in self.curves:
+        for points in self.curves.values():
             while points and points[-1].update > update:
                 points.pop()
-        if not any(self.curves):
+        if not any(self.curves.values()):
             self.unrecorded_updates = update
-        self.starts = [start for start in self.starts if start[0] < update]
-        self.starts.append((update, self.hours))
+        earlier = [start for start in self.starts if start[0] < update]
+        self.starts = [*earlier, (update, self.hours)]
 
-    def _add(self, points: list[Point], fields: dict[str, Any]) -> None:
-        logged = fields["values"] if isinstance(fields["values"], dict) else {}
-        values = conform(logged, VALUES)
-        for name in values.keys() & logged.keys():
-            if values[name] is None:
-                self._count_fault(f"value of {name} that is not a finite number")
-        values = {name: value for name, value in values.items() if value is not None}
-        while points and points[-1].update >= fields["update"]:
+    def _add(self, points: list[Point], update: int, fields: dict[str, Any]) -> None:
+        while points and points[-1].update >= update:
             points.pop()
         before = self.starts[-1][1] if self.starts else 0.0
         hours = before + max(0.0, fields["seconds"] or 0.0) / 3600
-        points.append(Point(fields["update"], hours, values))
+        points.append(Point(update, hours, {}))
+        logged = fields["values"] if isinstance(fields["values"], dict) else {}
+        for name, value in conform(logged, VALUES).items():
+            if value is not None:
+                points[-1].values[name] = value
+            elif name in logged:
+                self.faults[f"value of {name} that is not a finite number"] += 1
         if len(points) > MAX_POINTS:
             del points[1:-1:2]
 

@@ -19,7 +19,7 @@ from ..attention_page.page import MAX_SUBWORDS, attention_page
 from ..errors import InputError
 from ..html_page import asset, page
 from ..inference.translator import Translation, Translator
-from ..report.formatting import printable
+from ..text.lines import printable
 from .batcher import Batcher, QueueFull
 from .request_body import read_json_body, until_disconnect
 from .schema import Limits, parse_request

@@ -57,3 +57,8 @@ def decode_line(line: bytes, number: int, path: str | Path) -> str:
             f"{path}, line {number}: not valid UTF-8 (byte 0x{line[error.start]:02x} at "
             f"position {error.start + 1}); convert the file to UTF-8, for example with iconv"
         ) from None
+
+
+def printable(text: str) -> str:
+    """Return text with control characters and invalid characters escaped, for a terminal."""
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)

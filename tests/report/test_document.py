@@ -3,7 +3,7 @@
 import re
 
 from aiayn_plugin.report.document import Figure, Section, Table, to_html, to_markdown
-from aiayn_plugin.report.formatting import duration, power, signed
+from aiayn_plugin.report.formatting import duration, fixed, power
 
 HOSTILE = "<script>alert(1)</script> \"' &amp; | a_b _c_ **d** `e` [f](g)\n# h"
 BLOCKS = [
@@ -66,4 +66,4 @@ def test_numbers_as_text():
         "1 d 1 h",
     ]
     assert power(3.28e18) == "3.3 · 10¹⁸" and power(1) == "1.0 · 10⁰"
-    assert signed(-0.5) == "−0.50" and signed(2) == "+2.00" and signed(None) is None
+    assert fixed(-0.5, "+.2f") == "−0.50" and fixed(2, "+.2f") == "+2.00" and fixed(None) is None
