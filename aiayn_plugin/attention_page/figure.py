@@ -1,7 +1,6 @@
 """Figures 3 to 5 as a file: selected heads of a layer, as lines between two columns of words."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -25,42 +24,40 @@ SPREAD = 0.5
 MIN_WEIGHT = 0.02
 
 
-@dataclass(frozen=True)
-class Selection:
-    """What a figure shows; layers and heads are counted from 1."""
+def attention_figure(
+    maps: AttentionMaps,
+    pipeline: TextPipeline,
+    kind: str = "encoder",
+    layer: int | None = None,
+    heads: Sequence[int] | None = None,
+    word: str | None = None,
+    join: bool = False,
+) -> Any:
+    """Return a matplotlib figure of a layer; layers and heads are counted from 1.
 
-    kind: str = "encoder"  #: one of ATTENTION_KINDS
-    layer: int | None = None  #: default: the last but one; the paper shows layer 5 of 6
-    heads: Sequence[int] | None = None  #: default: all
-    word: str | None = None  #: show only the lines of this word on the left
-    join_subwords: bool = False
-
-
-def attention_figure(maps: AttentionMaps, pipeline: TextPipeline, selection: Selection) -> Any:
-    """Return a matplotlib figure.
-
-    Raises InputError for an unknown layer, head or word, and without matplotlib.
+    kind: one of ATTENTION_KINDS. layer: default: the last but one; the paper shows layer 5 of 6.
+    heads: default: all. word: show only the lines of this word on the left. join: join subwords
+    into words. Raises InputError for an unknown layer, head or word, and without matplotlib.
     """
-    layer = selection.layer
     if layer is None:
         layer = maps.layers[max(0, len(maps.layers) - 2)]
     if layer not in maps.layers:
         raise InputError(f"--layer {layer} is not one of the layers {_join(maps.layers)}")
-    weights = getattr(maps, selection.kind)[maps.layers.index(layer)]
+    weights = getattr(maps, kind)[maps.layers.index(layer)]
     all_heads = range(1, len(weights) + 1)
-    heads = list(all_heads) if selection.heads is None else sorted(set(selection.heads))
-    if unknown := [head for head in heads if head not in all_heads]:
+    selected = list(all_heads) if heads is None else sorted(set(heads))
+    if unknown := [head for head in selected if head not in all_heads]:
         raise InputError(f"--heads {unknown[0]} is not one of the heads {_join(all_heads)}")
-    sides = maps.axes(selection.kind)
+    sides = maps.axes(kind)
     words = [group_words(side, pipeline) for side in sides]
     labels = [list(side) for side in sides]
-    if selection.join_subwords:
+    if join:
         weights = join_subwords(weights, *([count for _, count in side] for side in words))
         labels = [[text for text, _ in side] for side in words]
     rows = list(range(len(labels[0])))
-    if selection.word is not None:
-        rows = find_rows(selection.word, labels[0], words[0])
-    return _draw(weights, labels, heads, rows, f"{ATTENTION_KINDS[selection.kind]}, layer {layer}")
+    if word is not None:
+        rows = find_rows(word, labels[0], words[0])
+    return _draw(weights, labels, selected, rows, f"{ATTENTION_KINDS[kind]}, layer {layer}")
 
 
 def find_rows(word: str, labels: Sequence[str], words: Sequence[tuple[str, int]]) -> list[int]:

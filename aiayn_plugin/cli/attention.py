@@ -7,7 +7,7 @@ from pathlib import Path
 
 from .. import plots
 from ..atomic import write_file_atomically
-from ..attention_page.figure import Selection, attention_figure
+from ..attention_page.figure import attention_figure
 from ..attention_page.maps import (
     Sentence,
     check_length,
@@ -177,8 +177,8 @@ def _write_figure(
         raise InputError(f"--sentence {number} must be from 1 to {len(sentences)}")
     maps = compute_maps(translator, sentences[number - 1])
     kind = (args.kind or "encoder").replace("-", "_")
-    selection = Selection(kind, args.layer, args.heads, args.word, bool(args.join))
-    plots.save(attention_figure(maps, translator.pipeline, selection), args.figure)
+    selection = (kind, args.layer, args.heads, args.word, bool(args.join))
+    plots.save(attention_figure(maps, translator.pipeline, *selection), args.figure)
     print(f"{args.figure}: {args.figure.stat().st_size / 1e3:,.0f} kB")
 
 

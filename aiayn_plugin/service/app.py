@@ -57,12 +57,11 @@ class Service:
 
     async def translate(self, request: Request) -> Response:
         """POST /translate: JSON with sentences in, JSON with translations out."""
-        wanted = parse_request(await read_json_body(request, self.limits.body_bytes), self.limits)
-        request.state.sentences = len(wanted.sentences)
-        results = await until_disconnect(
-            request, self.batcher.submit(wanted.sentences, wanted.nbest)
-        )
-        return JSONResponse({"translations": [_as_json(nbest, wanted.nbest) for nbest in results]})
+        body = await read_json_body(request, self.limits.body_bytes)
+        sentences, nbest = parse_request(body, self.limits)
+        request.state.sentences = len(sentences)
+        results = await until_disconnect(request, self.batcher.submit(sentences, nbest))
+        return JSONResponse({"translations": [_as_json(best, nbest) for best in results]})
 
     async def attention(self, request: Request) -> Response:
         """GET /attention?text=…: the attention page of a sentence and its translation."""
@@ -132,31 +131,20 @@ def application(
             Route("/attention", service.attention),
             Route("/health", service.health),
         ],
-        exception_handlers={
-            HTTPException: _http_error,
-            QueueFull: _queue_full,
-            InputError: _input_error,
-            Exception: _internal_error,
-        },
+        exception_handlers=dict.fromkeys((HTTPException, InputError, Exception), _error_response),
         lifespan=lifespan,
     )
     return _Gateway(app, hosts)
 
 
-async def _http_error(request: Request, error: Any) -> Response:
-    return JSONResponse({"error": error.detail}, error.status_code, error.headers)
-
-
-async def _queue_full(request: Request, error: Exception) -> Response:
-    return JSONResponse({"error": str(error)}, 429, {"Retry-After": "1"})
-
-
-async def _input_error(request: Request, error: Exception) -> Response:
-    return JSONResponse({"error": str(error)}, 400)
-
-
-async def _internal_error(request: Request, error: Exception) -> Response:
-    """The server logs the exception."""
+async def _error_response(request: Request, error: Exception) -> Response:
+    if isinstance(error, HTTPException):
+        return JSONResponse({"error": error.detail}, error.status_code, error.headers)
+    if isinstance(error, QueueFull):
+        return JSONResponse({"error": str(error)}, 429, {"Retry-After": "1"})
+    if isinstance(error, InputError):
+        return JSONResponse({"error": str(error)}, 400)
+    # The server logs the exception.
     return JSONResponse({"error": "internal error: see the log of the service"}, 500)
 
 

@@ -37,16 +37,11 @@ class Limits:
             raise HTTPException(400, f"{name} contains a lone surrogate") from None
 
 
-@dataclass(frozen=True)
-class TranslationRequest:
-    """The sentences to translate, and the number of translations of each."""
+def parse_request(body: bytes, limits: Limits) -> tuple[list[str], int]:
+    """Return the sentences to translate, and the number of translations of each.
 
-    sentences: list[str]
-    nbest: int
-
-
-def parse_request(body: bytes, limits: Limits) -> TranslationRequest:
-    """Parse {"text": "…" or ["…", …], "nbest": N}. Raises HTTPException."""
+    body: {"text": "…" or ["…", …], "nbest": N}. Raises HTTPException for any other.
+    """
     try:
         fields = json.loads(body)
     except (ValueError, RecursionError) as error:
@@ -71,4 +66,4 @@ def parse_request(body: bytes, limits: Limits) -> TranslationRequest:
         )
     for number, sentence in enumerate(sentences, start=1):
         limits.check(sentence, f"sentence {number}")
-    return TranslationRequest(sentences, nbest)
+    return sentences, nbest

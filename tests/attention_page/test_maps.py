@@ -6,7 +6,6 @@ import pytest
 import torch
 
 from aiayn_plugin.attention_page.figure import (
-    Selection,
     attention_figure,
     find_rows,
     join_subwords,
@@ -115,7 +114,7 @@ def test_a_figure_draws_each_pair_with_its_weight_as_opacity(translator):
     [maps] = attention_maps(translator, [LINE])
 
     def draw(**selection):
-        [axes] = attention_figure(maps, translator.pipeline, Selection(**selection)).axes
+        [axes] = attention_figure(maps, translator.pipeline, **selection).axes
         lines = {}
         for line in axes.lines:
             if line.get_gid() != "legend":
@@ -149,16 +148,16 @@ def test_a_word_is_found_by_its_label_and_by_its_subwords():
 @pytest.mark.parametrize(
     "selection, message",
     [
-        (Selection(layer=7), "--layer 7 is not one of the layers 1"),
-        (Selection(layer=0), "--layer 0 is not one of the layers 1"),
-        (Selection(heads=[1, 9]), "--heads 9 is not one of the heads 1 2 3 4"),
-        (Selection(word="absent"), "--word absent is not one of the words"),
+        ({"layer": 7}, "--layer 7 is not one of the layers 1"),
+        ({"layer": 0}, "--layer 0 is not one of the layers 1"),
+        ({"heads": [1, 9]}, "--heads 9 is not one of the heads 1 2 3 4"),
+        ({"word": "absent"}, "--word absent is not one of the words"),
     ],
 )
 def test_a_figure_of_an_unknown_layer_head_or_word_is_rejected(translator, selection, message):
     [maps] = attention_maps(translator, [LINE])
     with pytest.raises(InputError, match=message):
-        attention_figure(maps, translator.pipeline, selection)
+        attention_figure(maps, translator.pipeline, **selection)
 
 
 @pytest.mark.parametrize("kind", ["svg", "pdf", "png"])
