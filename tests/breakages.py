@@ -1,22 +1,11 @@
-"""Ways to break prepared data, and fairseq's commands in a copy of this process."""
+"""Ways to break prepared data."""
 
 import random
 import shutil
 import struct
 from collections.abc import Callable
 from pathlib import Path
-from subprocess import CompletedProcess
-from typing import Any
 
-import forks
-from fairseq_cli import generate, interactive, train, validate
-
-MAINS = {
-    "fairseq-train": train,
-    "fairseq-generate": generate,
-    "fairseq-interactive": interactive,
-    "fairseq-validate": validate,
-}
 Change = Callable[[bytes], bytes]
 
 
@@ -169,8 +158,3 @@ SPLIT: dict[str, Callable[[Path], None]] = {
     "de.idx: of another": replace(idx="valid"),
     "target: of another split": replace(bin="valid", idx="valid"),
 }
-
-
-def in_a_copy(command: str, *arguments: Any, cwd: Path, stdin: str = "") -> CompletedProcess[str]:
-    """Run one of fairseq's commands in a copy of this process, which saves the imports."""
-    return forks.forked(forks.command(MAINS[command].cli_main, command, *arguments), cwd, stdin)

@@ -1,6 +1,6 @@
 """A program that imports libraries once and runs commands in forks of itself.
 
-    python tests/command_server.py [--user-dir PLUGIN] MODULE ...
+    python tests/command_server.py MODULE ...
 
 Starting fairseq takes seconds, forking a process that has imported it takes milliseconds. Each line
 of standard input is a JSON object with the "command" (a console script and its arguments), the
@@ -8,7 +8,6 @@ working directory "cwd", the files "stdout" and "stderr", and a "timeout" in sec
 answer is one line with the exit status, or null if the command was killed after its timeout.
 """
 
-import argparse
 import gc
 import importlib
 import importlib.metadata
@@ -23,19 +22,11 @@ from pathlib import Path
 
 def main() -> None:
     """Answer requests until standard input ends; in a fork, run the command and exit like it."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--user-dir")
-    parser.add_argument("modules", nargs="*")
-    args = parser.parse_args()
     sys.path[0] = str(Path(sys.executable).parent)  # as for a console script
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # modules may print
-    for module in args.modules:
+    for module in sys.argv[1:]:
         importlib.import_module(module)
-    if args.user_dir:
-        from fairseq import utils
-
-        utils.import_user_module(args)
     gc.freeze()  # the pages of these objects are never copied by a collection in a fork
     for line in sys.stdin:
         request = json.loads(line)

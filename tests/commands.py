@@ -7,7 +7,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 #: The plugin of this checkout; with its name alone fairseq may find the installed one.
@@ -101,29 +101,6 @@ class CommandServer:
         with self.process:
             assert self.process.stdin is not None
             self.process.stdin.close()
-
-
-@contextlib.contextmanager
-def forked(*plugin: str | Path) -> Iterator[Callable[..., dict]]:
-    """Yield a function that runs a command of fairseq where the plugin is imported, or nothing is.
-
-    It runs in an empty directory and returns "status", negative if it takes too long, and "output".
-    """
-    options = [word for path in plugin for word in ("--user-dir", path)]
-    server = CommandServer(*options, *LIBRARIES["fairseq-"])
-
-    def run(*command: str | Path) -> dict:
-        with tempfile.TemporaryDirectory() as folder:
-            try:
-                done = server.run(command, folder, timeout=120)
-            except subprocess.TimeoutExpired as error:
-                return {"status": -9, "output": f"{error.output}{error.stderr}"}
-        return {"status": done.returncode, "output": done.stdout + done.stderr}
-
-    try:
-        yield run
-    finally:
-        server.stop()
 
 
 def killed(command: Sequence[str | Path], log: Path, now: Callable[[], bool]) -> bool:

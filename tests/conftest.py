@@ -75,7 +75,7 @@ def run() -> Iterator[Callable[..., subprocess.CompletedProcess[str]]]:
             if word == "--user-dir" and words[number + 1] == PLUGIN.name:
                 words[number + 1] = str(PLUGIN)
         kind = next((name for name in LIBRARIES if words[0].startswith(name)), None)
-        if kind and env is None and words[0] != "fairseq-hydra-train":
+        if kind and env is None:
             if kind not in servers:
                 servers[kind] = CommandServer(*LIBRARIES[kind])
             return servers[kind].run(words, cwd, timeout)

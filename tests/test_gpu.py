@@ -20,16 +20,8 @@ pytestmark = [
 ]
 #: Settings that make trainings comparable.
 COMPARABLE = [
-    "--dropout",
-    "0",
-    "--tokens-per-update",
-    "0",
-    "--max-tokens",
-    "1000",
-    "--warmup-updates",
-    "50",
-    "--seed",
-    "3",
+    *("--dropout", "0", "--tokens-per-update", "0", "--max-tokens", "1000"),
+    *("--warmup-updates", "50", "--seed", "3"),
 ]
 PRECISIONS = {"float32": [], "bf16": ["--bf16"], "fp16": ["--fp16"], "amp": ["--amp"]}
 
@@ -124,32 +116,12 @@ def test_two_gpus_equal_one_with_twice_the_accumulation(run, corpus, tmp_path, k
     losses = []
     for processes, batches in ((1, 2), (2, 1)):
         log = run(
-            "torchrun",
-            "--nproc_per_node",
-            str(processes),
-            Path(sys.executable).with_name("fairseq-train"),
-            corpus,
-            "--user-dir",
-            "aiayn_plugin",
-            "--arch",
-            "aiayn_tiny",
-            "--dropout",
-            "0",
-            "--max-update",
-            "10",
-            "--batch-size",
-            "20",
-            "--update-freq",
-            str(batches),
-            "--tokens-per-update",
-            "0",
-            "--log-format",
-            "simple",
-            "--log-interval",
-            "1",
-            "--save-dir",
-            tmp_path / str(processes),
-            *PRECISIONS[kind],
+            *("torchrun", "--nproc_per_node", str(processes)),
+            *(Path(sys.executable).with_name("fairseq-train"), corpus),
+            *("--user-dir", "aiayn_plugin", "--arch", "aiayn_tiny", "--dropout", "0"),
+            *("--max-update", "10", "--batch-size", "20", "--update-freq", str(batches)),
+            *("--tokens-per-update", "0", "--log-format", "simple", "--log-interval", "1"),
+            *("--save-dir", tmp_path / str(processes), *PRECISIONS[kind]),
         )
         assert log.returncode == 0, log.stderr[-2000:]
         text = log.stdout + log.stderr

@@ -62,22 +62,25 @@ def search_by_length(
 
 
 def search_in_threads(
-    search: Callable[[slice], list[Result]], sentences: int, chunks: int
+    search: Callable[[slice], list[Result]], threads: int, rows: slice
 ) -> list[Result]:
-    """Return search(rows) of a batch on a CPU, with one thread per chunk of rows.
+    """Return search(rows) of a batch on a CPU, in threads of MIN_CHUNK rows or more.
 
     One search per thread uses a CPU better than threads inside operations, because a step consists
     of many small ones. A batch is sorted by length, so each thread takes every n-th sentence: with
     two threads, the first has rows 0, 2, 4 and the second 1, 3.
     """
+    sentences = rows.stop - rows.start
+    chunks = min(threads, sentences // MIN_CHUNK)
     if chunks < 2:
-        return search(slice(None))
-    threads = torch.get_num_threads()
+        return search(rows)
+    before = torch.get_num_threads()
     try:
         with ThreadPoolExecutor(
             chunks, initializer=torch.set_num_threads, initargs=(max(1, threads // chunks),)
         ) as pool:
-            results = list(pool.map(search, [slice(i, None, chunks) for i in range(chunks)]))
+            starts = range(rows.start, rows.start + chunks)
+            results = list(pool.map(search, [slice(i, rows.stop, chunks) for i in starts]))
     finally:
-        torch.set_num_threads(threads)  # for threads that start later
+        torch.set_num_threads(before)  # for threads that start later
     return [results[i % chunks][i // chunks] for i in range(sentences)]

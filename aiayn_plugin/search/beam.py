@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import NamedTuple, Protocol
 
 import torch
@@ -12,7 +13,7 @@ from ..errors import InputError
 from ..kernels.chunking import rows_per_chunk
 from ..kernels.topk import topk
 from ..paper import SearchSettings
-from .batching import MIN_CHUNK, search_by_length, search_in_threads
+from .batching import search_by_length, search_in_threads
 from .decoder_step import Decoding, SearchModel
 from .hypotheses import Choices, FinishedHypotheses, History, Hypothesis, OpenHypotheses
 from .oom import BatchHalver
@@ -133,23 +134,11 @@ class BeamSearch:
         source = source.to(self.models[0].weight.device)
 
         def search_rows(rows: slice) -> list[list[Hypothesis]]:
-            chunk_prefix = None if prefix is None else prefix[rows]
-            return self._search_in_threads(source[rows], chunk_prefix, first_token)
+            return self._search(source[rows], None if prefix is None else prefix[rows], first_token)
 
-        return self._halver.search(search_rows, slice(0, len(source)))
-
-    def _search_in_threads(
-        self, source: Tensor, prefix: Tensor | None, first_token: int | None
-    ) -> list[list[Hypothesis]]:
-        chunks = 1
-        if self.use_threads and source.device.type == "cpu":
-            chunks = min(torch.get_num_threads(), len(source) // MIN_CHUNK)
-
-        def search_rows(rows: slice) -> list[list[Hypothesis]]:
-            chunk_prefix = None if prefix is None else prefix[rows]
-            return self._search(source[rows], chunk_prefix, first_token)
-
-        hypotheses = search_in_threads(search_rows, len(source), chunks)
+        threads = torch.get_num_threads() if self.use_threads and source.is_cpu else 1
+        search = partial(search_in_threads, search_rows, threads)
+        hypotheses = self._halver.search(search, slice(0, len(source)))
         if [] in hypotheses:
             raise InputError(
                 f"no hypothesis for sentence {hypotheses.index([])} of a batch: the model's scores "

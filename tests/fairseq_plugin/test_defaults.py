@@ -67,16 +67,8 @@ def test_a_given_schedule_and_smoothing_win(corpus, tmp_path):
 
 def test_fairseqs_components_keep_their_own_defaults():
     cfg = configuration(
-        "--arch",
-        "aiayn_base",
-        "--criterion",
-        "label_smoothed_cross_entropy",
-        "--optimizer",
-        "adam",
-        "--lr-scheduler",
-        "inverse_sqrt",
-        "--lr",
-        "0.1",
+        *("--arch", "aiayn_base", "--criterion", "label_smoothed_cross_entropy"),
+        *("--optimizer", "adam", "--lr-scheduler", "inverse_sqrt", "--lr", "0.1"),
     )
     assert cfg.criterion.label_smoothing == 0.0
     assert cfg.optimizer.adam_eps == 1e-8

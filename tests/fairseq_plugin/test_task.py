@@ -5,7 +5,6 @@ import re
 import shutil
 
 import pytest
-from breakages import in_a_copy
 from commands import TRAIN, last_line
 from fairseq.data import indexed_dataset
 from fairseq.data.iterators import GroupedIterator
@@ -83,20 +82,17 @@ def second_shard(corpus, tmp_path):
     return shard
 
 
-def train_two_epochs(first, second, folder):
+def train_two_epochs(run, first, second, folder):
     """Return the finished command, and the last update and the mean tokens of each epoch."""
     flags = "--tokens-per-update 1000 --max-tokens 500 --max-epoch 2 --disable-validation".split()
-    log = in_a_copy(
-        "fairseq-train", f"{first}:{second}", *TRAIN, *flags, "--save-dir", folder, cwd=folder
-    )
+    log = run("fairseq-train", f"{first}:{second}", *TRAIN, *flags, "--save-dir", folder)
     records = [json.loads(line) for line in (folder / "run.jsonl").read_text().splitlines()]
     epochs = [record for record in records if record["event"] == "epoch"]
     return log, [(epoch["update"], float(epoch["values"]["wpb"])) for epoch in epochs]
 
 
-def test_each_shard_has_its_own_batch_plan(corpus, second_shard, tmp_path):
-    (tmp_path / "run").mkdir()
-    log, epochs = train_two_epochs(corpus, second_shard, tmp_path / "run")
+def test_each_shard_has_its_own_batch_plan(run, corpus, second_shard, tmp_path):
+    log, epochs = train_two_epochs(run, corpus, second_shard, tmp_path / "run")
     assert log.returncode == 0, log.stderr
     planned = [int(n) for n in re.findall(r"(\d+) updates per epoch", log.stdout)]
     (first, first_tokens), (last, second_tokens) = epochs
@@ -106,11 +102,10 @@ def test_each_shard_has_its_own_batch_plan(corpus, second_shard, tmp_path):
     assert second_tokens == pytest.approx(1000, rel=0.1)
 
 
-def test_each_shard_is_checked_before_its_epoch(corpus, second_shard, tmp_path):
-    (tmp_path / "run").mkdir()
+def test_each_shard_is_checked_before_its_epoch(run, corpus, second_shard, tmp_path):
     broken = second_shard / "train.en-de.de.bin"
     content = broken.read_bytes()
     broken.write_bytes(content[:40] + b"\xff\xff" + content[42:])
-    log, epochs = train_two_epochs(corpus, second_shard, tmp_path / "run")
+    log, epochs = train_two_epochs(run, corpus, second_shard, tmp_path / "run")
     assert f"{broken}: sentence 11 has the token ID 65535" in last_line(log)
     assert len(epochs) == 1, "the first epoch has the other shard"

@@ -15,26 +15,9 @@ pytestmark = pytest.mark.usefixtures("quiet")
 
 def test_typed_flags_win_and_are_marked():
     cfg = configuration(
-        "--arch",
-        "aiayn_big",
-        "--lr-scheduler",
-        "fixed",
-        "--lr",
-        "0.001",
-        "--label-smoothing",
-        "0.2",
-        "--dropout",
-        "0.1",
-        "--max-update",
-        "7",
-        "--clip-norm",
-        "1",
-        "--adam-betas",
-        "(0.9, 0.99)",
-        "--d-ff",
-        "64",
-        "--save-interval-updates",
-        "11",
+        *("--arch", "aiayn_big", "--lr-scheduler", "fixed", "--lr", "0.001"),
+        *("--label-smoothing", "0.2", "--dropout", "0.1", "--max-update", "7", "--clip-norm", "1"),
+        *("--adam-betas", "(0.9, 0.99)", "--d-ff", "64", "--save-interval-updates", "11"),
     )
     assert cfg.lr_scheduler._name == "fixed" and list(cfg.optimization.lr) == [0.001]
     assert cfg.lr_scheduler.warmup_updates == 0, "another scheduler keeps its own default"

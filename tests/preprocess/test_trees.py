@@ -30,14 +30,7 @@ def write(path, nouns, number=1):
 def make(destdir, *arguments, code=0):
     """Run trees.py and return what it prints on the standard error."""
     command = [
-        sys.executable,
-        trees.__file__,
-        "--destdir",
-        destdir,
-        "--vocabulary",
-        40,
-        "--workers",
-        1,
+        *(sys.executable, trees.__file__, "--destdir", destdir, "--vocabulary", 40, "--workers", 1),
         *arguments,
     ]
     done = subprocess.run(list(map(str, command)), capture_output=True, text=True)
@@ -59,19 +52,8 @@ def data(tmp_path_factory):
     one, two = write(folder / "a.mrg", NOUNS[:4]), write(folder / "b.mrg", NOUNS[4:])
     extra = write(folder / "extra.mrg", ["ant", "bee", "fox"], 2)
     make(
-        folder / "data",
-        "--train",
-        one,
-        two,
-        "--valid",
-        one,
-        "--test",
-        two,
-        "--weight",
-        2,
-        "--extra",
-        0.5,
-        extra,
+        *(folder / "data", "--train", one, two, "--valid", one, "--test", two, "--weight", 2),
+        *("--extra", 0.5, extra),
     )
     return folder / "data"
 
@@ -115,16 +97,8 @@ def test_settings_and_checksums_describe_the_data(data):
 def test_same_command_is_up_to_date_and_different_weights_are_refused(data):
     folder = data.parent
     command = [
-        "--train",
-        folder / "a.mrg",
-        folder / "b.mrg",
-        "--valid",
-        folder / "a.mrg",
-        "--test",
-        folder / "b.mrg",
-        "--extra",
-        0.5,
-        folder / "extra.mrg",
+        *("--train", folder / "a.mrg", folder / "b.mrg", "--valid", folder / "a.mrg"),
+        *("--test", folder / "b.mrg", "--extra", 0.5, folder / "extra.mrg"),
     ]
     assert make(data, *command, "--weight", 2) == ""
     message = make(data, *command, "--weight", 3, code=1)

@@ -44,16 +44,7 @@ def test_powers_of_ten_are_aligned_right_too():
 def test_text_starts_neither_a_list_nor_a_formula():
     blocks = [["- a", "1. b $x$"], "+ c", "12) d", "    e", "3.5 f"]
     assert to_markdown("t", [Section("s", blocks)]).splitlines()[4:] == [
-        r"- \- a",
-        r"- 1\. b \$x\$",
-        "",
-        r"\+ c",
-        "",
-        r"12\) d",
-        "",
-        "e",
-        "",
-        r"3\.5 f",
+        *(r"- \- a", r"- 1\. b \$x\$", "", r"\+ c", "", r"12\) d", "", "e", "", r"3\.5 f"),
     ]
 
 

@@ -24,15 +24,17 @@ def test_shorter_sentences_are_padded_on_the_left():
     assert padded.tolist() == [[5, 6, 2], [1, 7, 2]]
 
 
-@pytest.mark.parametrize("sentences", [1, 2, 5, 6, 7])
-@pytest.mark.parametrize("chunks", [0, 1, 2, 3])
-def test_chunks_come_back_in_order(sentences, chunks):
-    source, calls = torch.arange(sentences), []
+@pytest.mark.parametrize("sentences", [1, 63, 64, 97, 98])
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_chunks_come_back_in_order(sentences, threads):
+    source, calls = torch.arange(10, 20 + sentences), []
 
     def search(rows):
         calls.append(source[rows].tolist())
         return calls[-1]
 
-    assert search_in_threads(search, sentences, chunks) == list(range(sentences))
-    n = max(chunks, 1)
-    assert sorted(calls) == sorted(list(range(i, sentences, n)) for i in range(n))
+    rows = slice(7, 7 + sentences)
+    expected = source[rows].tolist()
+    assert search_in_threads(search, threads, rows) == expected
+    n = max(1, min(threads, sentences // 32))
+    assert sorted(calls) == sorted(expected[i::n] for i in range(n))

@@ -4,7 +4,7 @@ import shutil
 from collections import Counter
 
 import pytest
-from breakages import DICTIONARIES, SPLIT, change, in_a_copy, remove
+from breakages import DICTIONARIES, SPLIT, change, remove
 from commands import SMALL, last_line
 
 from aiayn_plugin.text.manifest import MANIFEST
@@ -18,13 +18,8 @@ def data(corpus, tmp_path):
 def test_generating_with_a_changed_dictionary(run, data, model_dir):
     (data / "dict.de.txt").write_bytes(b"".join(sorted((data / "dict.de.txt").open("rb"))))
     log = run(
-        "fairseq-generate",
-        data,
-        "--user-dir",
-        "aiayn_plugin",
-        "--cpu",
-        "--path",
-        model_dir / "model.pt",
+        *("fairseq-generate", data, "--user-dir", "aiayn_plugin", "--cpu"),
+        *("--path", model_dir / "model.pt"),
     )
     assert last_line(log).startswith(
         f"fairseq-generate: error: {data}/dict.de.txt has changed: its checksum is different; "
@@ -56,14 +51,8 @@ def test_a_model_directory_that_lacks_a_file(run, model_dir, tmp_path, name):
 #: What each command gets, so that it ends soon when nothing is broken.
 COMMANDS = {
     "fairseq-train": [
-        *SMALL,
-        "--max-update",
-        "1",
-        "--no-save",
-        "--train-subset",
-        "test",
-        "--valid-subset",
-        "test",
+        *(*SMALL, "--max-update", "1", "--no-save"),
+        *("--train-subset", "test", "--valid-subset", "test"),
     ],
     "fairseq-generate": ["--max-len-b", "4", "--beam", "2", "--cpu"],
     "fairseq-interactive": ["--max-len-b", "4", "--cpu"],
@@ -74,27 +63,22 @@ COMMANDS = {
 @pytest.mark.long
 @pytest.mark.parametrize("manifest", [True, False])
 @pytest.mark.parametrize("command", COMMANDS)
-def test_the_table_of_broken_data(repo, corpus, model_dir, tmp_path, command, manifest):
+def test_the_table_of_broken_data(run, corpus, model_dir, tmp_path, command, manifest):
     """About 70 ways to break data by 4 commands, with checksums and without."""
     data, ends = tmp_path / "data", Counter()
     ways = {"nothing": lambda data: None, **DICTIONARIES}
     ways |= SPLIT if command != "fairseq-interactive" else {}
     path = ["--path", model_dir / "model.pt"] if command != "fairseq-train" else []
+    options = COMMANDS[command]
+    if command == "fairseq-interactive":
+        (tmp_path / "input").write_text("March 3\n")
+        options = [*options, "--input", "input"]
     for way, spoil in ways.items():
         shutil.copytree(corpus, data)
         if not manifest:
             (data / MANIFEST).unlink()
         spoil(data)
-        log = in_a_copy(
-            command,
-            data,
-            "--user-dir",
-            repo / "aiayn_plugin",
-            *path,
-            *COMMANDS[command],
-            cwd=tmp_path,
-            stdin="March 3\n",
-        )
+        log = run(command, data, "--user-dir", "aiayn_plugin", *path, *options, cwd=tmp_path)
         shutil.rmtree(data) if data.is_dir() else data.unlink(missing_ok=True)
         text = log.stdout + log.stderr
         if log.returncode == 0:  # whole, or taken with a warning

@@ -23,20 +23,9 @@ def stock(run, corpus, tmp_path_factory):
     """A model of fairseq's own, hardly trained, without the plugin."""
     folder = tmp_path_factory.mktemp("stock")
     log = run(
-        "fairseq-train",
-        corpus,
-        *stock_model(32, 64, 4),
-        *STOCK_TRAINING,
-        "--lr",
-        "0.005",
-        "--warmup-updates",
-        "10",
-        "--max-tokens",
-        "2000",
-        "--max-update",
-        "40",
-        "--save-dir",
-        folder,
+        *("fairseq-train", corpus, *stock_model(32, 64, 4), *STOCK_TRAINING, "--lr", "0.005"),
+        *("--warmup-updates", "10", "--max-tokens", "2000", "--max-update", "40"),
+        *("--save-dir", folder),
     )
     assert log.returncode == 0, log.stderr
     return folder / "checkpoint_last.pt"
@@ -44,19 +33,8 @@ def stock(run, corpus, tmp_path_factory):
 
 def test_there_and_back_again(run, corpus, stock, tmp_path):
     generate = [
-        "fairseq-generate",
-        corpus,
-        "--cpu",
-        "--gen-subset",
-        "valid",
-        "--max-len-b",
-        "8",
-        "--batch-size",
-        "100",
-        "--required-batch-size-multiple",
-        "1",
-        "--beam",
-        "4",
+        *("fairseq-generate", corpus, "--cpu", "--gen-subset", "valid", "--max-len-b", "8"),
+        *("--batch-size", "100", "--required-batch-size-multiple", "1", "--beam", "4"),
     ]
     ours = ["--user-dir", "aiayn_plugin"]
     for source, target in ((stock, "ours.pt"), ("ours.pt", "theirs.pt")):
@@ -80,23 +58,13 @@ def test_there_and_back_again(run, corpus, stock, tmp_path):
 
 def test_what_fairseq_has_not_is_refused(run, corpus, tmp_path):
     log = run(
-        "fairseq-train",
-        corpus,
-        *TRAIN,
-        "--max-update",
-        "1",
-        "--disable-validation",
-        "--save-dir",
-        tmp_path,
+        *("fairseq-train", corpus, *TRAIN, "--max-update", "1", "--disable-validation"),
+        *("--save-dir", tmp_path),
     )
     assert log.returncode == 0, log.stderr
     bad = run(
-        "aiayn",
-        "convert",
-        "--input",
-        tmp_path / "checkpoint_last.pt",
-        "--output",
-        tmp_path / "out.pt",
+        *("aiayn", "convert", "--input", tmp_path / "checkpoint_last.pt"),
+        *("--output", tmp_path / "out.pt"),
     )
     assert (bad.returncode, bad.stderr.count("\n")) == (1, 1)
     assert "--positions fairseq or learned" in bad.stderr
@@ -167,21 +135,9 @@ def test_two_hundred_updates_lose_as_fairseqs_model_does(run, corpus, tmp_path):
     With twice the rate fairseq's own losses, on one thread and on two, are 0.002 bits apart.
     """
     train = [
-        "fairseq-train",
-        corpus,
-        "--user-dir",
-        "aiayn_plugin",
-        *STOCK_TRAINING,
-        "--max-tokens",
-        "1000",
-        "--required-batch-size-multiple",
-        "1",
-        "--dropout",
-        "0",
-        "--log-format",
-        "simple",
-        "--log-interval",
-        "1",
+        *("fairseq-train", corpus, "--user-dir", "aiayn_plugin", *STOCK_TRAINING),
+        *("--max-tokens", "1000", "--required-batch-size-multiple", "1", "--dropout", "0"),
+        *("--log-format", "simple", "--log-interval", "1"),
     ]
     stock = [*train, *stock_model(64, 256, 4)]
     init = run(*stock, "--lr", "0", "--max-update", "1", "--save-dir", tmp_path / "init")
@@ -190,39 +146,16 @@ def test_two_hundred_updates_lose_as_fairseqs_model_does(run, corpus, tmp_path):
     log = run("aiayn", "convert", "--input", start["fairseq"], "--output", start["ours"])
     assert log.returncode == 0, log.stderr
     ours = [
-        *train,
-        "--arch",
-        "aiayn_tiny",
-        "--d-model",
-        "64",
-        "--d-ff",
-        "256",
-        "--positions",
-        "fairseq",
-        "--attention-bias",
-        "--tokens-per-update",
-        "0",
-        "--optimizer",
-        "aiayn_adam",
-        "--criterion",
-        "aiayn_label_smoothed_cross_entropy",
+        *(*train, "--arch", "aiayn_tiny", "--d-model", "64", "--d-ff", "256"),
+        *("--positions", "fairseq", "--attention-bias", "--tokens-per-update", "0"),
+        *("--optimizer", "aiayn_adam", "--criterion", "aiayn_label_smoothed_cross_entropy"),
     ]
     lost = {}
     for name, command in (("fairseq", stock), ("ours", ours)):
         log = run(
-            *command,
-            "--lr",
-            "5e-4",
-            "--warmup-updates",
-            "200",
-            "--adam-eps",
-            "1e-9",
-            "--max-update",
-            "200",
-            "--finetune-from-model",
-            start[name],
-            "--save-dir",
-            tmp_path / name,
+            *(*command, "--lr", "5e-4", "--warmup-updates", "200", "--adam-eps", "1e-9"),
+            *("--max-update", "200", "--finetune-from-model", start[name]),
+            *("--save-dir", tmp_path / name),
         )
         assert log.returncode == 0, log.stderr[-2000:]
         lost[name] = losses(log)

@@ -13,17 +13,8 @@ def test_a_checkpoint_of_another_architecture(run, corpus, model_dir):
 
 def test_a_sentence_longer_than_the_model_takes(run, corpus, model_dir, tmp_path):
     command = [
-        "fairseq-generate",
-        corpus,
-        "--user-dir",
-        "aiayn_plugin",
-        "--cpu",
-        "--path",
-        model_dir / "checkpoint_last.pt",
-        "--gen-subset",
-        "test",
-        "--max-len-b",
-        "5",
+        *("fairseq-generate", corpus, "--user-dir", "aiayn_plugin", "--cpu"),
+        *("--path", model_dir / "checkpoint_last.pt", "--gen-subset", "test", "--max-len-b", "5"),
     ]
     log = run(*command, "--max-source-positions", "4", cwd=tmp_path)
     assert "exceed the (source, target) limits (4, 1024)" in last_line(log)
@@ -47,15 +38,7 @@ def test_impossible_sizes(run, corpus, tmp_path):
 )
 def test_bad_settings_of_a_training(run, corpus, tmp_path, flag, message):
     log = run(
-        "fairseq-train",
-        corpus,
-        "--user-dir",
-        "aiayn_plugin",
-        "--arch",
-        "aiayn_base",
-        "--cpu",
-        "--save-dir",
-        tmp_path,
-        *flag,
+        *("fairseq-train", corpus, "--user-dir", "aiayn_plugin", "--arch", "aiayn_base", "--cpu"),
+        *("--save-dir", tmp_path, *flag),
     )
     assert last_line(log) == f"fairseq-train: error: {message}"

@@ -2,61 +2,37 @@
 
 import random
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from commands import forked
+from commands import PLUGIN
 
 PAIR = ["-s", "in", "-t", "out"]
-CPU = ["--cpu", "--num-workers", "0"]
+#: The search and the batches of fairseq's own task.
+STOCK = ["--task", "translation", "--required-batch-size-multiple", "1"]
+#: A small model of the plugin, after three updates.
+PLUGINS = (
+    "--arch aiayn_tiny --N 1 --d-model 8 --d-ff 8 --tie-embeddings target --max-update 3".split()
+)
 SMALL = ["--encoder-embed-dim", "8", "--decoder-embed-dim", "8"]
 #: fairseq's own models, the ConvS2S that the paper compares itself with among them.
 MODELS = {
     "fconv": [
-        "--arch",
-        "fconv",
-        *SMALL,
-        "--encoder-layers",
-        "[(8, 3), (8, 3)]",
-        "--decoder-layers",
-        "[(8, 3), (8, 3)]",
-        "--decoder-out-embed-dim",
-        "8",
+        *("--arch", "fconv", *SMALL, "--encoder-layers", "[(8, 3), (8, 3)]"),
+        *("--decoder-layers", "[(8, 3), (8, 3)]", "--decoder-out-embed-dim", "8"),
     ],
     "lstm": [
-        "--arch",
-        "lstm",
-        *SMALL,
-        "--encoder-hidden-size",
-        "8",
-        "--encoder-bidirectional",
-        "--decoder-out-embed-dim",
-        "8",
-        "--decoder-hidden-size",
-        "8",
+        *("--arch", "lstm", *SMALL, "--encoder-hidden-size", "8", "--encoder-bidirectional"),
+        *("--decoder-out-embed-dim", "8", "--decoder-hidden-size", "8"),
     ],
     "lightconv": [
-        "--arch",
-        "lightconv_iwslt_de_en",
-        *SMALL,
-        "--encoder-conv-type",
-        "lightweight",
-        "--decoder-conv-type",
-        "lightweight",
+        *("--arch", "lightconv_iwslt_de_en", *SMALL, "--encoder-conv-type", "lightweight"),
+        *("--decoder-conv-type", "lightweight"),
     ],
     "transformer": [
-        "--arch",
-        "transformer",
-        *SMALL,
-        "--encoder-layers",
-        "2",
-        "--decoder-layers",
-        "2",
-        "--encoder-ffn-embed-dim",
-        "8",
-        "--decoder-ffn-embed-dim",
-        "8",
+        *("--arch", "transformer", *SMALL, "--encoder-layers", "2", "--decoder-layers", "2"),
+        *("--encoder-ffn-embed-dim", "8", "--decoder-ffn-embed-dim", "8"),
     ],
 }
 #: Sentences of the valid set: no multiple of 8.
@@ -64,22 +40,21 @@ VALID = 30
 
 
 @pytest.fixture(scope="module")
-def fairseq(repo) -> Iterator[Callable[..., str]]:
+def fairseq(run) -> Callable[..., str]:
     """`fairseq(command, …)` runs a command with the plugin loaded and returns its output."""
-    with forked(repo / "aiayn_plugin") as run:
 
-        def succeed(*command: str | Path) -> str:
-            ended = run(*command)
-            assert ended["status"] == 0, ended["output"]
-            return ended["output"]
+    def succeed(*command: str | Path, status: int = 0) -> str:
+        log = run(*command, "--user-dir", PLUGIN, timeout=120)
+        output = log.stdout + log.stderr
+        assert log.returncode == status and "Traceback" not in output, output
+        return output
 
-        succeed.any = run  # type: ignore[attr-defined]
-        yield succeed
+    return succeed
 
 
 @pytest.fixture(scope="module", params=["mmap", "raw"])
-def data(request, fairseq, tmp_path_factory) -> Path:
-    """Data of letters, made with fairseq-preprocess only."""
+def data(request, fairseq, tmp_path_factory) -> list[str | Path]:
+    """Data of letters, made with fairseq-preprocess only, and the options to read it."""
     folder, rng = tmp_path_factory.mktemp("letters"), random.Random(1)
     for split, number in (("train", 100), ("valid", VALID), ("test", VALID)):
         for lang in PAIR[1::2]:
@@ -89,19 +64,12 @@ def data(request, fairseq, tmp_path_factory) -> Path:
             )
             (folder / f"{split}.{lang}").write_text("".join(lines))
         (folder / f"{split}.align").write_text("0-0\n" * number)
+    impl = ["--dataset-impl", request.param]
     alignments = ["--align-suffix", "align"] if request.param == "mmap" else []  # raw has none
     prefixes = [f"--{split}pref={folder / split}" for split in ("train", "valid", "test")]
-    fairseq(
-        "fairseq-preprocess",
-        *PAIR,
-        *prefixes,
-        "--destdir",
-        folder / "data",
-        "--dataset-impl",
-        request.param,
-        *alignments,
-    )
-    return folder / "data"
+    dest = folder / "data"
+    fairseq("fairseq-preprocess", *PAIR, *prefixes, "--destdir", dest, *impl, *alignments)
+    return [dest, *PAIR, *impl, "--cpu", "--num-workers", "0"]
 
 
 def generated(output: str) -> list[str]:
@@ -120,49 +88,17 @@ def assert_same(found: list[str], expected: list[str]) -> None:
 
 def generate(fairseq, data, path, *flags: str) -> str:
     """Return the output of fairseq-generate for the validation set."""
-    impl = ["--dataset-impl", "raw"] if (data / "train.in-out.in").is_file() else []
-    return fairseq(
-        "fairseq-generate",
-        data,
-        *PAIR,
-        *CPU,
-        *impl,
-        "--path",
-        path,
-        "--gen-subset",
-        "valid",
-        "--batch-size",
-        "16",
-        *flags,
-    )
+    options = ["--path", path, "--gen-subset", "valid", "--batch-size", "16"]
+    return fairseq("fairseq-generate", *data, *options, *flags)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", MODELS)
 def test_fairseqs_models_train_and_translate(fairseq, data, tmp_path, name):
-    raw = ["--dataset-impl", "raw"] if (data / "train.in-out.in").is_file() else []
     fairseq(
-        "fairseq-train",
-        data,
-        *PAIR,
-        *CPU,
-        *raw,
-        *MODELS[name],
-        "--optimizer",
-        "nag",
-        "--lr",
-        "0.05",
-        "--max-tokens",
-        "200",
-        "--max-epoch",
-        "1",
-        "--update-freq",
-        "3",
-        "--save-dir",
-        tmp_path,
-        "--eval-bleu",
-        "--eval-bleu-args",
-        '{"beam": 2, "max_len_b": 5}',
+        *("fairseq-train", *data, *MODELS[name], "--optimizer", "nag", "--lr", "0.05"),
+        *("--max-tokens", "200", "--max-epoch", "1", "--update-freq", "3", "--save-dir", tmp_path),
+        *("--eval-bleu", "--eval-bleu-args", '{"beam": 2, "max_len_b": 5}'),
     )
     path = tmp_path / "checkpoint_last.pt"
     ours = generate(fairseq, data, path, "--max-len-b", "12")
@@ -171,24 +107,8 @@ def test_fairseqs_models_train_and_translate(fairseq, data, tmp_path, name):
     assert len(says) == (name != "transformer")
     for flags in ([], ["--lenpen", "0.3", "--nbest", "2"], ["--prefix-size", "2"]):
         flags += ["--max-len-b", "12"]
-        theirs = generate(
-            fairseq,
-            data,
-            path,
-            "--task",
-            "translation",
-            *flags,
-            "--required-batch-size-multiple",
-            "1",
-        )
-        ours = generate(
-            fairseq,
-            data,
-            path,
-            "--length-penalty",
-            "fairseq",
-            *flags,
-        )
+        theirs = generate(fairseq, data, path, *STOCK, *flags)
+        ours = generate(fairseq, data, path, "--length-penalty", "fairseq", *flags)
         assert generated(ours) == generated(theirs), "fairseq's search, with its defaults"
     with_attention = generate(fairseq, data, path, "--print-alignment", "--max-len-b", "5")
     assert len(re.findall(r"^A-", with_attention, re.MULTILINE)) == VALID
@@ -196,142 +116,58 @@ def test_fairseqs_models_train_and_translate(fairseq, data, tmp_path, name):
 
 @pytest.mark.long
 def test_fairseqs_searches_with_the_plugins_model(fairseq, data, tmp_path):
-    raw = ["--dataset-impl", "raw"] if (data / "train.in-out.in").is_file() else []
-    fairseq(
-        "fairseq-train",
-        data,
-        *PAIR,
-        *CPU,
-        *raw,
-        "--arch",
-        "aiayn_tiny",
-        "--N",
-        "1",
-        "--tie-embeddings",
-        "target",
-        "--d-model",
-        "8",
-        "--d-ff",
-        "8",
-        "--max-update",
-        "3",
-        "--save-dir",
-        tmp_path,
-    )
+    fairseq("fairseq-train", *data, *PLUGINS, "--save-dir", tmp_path)
     path = tmp_path / "checkpoint_last.pt"
     for flags, number in [
-        (["--sampling", "--nbest", "5"], 5),  # fairseq's beam is 5
-        (
-            [
-                "--sampling",
-                "--sampling-topk",
-                "3",
-                "--temperature",
-                "2",
-                "--beam",
-                "2",
-                "--nbest",
-                "2",
-            ],
-            2,
-        ),
-        (["--sampling", "--sampling-topp", "0.2", "--beam", "2", "--nbest", "2"], 2),
-        (["--diversity-rate", "0.5", "--beam", "6"], 1),
+        ("--sampling --nbest 5", 5),  # fairseq's beam is 5
+        ("--sampling --sampling-topk 3 --temperature 2 --beam 2 --nbest 2", 2),
+        ("--sampling --sampling-topp 0.2 --beam 2 --nbest 2", 2),
+        ("--diversity-rate 0.5 --beam 6", 1),
         # With several batches fairseq's own fails: it confuses sentence index and row.
-        (["--diverse-beam-groups", "2", "--beam", "4", "--batch-size", str(VALID)], 1),
-        (["--match-source-len"], 1),
-        (["--retain-dropout"], 1),
+        (f"--diverse-beam-groups 2 --beam 4 --batch-size {VALID}", 1),
+        ("--match-source-len", 1),
+        ("--retain-dropout", 1),
     ]:
-        ours = generate(fairseq, data, path, *flags)
+        words = flags.split()
+        ours = generate(fairseq, data, path, *words)
         assert len(generated(ours)) == number * VALID, flags
-        if "--retain-dropout" not in flags:
-            assert f"{flags[0]}: searched by fairseq, with --beam" in ours
-            theirs = generate(
-                fairseq,
-                data,
-                path,
-                *flags,
-                "--task",
-                "translation",
-                "--required-batch-size-multiple",
-                "1",
-            )
+        if flags != "--retain-dropout":
+            assert f"{words[0]}: searched by fairseq, with --beam" in ours
+            theirs = generate(fairseq, data, path, *words, *STOCK)
             assert_same(generated(ours), generated(theirs))
 
 
 @pytest.mark.long
-def test_the_plugins_model_with_fairseqs_components(fairseq, data, tmp_path):
+def test_the_plugins_model_with_fairseqs_components(run, fairseq, data, tmp_path):
     """fairseq's task, its loss with alignments, and its scorer."""
-    raw = (data / "train.in-out.in").is_file()
-    command = [
-        "fairseq-train",
-        data,
-        *PAIR,
-        *CPU,
-        "--arch",
-        "aiayn_tiny",
-        "--N",
-        "1",
-        "--d-model",
-        "8",
-        "--d-ff",
-        "8",
-        "--tie-embeddings",
-        "target",
-        "--max-update",
-        "3",
-        "--log-format",
-        "simple",
-        *(["--dataset-impl", "raw"] if raw else []),
-    ]
+    command = ["fairseq-train", *data, *PLUGINS, "--log-format", "simple"]
     fairseq(*command, "--task", "translation", "--save-dir", tmp_path / "theirs")
     path = tmp_path / "theirs" / "checkpoint_last.pt"
     found = generate(fairseq, data, path, "--max-len-b", "9")
     assert len(generated(found)) == VALID
-    if not raw:
+    if "raw" not in data:
         log = fairseq(
-            *command,
-            "--load-alignments",
-            "--save-dir",
-            tmp_path / "aligned",
-            "--criterion",
-            "label_smoothed_cross_entropy_with_alignment",
+            *(*command, "--load-alignments", "--save-dir", tmp_path / "aligned"),
+            *("--criterion", "label_smoothed_cross_entropy_with_alignment"),
         )
         assert re.search(r"alignment_loss (?!0 )[\d.]+ ", log), "it reads the model's attention"
     for mark, name in (("H-\\S+\t\\S+", "sys"), ("T-\\S+", "ref")):
         lines = re.findall(rf"^{mark}\t(.*)", found, re.MULTILINE)
         (tmp_path / name).write_text("".join(f"{line}\n" for line in lines))
-    scored = fairseq("fairseq-score", "--sys", tmp_path / "sys", "--ref", tmp_path / "ref")
+    scored = run("fairseq-score", "--sys", tmp_path / "sys", "--ref", tmp_path / "ref").stdout
     assert "BLEU4 = " in scored
 
 
 @pytest.mark.long
 def test_sentences_too_long_for_a_model(fairseq, data, tmp_path):
-    raw = ["--dataset-impl", "raw"] if (data / "train.in-out.in").is_file() else []
     command = [
-        "fairseq-train",
-        data,
-        *PAIR,
-        *CPU,
-        *raw,
-        *MODELS["fconv"],
-        "--optimizer",
-        "nag",
-        "--lr",
-        "0.05",
-        "--max-tokens",
-        "200",
-        "--max-update",
-        "2",
-        "--save-dir",
-        tmp_path,
-        "--max-target-positions",
-        "5",
+        *("fairseq-train", *data, *MODELS["fconv"], "--optimizer", "nag", "--lr", "0.05"),
+        *("--max-tokens", "200", "--max-update", "2", "--max-target-positions", "5"),
+        *("--save-dir", tmp_path),
     ]
-    refused = fairseq.any(*command)
-    assert refused["status"] == 1 and "Traceback" not in refused["output"]
+    refused = fairseq(*command, status=1)
     skip = "--skip-invalid-size-inputs-valid-test"
-    assert refused["output"].strip().endswith(f"or skip this example with {skip}")
+    assert refused.strip().endswith(f"or skip this example with {skip}")
     fairseq(*command, skip)
     short = generated(generate(fairseq, data, tmp_path / "checkpoint_last.pt", skip))
     assert 0 < len(short) < VALID

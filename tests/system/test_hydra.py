@@ -8,16 +8,9 @@ def hydra_train(run, corpus, folder, arch, *settings):
     """Return the log of fairseq-hydra-train with a shipped configuration and these settings."""
     directory = run("aiayn", "configs").stdout.strip()
     return run(
-        "fairseq-hydra-train",
-        "--config-dir",
-        directory,
-        "--config-name",
-        arch,
-        f"task.data={corpus}",
-        f"common.user_dir={PLUGIN}",
-        "common.cpu=true",
-        f"checkpoint.save_dir={folder}/checkpoints",
-        *settings,
+        *("fairseq-hydra-train", "--config-dir", directory, "--config-name", arch),
+        *(f"task.data={corpus}", f"common.user_dir={PLUGIN}", "common.cpu=true"),
+        *(f"checkpoint.save_dir={folder}/checkpoints", *settings),
         cwd=folder,
     )
 
@@ -45,28 +38,13 @@ def test_hydra_trains(run, corpus, tmp_path, arch):
     assert "the paper's settings and this run's" in text
     assert "d_model" in text and "< changed" in text
     mean = run(
-        "aiayn",
-        "average",
-        "--inputs",
-        tmp_path / "checkpoints",
-        "--num-update-checkpoints",
-        "1",
-        "--output",
-        tmp_path / "model.pt",
+        *("aiayn", "average", "--inputs", tmp_path / "checkpoints"),
+        *("--num-update-checkpoints", "1", "--output", tmp_path / "model.pt"),
     )
     assert mean.returncode == 0, mean.stderr
     out = run(
-        "fairseq-generate",
-        corpus,
-        "--user-dir",
-        "aiayn_plugin",
-        "--path",
-        tmp_path / "model.pt",
-        "--gen-subset",
-        "test",
-        "--cpu",
-        "--max-len-b",
-        "5",
+        *("fairseq-generate", corpus, "--user-dir", "aiayn_plugin"),
+        *("--path", tmp_path / "model.pt", "--gen-subset", "test", "--cpu", "--max-len-b", "5"),
         cwd=tmp_path,
     )
     assert out.returncode == 0, out.stderr

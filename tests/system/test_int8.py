@@ -37,18 +37,8 @@ def test_int8_excludes_other_precisions(run, corpus, model_dir, options, message
 
 def test_training_in_int8_is_an_error(run, corpus, tmp_path):
     log = run(
-        "fairseq-train",
-        corpus,
-        *PAPER,
-        *SMALL,
-        "--max-update",
-        "1",
-        "--int8",
-        "--eval-bleu",
-        "--eval-bleu-args",
-        "{}",
-        "--save-dir",
-        tmp_path,
+        *("fairseq-train", corpus, *PAPER, *SMALL, "--max-update", "1", "--int8", "--eval-bleu"),
+        *("--eval-bleu-args", "{}", "--save-dir", tmp_path),
     )
     assert log.returncode == 1
     assert "--int8 is for translating" in last_line(log)

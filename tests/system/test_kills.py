@@ -74,17 +74,8 @@ def timed(command: list) -> float:
 def test_training(prepare, tmp_path):
     """Every fifth kill comes after the last checkpoint is written, before the process ends."""
     command = [
-        BIN / "fairseq-train",
-        prepare(300, 30, 5),
-        *TRAIN,
-        "--max-tokens",
-        "400",
-        "--update-freq",
-        "2",
-        "--max-update",
-        "60",
-        "--save-interval-updates",
-        "15",
+        *(BIN / "fairseq-train", prepare(300, 30, 5), *TRAIN, "--max-tokens", "400"),
+        *("--update-freq", "2", "--max-update", "60", "--save-interval-updates", "15"),
         "--save-dir",
     ]
     whole, run, log = tmp_path / "whole", tmp_path / "run", tmp_path / "log"
@@ -120,36 +111,14 @@ def test_preparing(tmp_path):
     raw, log = tmp_path / "raw", tmp_path / "log"
     timed(
         [
-            sys.executable,
-            "preprocess/cldr.py",
-            "--dest",
-            raw,
-            "--train",
-            "500",
-            "--valid",
-            "30",
-            "--test",
-            "10",
+            *(sys.executable, "preprocess/cldr.py", "--dest", raw, "--train", "500"),
+            *("--valid", "30", "--test", "10"),
         ]
     )
     command = [
-        sys.executable,
-        "preprocess/prepare.py",
-        "-s",
-        "en",
-        "-t",
-        "de",
-        "--merges",
-        "200",
-        "--workers",
-        "2",
-        "--trainpref",
-        raw / "train",
-        "--validpref",
-        raw / "valid",
-        "--testpref",
-        raw / "test",
-        "--destdir",
+        *(sys.executable, "preprocess/prepare.py", "-s", "en", "-t", "de", "--merges", "200"),
+        *("--workers", "2", "--trainpref", raw / "train", "--validpref", raw / "valid"),
+        *("--testpref", raw / "test", "--destdir"),
     ]
     seconds = timed([*command, tmp_path / "whole"])
     expected, data = content(tmp_path / "whole"), tmp_path / "data"
@@ -176,20 +145,9 @@ def trained(run, prepare, tmp_path_factory) -> Path:
     shutil.copytree(prepare(300, 30, 5), folder / "data")
     timed(
         [
-            BIN / "fairseq-train",
-            folder / "data",
-            *TRAIN,
-            "--d-model",
-            "256",
-            "--d-ff",
-            "4096",
-            "--max-update",
-            "4",
-            "--save-interval-updates",
-            "2",
-            "--disable-validation",
-            "--save-dir",
-            folder,
+            *(BIN / "fairseq-train", folder / "data", *TRAIN, "--d-model", "256", "--d-ff", "4096"),
+            *("--max-update", "4", "--save-interval-updates", "2", "--disable-validation"),
+            *("--save-dir", folder),
         ]
     )
     shutil.copy(folder / "checkpoint_last.pt", folder / "model.pt")

@@ -27,29 +27,10 @@ WORDS = {
 TREES = 50  #: of a section
 #: A model that learns the grammar.
 SMALL = (
-    "--arch",
-    "aiayn_parser_tiny",
-    "--N",
-    "1",
-    "--d-model",
-    "64",
-    "--d-ff",
-    "128",
-    "--dropout",
-    "0",
-    "--attention-dropout",
-    "0",
-    "--warmup-updates",
-    "300",
-    "--tokens-per-update",
-    "800",
-    "--max-update",
-    "700",
-    "--save-interval-updates",
-    "20",
-    "--validate-interval",
-    "30",
-    "--cpu",
+    *("--arch", "aiayn_parser_tiny", "--N", "1", "--d-model", "64", "--d-ff", "128"),
+    *("--dropout", "0", "--attention-dropout", "0", "--warmup-updates", "300"),
+    *("--tokens-per-update", "800", "--max-update", "700", "--save-interval-updates", "20"),
+    *("--validate-interval", "30", "--cpu"),
 )
 
 
@@ -155,16 +136,8 @@ def test_a_search_of_trees_only_finds_trees(recipe, run):
         assert parses and all(parse.repairs == 0 for parse in parses)
         assert all(parse.tree.leaves() == line.split() for parse in parses)
     done = run(
-        "fairseq-generate",
-        folder / "data",
-        "--user-dir",
-        "aiayn_plugin",
-        "--path",
-        folder / "model.pt",
-        "--trees-only",
-        "--beam",
-        "4",
-        "--cpu",
+        *("fairseq-generate", folder / "data", "--user-dir", "aiayn_plugin"),
+        *("--path", folder / "model.pt", "--trees-only", "--beam", "4", "--cpu"),
     )
     assert done.returncode == 0 and "with beam=4" in done.stdout, done.stderr
     log = folder / "only.log"
@@ -190,17 +163,8 @@ def test_unknown_words_are_counted_too(recipe):
 def test_trees_only_is_never_silently_ignored(recipe, run, options, message):
     folder, _ = recipe
     done = run(
-        "fairseq-generate",
-        folder / "data",
-        "--user-dir",
-        "aiayn_plugin",
-        "--path",
-        folder / "model.pt",
-        "--trees-only",
-        "--beam",
-        "4",
-        "--cpu",
-        *options,
+        *("fairseq-generate", folder / "data", "--user-dir", "aiayn_plugin"),
+        *("--path", folder / "model.pt", "--trees-only", "--beam", "4", "--cpu", *options),
     )
     assert done.returncode == 1 and message in done.stderr.splitlines()[-1]
 
@@ -223,17 +187,8 @@ def test_the_log_of_a_different_split_is_an_error(recipe, run):
 def test_given_options_override_the_defaults_for_trees(recipe, run):
     folder, _ = recipe
     done = run(
-        "fairseq-generate",
-        folder / "data",
-        "--user-dir",
-        "aiayn_plugin",
-        "--path",
-        folder / "model.pt",
-        "--beam",
-        "2",
-        "--max-len-b",
-        "3",
-        "--cpu",
+        *("fairseq-generate", folder / "data", "--user-dir", "aiayn_plugin"),
+        *("--path", folder / "model.pt", "--beam", "2", "--max-len-b", "3", "--cpu"),
     )
     assert done.returncode == 0 and "with beam=2" in done.stdout
     longest = max(
@@ -289,14 +244,8 @@ def test_the_report_shows_table_4_and_says_what_cannot_be_compared(recipe, run, 
 
 def test_trees_only_needs_data_with_trees(run, model_dir):
     done = run(
-        "fairseq-generate",
-        model_dir / "data",
-        "--user-dir",
-        "aiayn_plugin",
-        "--path",
-        model_dir / "model.pt",
-        "--trees-only",
-        "--cpu",
+        *("fairseq-generate", model_dir / "data", "--user-dir", "aiayn_plugin"),
+        *("--path", model_dir / "model.pt", "--trees-only", "--cpu"),
     )
     assert done.returncode == 1 and "holds no trees" in done.stderr.splitlines()[-1]
 
@@ -347,10 +296,7 @@ def test_the_recipe_for_everyone_prints_every_command(run, tmp_path):
     done = run("bash", "examples/parsing_sample.sh", env={"DRY_RUN": "1", "RUN": str(tmp_path)})
     assert done.returncode == 0 and not done.stderr and not list(tmp_path.iterdir())
     for part in (
-        "--hold-out 391 392 --destdir",
-        "wsj/data ",
-        "semi/data ",
-        "--extra 1 ",
+        *("--hold-out 391 392 --destdir", "wsj/data ", "semi/data ", "--extra 1 "),
         "--arch aiayn_parser_tiny",
     ):
         assert part in done.stdout, done.stdout
@@ -371,17 +317,8 @@ def test_the_trees_for_everyone_are_checked(run, repo, tmp_path):
 
 def test_further_trees_are_part_of_the_training(run, treebank, tmp_path):
     done = run(
-        "python",
-        "preprocess/trees.py",
-        "--wsj",
-        treebank / "LDC",
-        "--extra",
-        "2",
-        treebank / "more.mrg",
-        "--destdir",
-        tmp_path / "data",
-        "--workers",
-        "1",
+        *("python", "preprocess/trees.py", "--wsj", treebank / "LDC", "--extra", "2"),
+        *(treebank / "more.mrg", "--destdir", tmp_path / "data", "--workers", "1"),
     )
     assert done.returncode == 0, done.stderr
     assert "training pairs: 1,080 of 1,080 kept" in (tmp_path / "data" / "pairs.txt").read_text()

@@ -141,16 +141,8 @@ def test_ctranslate2_finds_the_same(run, model_dir, tmp_path):
 
 def test_models_that_ctranslate2_lacks_are_not_exported(run, corpus, tmp_path):
     log = run(
-        "fairseq-train",
-        corpus,
-        *TRAIN,
-        "--d-k",
-        "4",
-        "--max-update",
-        "1",
-        "--disable-validation",
-        "--save-dir",
-        tmp_path,
+        *("fairseq-train", corpus, *TRAIN, "--d-k", "4", "--max-update", "1"),
+        *("--disable-validation", "--save-dir", tmp_path),
     )
     assert log.returncode == 0, log.stderr
     (tmp_path / "checkpoint_last.pt").rename(tmp_path / "model.pt")

@@ -22,17 +22,8 @@ def weights(path):
 def test_a_run_stopped_and_started_is_the_same_run(run, corpus, tmp_path):
     """Step, rate, optimiser, data order and dropout go on: the weights are equal bit by bit."""
     command = [
-        "fairseq-train",
-        corpus,
-        *TRAIN,
-        "--tokens-per-update",
-        "4000",
-        "--max-tokens",
-        "1500",
-        "--save-interval-updates",
-        "4",
-        "--validate-interval",
-        "100",
+        *("fairseq-train", corpus, *TRAIN, "--tokens-per-update", "4000", "--max-tokens", "1500"),
+        *("--save-interval-updates", "4", "--validate-interval", "100"),
     ]
     whole, halves = tmp_path / "whole", tmp_path / "halves"
     first = run(*command, "--save-dir", whole, "--max-update", "12")
@@ -79,13 +70,7 @@ def test_a_run_stopped_and_started_is_the_same_run(run, corpus, tmp_path):
 @pytest.mark.parametrize("flags", [["--bf16"], ["--eval-bleu", "--eval-bleu-detok", "space"]])
 def test_precision_and_evaluation_train_and_restart(run, corpus, tmp_path, flags):
     command = [
-        "fairseq-train",
-        corpus,
-        *TRAIN,
-        *flags,
-        "--save-dir",
-        tmp_path,
-        "--disable-validation",
+        *("fairseq-train", corpus, *TRAIN, *flags, "--save-dir", tmp_path, "--disable-validation"),
     ]
     if "--eval-bleu" in flags:
         command.remove("--disable-validation")
@@ -98,13 +83,7 @@ def test_precision_and_evaluation_train_and_restart(run, corpus, tmp_path, flags
 
 def test_more_checkpoints_than_the_disk_holds_are_a_warning(run, corpus, tmp_path):
     command = [
-        "fairseq-train",
-        corpus,
-        *TRAIN,
-        "--save-dir",
-        tmp_path,
-        "--max-update",
-        "1",
+        *("fairseq-train", corpus, *TRAIN, "--save-dir", tmp_path, "--max-update", "1"),
         "--disable-validation",
     ]
     assert "not enough disk" not in run(*command).stdout
@@ -125,18 +104,8 @@ def small_disk(tmp_path):
 
 def test_a_full_disk_ends_the_training_and_leaves_what_is_whole(run, corpus, small_disk):
     log = run(
-        "fairseq-train",
-        corpus,
-        *TRAIN,
-        "--save-dir",
-        small_disk,
-        "--max-update",
-        "6",
-        "--save-interval-updates",
-        "1",
-        "--keep-interval-updates",
-        "1",
-        "--disable-validation",
+        *("fairseq-train", corpus, *TRAIN, "--save-dir", small_disk, "--max-update", "6"),
+        *("--save-interval-updates", "1", "--keep-interval-updates", "1", "--disable-validation"),
     )
     assert re.search(
         r"error: .*/checkpoint_1_\d.pt cannot be written: No space left on device; "
@@ -152,18 +121,8 @@ def test_a_full_disk_ends_the_training_and_leaves_what_is_whole(run, corpus, sma
 def test_a_training_that_leaves_the_finite_numbers(run, corpus, tmp_path):
     """The first update moves each weight by 10^20, and the second one finds no gradient."""
     log = run(
-        "fairseq-train",
-        corpus,
-        *TRAIN,
-        "--save-dir",
-        tmp_path,
-        "--max-update",
-        "6",
-        "--lr-scheduler",
-        "fixed",
-        "--lr",
-        "1e20",
-        "--disable-validation",
+        *("fairseq-train", corpus, *TRAIN, "--save-dir", tmp_path, "--max-update", "6"),
+        *("--lr-scheduler", "fixed", "--lr", "1e20", "--disable-validation"),
     )
     assert re.match(
         "fairseq-train: error: gradients are NaN or infinite: lower the learning rate",
@@ -176,19 +135,9 @@ def test_a_training_that_leaves_the_finite_numbers(run, corpus, tmp_path):
 def test_the_big_model_takes_the_papers_updates(run, prepare, tmp_path):
     """The log has the paper's settings, and a restart continues with the third update's rate."""
     command = [
-        "fairseq-train",
-        prepare(100, 10, 5),
-        "--user-dir",
-        "aiayn_plugin",
-        "--arch",
-        "aiayn_big",
-        "--cpu",
-        "--log-format",
-        "simple",
-        "--log-interval",
-        "1",
-        "--save-dir",
-        tmp_path,
+        *("fairseq-train", prepare(100, 10, 5), "--user-dir", "aiayn_plugin"),
+        *("--arch", "aiayn_big", "--cpu", "--log-format", "simple", "--log-interval", "1"),
+        *("--save-dir", tmp_path),
     ]
     for end in ("1", "2"):
         log = run(*command, "--max-update", end)
@@ -224,15 +173,8 @@ def test_two_processes_are_one_with_twice_the_accumulation(run, corpus, tmp_path
     in_two = []
     for updates in ("3", "6"):  # and stopped between
         log = run(
-            "torchrun",
-            "--nproc_per_node",
-            "2",
-            *fairseq_train,
-            updates,
-            "--update-freq",
-            "2",
-            "--save-dir",
-            tmp_path / "two",
+            *("torchrun", "--nproc_per_node", "2", *fairseq_train, updates, "--update-freq", "2"),
+            *("--save-dir", tmp_path / "two"),
             env={"OMP_NUM_THREADS": "1"},
         )
         assert log.returncode == 0, log.stderr[-2000:]

@@ -10,14 +10,7 @@ def model(run, model_dir, tmp_path_factory):
     """The average of the last two checkpoints of a barely trained model."""
     path = tmp_path_factory.mktemp("model") / "model.pt"
     log = run(
-        "aiayn",
-        "average",
-        "--inputs",
-        ".",
-        "--num-update-checkpoints",
-        "2",
-        "--output",
-        path,
+        *("aiayn", "average", "--inputs", ".", "--num-update-checkpoints", "2", "--output", path),
         cwd=model_dir,
     )
     assert log.returncode == 0, log.stderr
@@ -27,18 +20,8 @@ def model(run, model_dir, tmp_path_factory):
 def generate(run, corpus, model, tmp_path, *flags):
     """Return the output of fairseq-generate for one of the plugin's models."""
     log = run(
-        "fairseq-generate",
-        corpus,
-        "--user-dir",
-        "aiayn_plugin",
-        "--path",
-        model,
-        "--cpu",
-        "--max-len-b",
-        "8",
-        "--batch-size",
-        "100",
-        *flags,
+        *("fairseq-generate", corpus, "--user-dir", "aiayn_plugin", "--path", model, "--cpu"),
+        *("--max-len-b", "8", "--batch-size", "100", *flags),
         cwd=tmp_path,
     )
     assert log.returncode == 0, log.stderr
@@ -52,30 +35,14 @@ def test_no_sentence_is_lost(run, corpus, model, tmp_path, subset, sentences):
     assert sorted(numbers) == list(range(sentences))
     (tmp_path / "log").write_text(out)
     scored = run(
-        "aiayn",
-        "score",
-        "log",
-        "--data",
-        corpus,
-        "--split",
-        subset,
-        "--output",
-        "out.de",
+        *("aiayn", "score", "log", "--data", corpus, "--split", subset, "--output", "out.de"),
         cwd=tmp_path,
     )
     assert scored.returncode == 0, scored.stderr
     assert f"({sentences:,} sentences)" in scored.stdout
     assert len((tmp_path / "out.de").read_text().splitlines()) == sentences
     bad = run(
-        "aiayn",
-        "score",
-        "log",
-        "--data",
-        corpus,
-        "--split",
-        subset,
-        "--min-exact",
-        "101",
+        *("aiayn", "score", "log", "--data", corpus, "--split", subset, "--min-exact", "101"),
         cwd=tmp_path,
     )
     assert (bad.returncode, bad.stderr.count("\n")) == (1, 1)
@@ -85,19 +52,8 @@ def test_alignment_and_fairseqs_own_task(run, corpus, model, tmp_path):
     out = generate(run, corpus, model, tmp_path, "--gen-subset", "test", "--print-alignment")
     assert len(re.findall(r"^A-\d+\t", out, re.MULTILINE)) == 5
     command = [
-        "fairseq-generate",
-        corpus,
-        "--user-dir",
-        "aiayn_plugin",
-        "--path",
-        model,
-        "--cpu",
-        "--gen-subset",
-        "test",
-        "--max-len-b",
-        "8",
-        "--required-batch-size-multiple",
-        "1",
+        *("fairseq-generate", corpus, "--user-dir", "aiayn_plugin", "--path", model, "--cpu"),
+        *("--gen-subset", "test", "--max-len-b", "8", "--required-batch-size-multiple", "1"),
     ]
     for typed, name in (([], "aiayn_translation"), (["--task", "translation"], "translation")):
         log = run(*command, *typed, cwd=tmp_path)
@@ -119,17 +75,8 @@ def test_a_generator_may_be_built_before_the_weights_are_loaded(
 ):
     """--eval-bleu builds one together with the model."""
     log = run(
-        command,
-        corpus,
-        "--user-dir",
-        "aiayn_plugin",
-        "--path",
-        model,
-        "--cpu",
-        *flags,
-        "--eval-bleu",
-        "--eval-bleu-args",
-        '{"beam": 2, "max_len_b": 8}',
+        *(command, corpus, "--user-dir", "aiayn_plugin", "--path", model, "--cpu", *flags),
+        *("--eval-bleu", "--eval-bleu-args", '{"beam": 2, "max_len_b": 8}'),
         cwd=tmp_path,
     )
     assert log.returncode == 0, log.stderr
@@ -138,20 +85,8 @@ def test_a_generator_may_be_built_before_the_weights_are_loaded(
 
 def test_options_of_fairseq_generate(run, corpus, model, tmp_path):
     out = generate(
-        run,
-        corpus,
-        f"{model}:{model}",
-        tmp_path,
-        "--gen-subset",
-        "test",
-        "--nbest",
-        "3",
-        "--prefix-size",
-        "1",
-        "--bf16",
-        "--scoring",
-        "paper_bleu",
-        "--remove-bpe",
+        *(run, corpus, f"{model}:{model}", tmp_path, "--gen-subset", "test", "--nbest", "3"),
+        *("--prefix-size", "1", "--bf16", "--scoring", "paper_bleu", "--remove-bpe"),
     )
     targets = dict(re.findall(r"^T-(\d+)\t(\S+)", out, re.MULTILINE))
     found = re.findall(r"^H-(\d+)\t(\S+)\t(\S*)", out, re.MULTILINE)
@@ -163,17 +98,8 @@ def test_options_of_fairseq_generate(run, corpus, model, tmp_path):
     assert all(word[0] == targets[number][0] for number, _, word in found)
     assert re.search(r"paper BLEU = [\d.]+ \(de; .*words of them <unk>; aiayn score", out)
     sampled = generate(
-        run,
-        corpus,
-        model,
-        tmp_path,
-        "--gen-subset",
-        "test",
-        "--sampling",
-        "--beam",
-        "1",
-        "--scoring",
-        "paper_bleu",
+        *(run, corpus, model, tmp_path, "--gen-subset", "test", "--sampling", "--beam", "1"),
+        *("--scoring", "paper_bleu"),
     )
     assert len(re.findall(r"^H-(\d+)\t", sampled, re.MULTILINE)) == 5
     assert "SUBWORDS, not words: give --remove-bpe" in sampled
@@ -196,16 +122,8 @@ def test_invalid_search_settings_are_reported_in_one_line(
     run, corpus, model, tmp_path, flags, message
 ):
     log = run(
-        "fairseq-generate",
-        corpus,
-        "--user-dir",
-        "aiayn_plugin",
-        "--path",
-        model,
-        "--cpu",
-        "--gen-subset",
-        "test",
-        *flags,
+        *("fairseq-generate", corpus, "--user-dir", "aiayn_plugin", "--path", model, "--cpu"),
+        *("--gen-subset", "test", *flags),
         cwd=tmp_path,
     )
     assert log.returncode == 1
@@ -215,17 +133,8 @@ def test_invalid_search_settings_are_reported_in_one_line(
 
 def test_validation_runs_without_a_task(run, corpus, model, tmp_path):
     log = run(
-        "fairseq-validate",
-        corpus,
-        "--user-dir",
-        "aiayn_plugin",
-        "--path",
-        model,
-        "--cpu",
-        "--max-tokens",
-        "4000",
-        "--log-format",
-        "json",
+        *("fairseq-validate", corpus, "--user-dir", "aiayn_plugin", "--path", model, "--cpu"),
+        *("--max-tokens", "4000", "--log-format", "json"),
         cwd=tmp_path,
     )
     assert log.returncode == 0, log.stderr
@@ -235,17 +144,8 @@ def test_validation_runs_without_a_task(run, corpus, model, tmp_path):
 def test_interactive_translates_a_typed_line(run, corpus, model, tmp_path):
     (tmp_path / "in.txt").write_text("Mar@@ ch 3\n\nMonday\n")
     log = run(
-        "fairseq-interactive",
-        corpus,
-        "--user-dir",
-        "aiayn_plugin",
-        "--path",
-        model,
-        "--cpu",
-        "--input",
-        "in.txt",
-        "--max-len-b",
-        "8",
+        *("fairseq-interactive", corpus, "--user-dir", "aiayn_plugin", "--path", model, "--cpu"),
+        *("--input", "in.txt", "--max-len-b", "8"),
         cwd=tmp_path,
     )
     assert log.returncode == 0, log.stderr

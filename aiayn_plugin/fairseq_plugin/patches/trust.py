@@ -184,7 +184,6 @@ def report_unusable_model(load: Callable) -> Callable:
                 f"{error}: give a checkpoint, such as checkpoint_best.pt in a run's --save-dir"
             ) from error
         except Exception as error:
-            logger.debug("the model could not be built", exc_info=True)
             for path in filter(os.path.isfile, filenames):
                 _check_names(safe_load.glance(Path(path)), path)
             raise _error_about(filenames, f"its model cannot be built: {_fault(error)}") from error

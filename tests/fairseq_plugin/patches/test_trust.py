@@ -125,15 +125,8 @@ def test_options_that_fairseq_evaluates_still_work():
     args = options.parse_args_and_arch(
         parser,
         [
-            "data",
-            "--arch",
-            "fconv_iwslt_de_en",
-            "--lr",
-            "0.25,0.1",
-            "--update-freq",
-            "2",
-            "--encoder-layers",
-            "[(256, 3)] * 4",
+            *("data", "--arch", "fconv_iwslt_de_en", "--lr", "0.25,0.1", "--update-freq", "2"),
+            *("--encoder-layers", "[(256, 3)] * 4"),
         ],
     )
     assert args.lr == [0.25, 0.1] and args.update_freq == [2]
@@ -146,19 +139,9 @@ def test_options_that_fairseq_evaluates_still_work():
 def test_model_overrides_run_nothing(run, command, model_dir, corpus, tmp_path):
     mark = tmp_path / "mark"
     log = run(
-        command,
-        corpus,
-        "--user-dir",
-        "aiayn_plugin",
-        "--cpu",
-        "--max-tokens",
-        "99",
-        "--task",
-        "aiayn_translation",
-        "--path",
-        model_dir / "model.pt",
-        "--model-overrides",
-        expression(mark),
+        *(command, corpus, "--user-dir", "aiayn_plugin", "--cpu", "--max-tokens", "99"),
+        *("--task", "aiayn_translation", "--path", model_dir / "model.pt"),
+        *("--model-overrides", expression(mark)),
     )
     assert log.returncode == 1 and not mark.exists()
     assert "is not a valid setting" in log.stderr.splitlines()[-1]
@@ -187,13 +170,8 @@ def test_the_environment_cannot_disable_the_protection(run, corpus, model_dir, t
     mark = tmp_path / "mark"
     torch.save({"model": {"x": Calls(eval, expression(mark))}}, tmp_path / "a.pt")
     log = run(
-        "fairseq-generate",
-        corpus,
-        "--user-dir",
-        "aiayn_plugin",
-        "--cpu",
-        "--path",
-        tmp_path / "a.pt",
+        *("fairseq-generate", corpus, "--user-dir", "aiayn_plugin", "--cpu"),
+        *("--path", tmp_path / "a.pt"),
         env={UNSAFE_LOADING: "1"},
     )
     assert not mark.exists() and log.returncode == 1
