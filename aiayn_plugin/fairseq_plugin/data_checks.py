@@ -1,10 +1,9 @@
 """Checks of prepared data: missing, changed or broken files end a command with one line."""
 
+import itertools
 import logging
 import re
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from itertools import count
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -73,87 +72,48 @@ def check_split(
     if PathManager.path_requires_pathmanager(str(data)):
         return
     manifest = read_manifest(data)
-    files = {path.name for path in data.iterdir()} | {*manifest}
+    files = {path.name for path in data.iterdir()} | manifest.keys()
     endings = ("",) if cfg.dataset_impl in TEXT_FORMATS else (".bin", ".idx")
     langs = [cfg.source_lang, cfg.target_lang]
-    for prefix in _find_prefixes(data, split, langs, combine, endings, files):
+    prefixes = {  # of the files by the name of their split: test.en-de for test
+        name: f"{name}.{pair}"
+        for pair in ("-".join(reversed(langs)), "-".join(langs))  # fairseq prefers the second
+        for lang, ending in itertools.product(langs, endings)
+        for file in files
+        if (name := file.removesuffix(f".{pair}.{lang}{ending}")) != file
+    }
+    # With combine, fairseq also reads test1, test2 and so on.
+    is_chosen = re.compile(re.escape(split) + (r"\d*" if combine else "")).fullmatch
+    chosen = [prefixes[name] for name in sorted(prefixes) if is_chosen(name)]
+    if not chosen:
+        raise InputError(
+            f"no split {split!r} of {' and '.join(langs)} in {data}: "
+            + (f"its splits are {', '.join(sorted(prefixes))}" if prefixes else ADVICE)
+        )
+    for prefix in chosen:
         sides = [f"{prefix}.{lang}" for lang in langs]
-        verify_files(
-            data, manifest, [side + ending for side in sides for ending in endings], contents=False
-        )
-        if not any(sides[1] + ending in files for ending in endings):
-            _report_missing_target(data / sides[1], needs_target)
-            del sides[1]
+        names = [side + ending for side in sides for ending in endings]
+        verify_files(data, manifest, names, contents=False)
+        if files.isdisjoint(names[len(endings) :]):
+            target = f"{data / sides.pop()}.bin and .idx"
+            if needs_target:
+                raise InputError(
+                    f"{target}, the target side, are missing: prepare the data again, or give a "
+                    "split that has both sides"
+                )
+            logger.warning("%s are missing: there are no references and no scores", target)
         impl = cfg.dataset_impl or infer_dataset_impl(str(data / sides[0]))
-        if impl in BINARY_FORMATS:
-            _check_sentences([data / side for side in sides], dictionaries)
-
-
-def _find_prefixes(
-    data: Path, split: str, langs: list[str], combine: bool, endings: tuple[str, ...], files: set
-) -> Iterator[str]:
-    """Yield the prefixes of a split's files: test.en-de; with combine also test1.en-de, and so on.
-
-    fairseq looks for the source side. Raises InputError if there is none.
-    """
-    pairs = ["-".join(langs), "-".join(reversed(langs))]
-    for number in count() if combine else (0,):
-        candidates = [
-            (f"{split}{number or ''}.{pair}", lang)  # in fairseq's order
-            for lang in langs
-            for pair in pairs
+        if impl not in BINARY_FORMATS:
+            continue
+        counts = [
+            check_sentences(str(data / side), len(dictionary), dictionary.eos())
+            for side, dictionary in zip(sides, dictionaries, strict=False)
         ]
-        prefixes = [
-            prefix
-            for prefix, lang in candidates
-            if any(f"{prefix}.{lang}{ending}" in files for ending in endings)
-        ]
-        if prefixes:
-            yield prefixes[0]
-        elif number:
-            return
-        else:
-            pattern = re.compile(rf"(.+)\.(?:{'|'.join(map(re.escape, pairs))})\..*")
-            splits = sorted({match[1] for match in map(pattern.fullmatch, files) if match})
+        if counts[0] != counts[-1]:
             raise InputError(
-                f"no split {split!r} of {' and '.join(langs)} in {data}: "
-                + (f"its splits are {', '.join(splits)}" if splits else ADVICE)
+                f"{data / sides[0]} holds {counts[0]:,} sentences, but {data / sides[1]} "
+                f"{counts[1]:,}: prepare the data again"
             )
-
-
-def _report_missing_target(side: Path, needs_target: bool) -> None:
-    if needs_target:
-        raise InputError(
-            f"{side}.bin and .idx, the target side, are missing: prepare the data again, or give "
-            "a split that has both sides"
-        )
-    logger.warning("%s.bin and .idx are missing: there are no references and no scores", side)
-
-
-def _check_sentences(sides: list[Path], dictionaries: Sequence[Dictionary]) -> None:
-    """Raise InputError if the files of the source, or of both sides, are broken."""
-    counts = [
-        check_sentences(str(side), len(dictionary), dictionary.eos())
-        for side, dictionary in zip(sides, dictionaries, strict=False)
-    ]
-    if counts[0] != counts[-1]:
-        raise InputError(
-            f"{sides[0]} holds {counts[0]:,} sentences, but {sides[1]} {counts[1]:,}: "
-            "prepare the data again"
-        )
-
-
-@contextmanager
-def report_loading_errors(split: str) -> Iterator[None]:
-    """Turn fairseq's errors about the files of a split into an InputError."""
-    try:
-        yield
-    except InputError:
-        raise
-    except (OSError, ValueError, AssertionError) as error:
-        raise InputError(
-            f"split {split!r} cannot be loaded: {error}; prepare the data again"
-        ) from error
 
 
 def check_lengths(indices: Any, dataset: FairseqDataset, max_positions: Any) -> None:

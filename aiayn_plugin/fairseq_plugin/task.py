@@ -13,6 +13,7 @@ from ..paper import ARCHITECTURES
 from ..search.oom import BatchHalver
 from . import data_checks, training_log
 from .batch_plan import BatchPlanner, keep_first_epoch_batches
+from .dictionary import TokenDictionary
 from .disk_space import check_disk_space
 from .generation_options import build_search_generator
 from .generator import Generator, slice_sample
@@ -84,22 +85,21 @@ class AiaynTranslation(TrainerHooks):
     def load_dictionary(cls, filename):
         """Like fairseq's. Raises InputError if the dictionary is missing, changed or broken."""
         data_checks.check_dictionary(Path(filename))
-        return super().load_dictionary(filename)
+        return TokenDictionary.load(filename)
 
     def load_dataset(self, split, epoch=1, combine=False, **kwargs):
         """Like fairseq's. Raises InputError if a file of it is missing, changed or broken."""
         generation = self.cfg._get_root().get("generation") or {}
         uses_target = generation.get("score_reference") or generation.get("prefix_size")
-        data_checks.check_split(
-            self.cfg,
-            split,
-            epoch,
-            combine,
-            dictionaries=(self.source_dictionary, self.target_dictionary),
-            needs_target=self.has_criterion or bool(uses_target),
-        )
-        with data_checks.report_loading_errors(split):
+        needs_target = self.has_criterion or bool(uses_target)
+        dictionaries = self.source_dictionary, self.target_dictionary
+        data_checks.check_split(self.cfg, split, epoch, combine, dictionaries, needs_target)
+        try:
             super().load_dataset(split, epoch, combine, **kwargs)
+        except (OSError, ValueError, AssertionError) as error:
+            raise InputError(
+                f"split {split!r} cannot be loaded: {error}; prepare the data again"
+            ) from error
 
     def build_criterion(self, *args, **kwargs):
         """Like fairseq's; every split loaded later needs its target side."""
@@ -154,28 +154,14 @@ class AiaynTranslation(TrainerHooks):
             indices, dataset, max_positions, ignore_invalid_inputs
         )
 
-    def build_generator(
-        self,
-        models,
-        args,
-        seq_gen_cls=None,
-        extra_gen_cls_kwargs=None,
-        prefix_allowed_tokens_fn=None,
-    ):
+    def build_generator(self, models, args, *options, **kwargs):
         """Return a Generator under the rules of --length-penalty, or one of fairseq's generators.
 
         The arguments are FairseqTask.build_generator's. Raises InputError for invalid search
         settings.
         """
-        return build_search_generator(
-            self,
-            models,
-            args,
-            super().build_generator,
-            seq_gen_cls,
-            extra_gen_cls_kwargs,
-            prefix_allowed_tokens_fn,
-        )
+        stock = super().build_generator
+        return build_search_generator(self, models, args, stock, *options, **kwargs)
 
     def inference_step(self, generator, models, sample, prefix_tokens=None, constraints=None):
         """Like fairseq's; a batch that does not fit in memory is searched in halves.

@@ -11,7 +11,6 @@ from ..checkpoints.compatibility import Identity
 from ..checkpoints.loading import model_settings
 from ..errors import InputError
 from ..search.oom import OUT_OF_MEMORY
-from .dictionary import TokenDictionary
 from .model import Transformer
 from .optimizer import DIVERGENCE_ADVICE
 
@@ -32,11 +31,6 @@ class TrainerHooks(TranslationTask):
         self.update = 0  # the update that is being computed, from 1
         self.settings: Any = None  # ModelSettings of our model
         self.trained = Identity()  # of the checkpoint being loaded
-
-    @classmethod
-    def load_dictionary(cls, filename):
-        """Return fairseq's dictionary, with a faster way to read tokens from a GPU."""
-        return TokenDictionary.load(filename)
 
     def build_model(self, cfg, from_checkpoint=False):
         """Like fairseq's. Raises InputError if a checkpoint was trained with different settings."""
@@ -72,9 +66,7 @@ class TrainerHooks(TranslationTask):
         names = [f"dict.{lang}.txt" for lang in (self.cfg.source_lang, self.cfg.target_lang)]
         trained.check_dictionaries(self.identity(), self.cfg.data, names)
 
-    def train_step(
-        self, sample, model, criterion, optimizer, update_num, ignore_grad=False, **kwargs
-    ):
+    def train_step(self, sample, model, criterion, optimizer, update_num, *args, **kwargs):
         """Like fairseq's. Raises InputError if one of several processes runs out of memory.
 
         fairseq would drop its batch and skip a collective operation that the other processes wait
@@ -83,7 +75,7 @@ class TrainerHooks(TranslationTask):
         self.update = update_num + 1
         try:
             return super().train_step(
-                sample, model, criterion, optimizer, update_num, ignore_grad, **kwargs
+                sample, model, criterion, optimizer, update_num, *args, **kwargs
             )
         except RuntimeError as error:
             processes = self.training_cfg.distributed_training.distributed_world_size
