@@ -1,10 +1,9 @@
 """Checkpoints of fairseq's post-norm `transformer` family in the plugin's model, and back."""
 
-import argparse
 import re
+from argparse import Namespace
 from collections.abc import Mapping
 from dataclasses import asdict
-from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -55,6 +54,8 @@ DISABLED = {
 COPIES = re.compile(r"encoder\.layers\.\d+\.(in_proj|out_proj|fc1|fc2)_(weight|bias)")
 #: Rows of fairseq's learned positions before the first position: padding_idx + 1.
 FIRST_POSITION = 2
+#: Entries of fairseq's state_dict that are not weights.
+BUFFERS = ("version", "_float_tensor")
 LIMITS = ("max_source_positions", "max_target_positions")
 
 
@@ -70,41 +71,29 @@ def settings_from_fairseq(args: Any) -> ModelSettings:
 
     Raises InputError if the paper's model cannot express them.
     """
-    for name, disabled in DISABLED.items():
-        value = getattr(args, name, disabled)
-        if value != disabled and (value or disabled):
-            raise InputError(f"cannot convert: the paper's model has no {name} (here {value})")
-    both: dict[str, Any] = {}
-    for theirs in (*STACK_OPTIONS, LEARNED):
-        encoder, decoder = (getattr(args, f"{stack}_{theirs}") for stack in STACKS)
-        if encoder != decoder:
-            raise InputError(
-                f"cannot convert: encoder and decoder differ in {theirs} ({encoder} and "
-                f"{decoder}), but not in the paper's model"
-            )
-        both[theirs] = encoder
-    learned = both.pop(LEARNED)
-    if int(args.decoder_output_dim) != both["embed_dim"]:
-        raise InputError(
-            f"cannot convert: decoder_output_dim {args.decoder_output_dim} is not d_model "
-            f"{both['embed_dim']}"
-        )
     ties = [value for name, value in TIES.items() if getattr(args, name)]
-    return ModelSettings(
-        **{STACK_OPTIONS[theirs]: value for theirs, value in both.items()},
-        positions="learned" if learned else "fairseq",
+    settings = ModelSettings(
+        **{ours: getattr(args, f"encoder_{theirs}") for theirs, ours in STACK_OPTIONS.items()},
+        positions="learned" if args.encoder_learned_pos else "fairseq",
         dropout=args.dropout,
         attention_dropout=args.attention_dropout,
         attention_bias=True,
         tie_embeddings=ties[-1] if ties else "none",
     )
+    required = {**settings_for_fairseq(settings), "decoder_output_dim": settings.d_model}
+    for name, needed in required.items():
+        value = getattr(args, name, needed)
+        if name not in TIES and value != needed and (value or needed):
+            raise InputError(
+                f"cannot convert: {name} is {value}, but must be {needed} in the paper's model"
+            )
+    return settings
 
 
-def settings_for_fairseq(settings: ModelSettings, positions: Mapping[str, int]) -> dict[str, Any]:
+def settings_for_fairseq(settings: ModelSettings) -> dict[str, Any]:
     """Return fairseq's settings for those of our model.
 
-    positions: max_source_positions and max_target_positions. Raises InputError if fairseq's
-    transformer cannot express the settings.
+    Raises InputError if fairseq's transformer cannot express them.
     """
     if settings.positions == "sinusoids":
         raise InputError(
@@ -116,17 +105,13 @@ def settings_for_fairseq(settings: ModelSettings, positions: Mapping[str, int]) 
     if settings.neighbourhood is not None:
         raise InputError("fairseq's transformer has no restricted self-attention")
     both = {theirs: getattr(settings, ours) for theirs, ours in STACK_OPTIONS.items()}
-    both.update({LEARNED: settings.positions == "learned", "normalize_before": False})
-    tied = settings.tie_embeddings
+    both[LEARNED] = settings.positions == "learned"
     return {
-        "_name": "transformer",
-        "arch": "transformer",
+        **DISABLED,
         **{f"{stack}_{name}": value for name, value in both.items() for stack in STACKS},
-        "activation_fn": "relu",
         "dropout": settings.dropout,
         "attention_dropout": settings.attention_dropout,
-        **{name: tied == value or tied == "all" for name, value in TIES.items()},
-        **positions,
+        **{name: settings.tie_embeddings in (value, "all") for name, value in TIES.items()},
     }
 
 
@@ -135,23 +120,26 @@ def weights_from_fairseq(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return {
         our_name(name): weight[FIRST_POSITION if "embed_positions" in name else 0 :]
         for name, weight in weights.items()
-        if not name.endswith(("version", "_float_tensor")) and not COPIES.fullmatch(name)
+        if not name.endswith(BUFFERS) and not COPIES.fullmatch(name)
     }
 
 
-def weights_for_fairseq(ours: Transformer, theirs: TransformerModel) -> dict[str, Tensor]:
-    """Return our model's weights under fairseq's names, for a fairseq model of the same size."""
-    state = {**ours.state_dict(), "decoder.W_vocabulary.weight": ours.projection}
+def weights_for_fairseq(
+    ours: Mapping[str, Tensor], theirs: Mapping[str, Tensor], attention_bias: bool
+) -> dict[str, Tensor]:
+    """Return our model's weights under fairseq's names; theirs: the weights of a new model."""
+    ours = {"decoder.W_vocabulary.weight": ours["decoder.embedding.weight"], **ours}
     weights = {}
-    for name, default in theirs.state_dict().items():
-        if COPIES.fullmatch(name):
-            continue
-        weight = state.get(our_name(name))
-        if weight is None and name.endswith("proj.bias"):
-            weight = torch.zeros_like(default)
-        if weight is not None and "embed_positions" in name:
-            weight = torch.cat((weight.new_zeros(FIRST_POSITION, weight.size(1)), weight))
-        weights[name] = default if weight is None else weight.detach()
+    for name, default in theirs.items():
+        if name.endswith(BUFFERS):
+            weights[name] = default
+        elif name.endswith("proj.bias") and not attention_bias:
+            weights[name] = torch.zeros_like(default)
+        elif not COPIES.fullmatch(name):
+            weight = ours[our_name(name)]
+            if "embed_positions" in name:
+                weight = torch.cat((weight.new_zeros(FIRST_POSITION, weight.size(1)), weight))
+            weights[name] = weight
     return weights
 
 
@@ -164,16 +152,15 @@ def convert(state: dict) -> tuple[dict, str]:
     """
     cfg, name = configuration(state)
     trained = Identity.read(state.get("task_state") or {})
-    settings, weights = cfg["model"], state["model"]
+    args, weights = Namespace(**vars(cfg["model"])), state["model"]
     kind = ARCH_MODEL_REGISTRY.get(name)
     try:
         if kind is TransformerModel:
-            ours, limits, model = _convert_to_ours(settings, weights)
-            cfg["model"] = {"_name": "aiayn_transformer", **asdict(ours), **limits}
+            ours, cfg["model"], model = _convert_to_ours(args, weights)
             identity = Identity(trained.dictionaries, settings_without_shape(ours))
             result = "aiayn_transformer"
         elif kind is Transformer or name == "aiayn_transformer":
-            cfg["model"], model = _convert_to_fairseq(settings, weights)
+            cfg["model"], model = _convert_to_fairseq(args, weights)
             cfg["task"]["_name"] = "translation"
             identity = Identity(trained.dictionaries)
             result = "fairseq's transformer"
@@ -182,19 +169,14 @@ def convert(state: dict) -> tuple[dict, str]:
                 f"the architecture {name} is neither of fairseq's transformer family nor of "
                 "aiayn_plugin"
             )
-    except (KeyError, RuntimeError) as error:  # torch's, for missing and misshapen weights
+    except (KeyError, RuntimeError) as error:  # for missing and misshapen weights
         raise InputError(f"the weights do not fit a {name}: {error}") from None
-    history = {
-        "criterion_name": "",
-        "optimizer_name": "",
-        "lr_scheduler_state": {},
-        "num_updates": 0,
-    }
+    last = {"criterion_name": "", "optimizer_name": "", "lr_scheduler_state": {}, "num_updates": 0}
     return {
         "args": None,
         "cfg": cfg,
         "model": model,
-        "optimizer_history": [history],
+        "optimizer_history": [last],
         "last_optimizer_state": None,
         "extra_state": {"train_iterator": {"epoch": 1, "iterations_in_epoch": 0}},
         "task_state": identity.task_state(),
@@ -202,16 +184,16 @@ def convert(state: dict) -> tuple[dict, str]:
 
 
 def _convert_to_ours(
-    args: argparse.Namespace, weights: dict[str, Tensor]
-) -> tuple[ModelSettings, dict[str, int], dict[str, Tensor]]:
-    """Return our settings, numbers of positions and weights for those of any fairseq version."""
-    args = argparse.Namespace(**vars(args))
+    args: Namespace, weights: dict[str, Tensor]
+) -> tuple[ModelSettings, dict[str, Any], dict[str, Tensor]]:
+    """Return our settings, as such and for a checkpoint, and our weights.
+
+    args: the settings of any version of fairseq.
+    """
     ARCH_CONFIG_REGISTRY[getattr(args, "arch", None) or args._name](args)
-    limits = {}
     for name in LIMITS:
         if getattr(args, name, None) is None:
             setattr(args, name, getattr(args, "max_positions", MAX_POSITIONS))
-        limits[name] = getattr(args, name)
     args.encoder_embed_path = args.decoder_embed_path = None  # the checkpoint has the embeddings
     settings = settings_from_fairseq(args)
     model = TransformerModel.build_model(args, _task(weights, "embed_tokens"))
@@ -220,30 +202,27 @@ def _convert_to_ours(
     ours = weights_from_fairseq(model.state_dict())
     if settings.tie_embeddings != "none":
         del ours["decoder.W_vocabulary.weight"]
-    return settings, limits, ours
+    limits = {name: getattr(args, name) for name in LIMITS}
+    return settings, {"_name": "aiayn_transformer", **asdict(settings), **limits}, ours
 
 
-def _convert_to_fairseq(args: argparse.Namespace, weights: dict[str, Tensor]) -> tuple[Any, dict]:
+def _convert_to_fairseq(args: Namespace, weights: dict[str, Tensor]) -> tuple[Namespace, dict]:
     """Return fairseq's settings and weights for ours."""
     settings = model_settings(args)
     limits = {name: getattr(args, name, MAX_POSITIONS) for name in LIMITS}
-    theirs = argparse.Namespace(**settings_for_fairseq(settings, limits))
-    task = _task(weights, "embedding")
-    ours = Transformer.build_model(SimpleNamespace(**asdict(settings), **limits), task)
-    ours.load_state_dict(weights)
-    model = TransformerModel.build_model(theirs, task)
-    return theirs, weights_for_fairseq(ours, model)
+    names = {"_name": "transformer", "arch": "transformer"}
+    theirs = Namespace(**names, **settings_for_fairseq(settings), **limits)
+    model = TransformerModel.build_model(theirs, _task(weights, "embedding"))
+    converted = weights_for_fairseq(weights, model.state_dict(), settings.attention_bias)
+    model.load_state_dict(converted)  # compares the shapes
+    return theirs, converted
 
 
 def _task(weights: dict[str, Tensor], embedding: str) -> Any:
     """Return a stand-in for a task, with dictionaries of the right size, to build a model with."""
-    sizes = [len(weights[f"{stack}.{embedding}.weight"]) for stack in STACKS]
-    source, target = map(_dictionary, sizes)
-    return SimpleNamespace(source_dictionary=source, target_dictionary=target, cfg=None)
-
-
-def _dictionary(size: int) -> Dictionary:
-    dictionary = Dictionary()
-    for i in range(size - len(dictionary)):
-        dictionary.add_symbol(str(i))
-    return dictionary
+    dictionaries = {}
+    for stack, side in zip(STACKS, ("source", "target"), strict=True):
+        dictionary = dictionaries[f"{side}_dictionary"] = Dictionary()
+        for i in range(len(dictionary), len(weights[f"{stack}.{embedding}.weight"])):
+            dictionary.add_symbol(str(i))
+    return Namespace(**dictionaries, cfg=None)

@@ -43,7 +43,7 @@ def test_the_converted_model_computes_what_fairseqs_does(options, training):
     "flags, message",
     [
         (["--encoder-normalize-before"], "encoder_normalize_before"),
-        (["--decoder-layers", "1"], "encoder and decoder differ in layers"),
+        (["--decoder-layers", "1"], "decoder_layers is 1, but must be 2"),
         (["--activation-fn", "gelu"], "activation_fn"),
     ],
 )
