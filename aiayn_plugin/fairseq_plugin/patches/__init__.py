@@ -7,9 +7,8 @@ import atexit
 import logging
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
 from pkgutil import resolve_name
-from typing import Any
+from typing import Any, NamedTuple
 
 # If a command imports the plugin first, fairseq warns here that tensorboardX is missing. Only
 # --tensorboard-logdir needs it, and warns again.
@@ -23,8 +22,7 @@ from ..recorder import with_record  # noqa: E402
 from . import checkpoint_io, command_line, errors, training, trust  # noqa: E402
 
 
-@dataclass(frozen=True)
-class Patch:
+class Patch(NamedTuple):
     """A name of fairseq (or Python) that the plugin replaces."""
 
     name: str
@@ -66,10 +64,10 @@ PATCHES: tuple[Patch, ...] = (
         "fairseq says which checkpoint is wrong, and why",
     ),
     Patch(
-        "fairseq.checkpoint_utils.load_checkpoint",
+        "fairseq.trainer.Trainer.load_checkpoint",
         checkpoint_io.resume,
         "fairseq neither checks task_state when a run resumes, nor handles broken or finished "
-        "runs, and rank 0 sends a checkpoint in a form that weights_only refuses",
+        "runs, and sends checkpoints to other processes as pickles, which weights_only refuses",
         "fairseq does all of this",
     ),
     Patch(

@@ -3,11 +3,10 @@
 import logging
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-import torch
 from fairseq.file_io import PathManager
 
 from ...atomic import find_os_error, link_or_copy_atomically, remove_leftovers
@@ -41,8 +40,11 @@ def save_atomically(save: Callable) -> Callable:
 
     def torch_persistent_save(obj: Any, filename: str, async_write: bool = False) -> None:
         is_resumable = "train_iterator" in (obj.get("extra_state") or {})  # crash.pt is not
-        if is_resumable:
-            _check_finite(obj, filename)
+        if is_resumable and not all(bool(x.isfinite().all()) for x in obj["model"].values()):
+            raise InputError(
+                f"update {obj['optimizer_history'][-1]['num_updates']} made weights NaN or "
+                f"infinite, and {filename} is not written: {DIVERGENCE_ADVICE}"
+            )
         if async_write or not PathManager.supports_rename(filename):
             return save(obj, filename, async_write)
         path = Path(filename)
@@ -62,15 +64,6 @@ def save_atomically(save: Callable) -> Callable:
     return torch_persistent_save
 
 
-def _check_finite(state: Mapping[str, Any], filename: str) -> None:
-    """Raise InputError if a weight is NaN or infinite."""
-    if not all(bool(torch.isfinite(weight).all()) for weight in state["model"].values()):
-        raise InputError(
-            f"update {state['optimizer_history'][-1]['num_updates']} made weights NaN or infinite, "
-            f"and {filename} is not written: {DIVERGENCE_ADVICE}"
-        )
-
-
 def interval_path(state: Mapping[str, Any], path: Path) -> Path | None:
     """Return the --save-interval-updates name that an end-of-epoch checkpoint lacks, if any."""
     cfg, iterator = state["cfg"], state["extra_state"]["train_iterator"]
@@ -85,54 +78,40 @@ def interval_path(state: Mapping[str, Any], path: Path) -> Path | None:
 
 
 def resume(load: Callable) -> Callable:
-    """Wrap checkpoint_utils.load_checkpoint: resume killed, broken and finished runs.
+    """Wrap Trainer.load_checkpoint: resume killed, broken and finished runs.
 
     Removes files that a killed run left half-written, rejects a checkpoint of different
-    dictionaries or settings (fairseq-train does not pass task_state to the task), names the newest
-    intact checkpoint if checkpoint_last.pt is broken, and ends a finished run, which would
-    otherwise take another update.
-
-    Every process of a distributed run reads the checkpoint itself: rank 0 would send it in a form
-    that torch's weights_only refuses.
+    dictionaries or settings, lists the newest intact checkpoint if the last is broken, and trains
+    no further after the last update. Several processes each read the file: rank 0 would send its
+    content as a pickle, which weights_only refuses.
     """
 
-    def load_checkpoint(cfg: Any, trainer: Any, **options: Any) -> tuple[Any, Any]:
+    def load_checkpoint(trainer: Any, filename: str, *args: Any, **options: Any) -> Any:
+        cfg = trainer.cfg.checkpoint
         if trainer.data_parallel_rank == 0:
             remove_leftovers(Path(cfg.save_dir).glob("checkpoint*.pt.tmp"))
         if trainer.data_parallel_world_size > 1:
             cfg.load_checkpoint_on_all_dp_ranks = True
-        suffix = trainer.checkpoint_suffix
         try:
-            _check_identity(cfg, trainer.task, _restored_path(cfg, suffix))
-            extra_state, epochs = load(cfg, trainer, **options)
+            if hasattr(trainer.task, "identity") and PathManager.isfile(filename):
+                _check_identity(cfg, trainer.task, filename)
+            extra_state = load(trainer, filename, *args, **options)
         except Exception as error:
-            _check_last(cfg, suffix, error)
+            _check_last(Path(filename), cfg.save_dir, trainer.checkpoint_suffix, error)
             raise
         if extra_state is not None:
-            _end_if_finished(trainer, epochs)
-        return extra_state, epochs
+            _end_if_finished(trainer, extra_state["train_iterator"]["epoch"])
+        return extra_state
 
     return load_checkpoint
 
 
-def _restored_path(cfg: Any, suffix: str) -> str:
-    """Return the path that fairseq restores, which may not exist."""
-    last = os.path.join(cfg.save_dir, f"checkpoint_last{suffix}.pt")
-    if cfg.restore_file != "checkpoint_last.pt":
-        return cfg.restore_file.replace(".pt", f"{suffix}.pt")
-    if not PathManager.exists(last):
-        return getattr(cfg, "continue_once", None) or cfg.finetune_from_model or last
-    return last
-
-
-def _check_identity(cfg: Any, task: Any, path: str) -> None:
+def _check_identity(cfg: Any, task: Any, filename: str) -> None:
     """Raise InputError if our task's dictionaries or model differ from a checkpoint's.
 
     Fine-tuning may change the dictionaries, with a warning.
     """
-    if not (hasattr(task, "identity") and PathManager.isfile(path)):
-        return
-    state = safe_load.glance(Path(PathManager.get_local_path(path)))
+    state = safe_load.glance(Path(PathManager.get_local_path(filename)))
     trained = Identity.read(state.get("task_state") or {})
     trained.check_settings(task.identity())
     try:
@@ -143,26 +122,22 @@ def _check_identity(cfg: Any, task: Any, path: str) -> None:
         logger.warning("fine-tuning with different dictionaries: %s", error)
 
 
-def _check_last(cfg: Any, suffix: str, error: Exception) -> None:
-    """Raise InputError if the checkpoint_last.pt that could not be restored is broken.
-
-    cfg: fairseq's checkpoint settings. The error becomes the cause.
-    """
-    last = Path(cfg.save_dir, f"checkpoint_last{suffix}.pt")
-    if cfg.restore_file != "checkpoint_last.pt" or not last.is_file():
+def _check_last(path: Path, directory: str, suffix: str, error: Exception) -> None:
+    """Raise InputError from an error if it came from a broken checkpoint_last.pt."""
+    is_last = path == Path(directory, f"checkpoint_last{suffix}.pt")
+    if not is_last or not path.is_file() or (fault := _fault(path)) is None:
         return
-    if fault := _fault(last):
-        for path in newest_first(Path(cfg.save_dir), suffix):
-            if not _fault(path):
-                name = str(path).removesuffix(f"{suffix}.pt") + ".pt"
-                raise InputError(
-                    f"{fault}; the newest intact one is {path}: resume from it once with "
-                    f"--restore-file {name}"
-                ) from error
-        raise InputError(
-            f"{fault}, and no other checkpoint in {cfg.save_dir} is intact: move it away to train "
-            "from the start"
-        ) from error
+    intact = (other for other in newest_first(path.parent, suffix) if _fault(other) is None)
+    if newest := next(intact, None):
+        name = str(newest).removesuffix(f"{suffix}.pt") + ".pt"
+        advice = (
+            f"the newest intact one is {newest}: resume from it once with --restore-file {name}"
+        )
+    else:
+        advice = (
+            f"no other checkpoint in {directory} is intact: move it away to train from the start"
+        )
+    raise InputError(f"{fault}; {advice}") from error
 
 
 def _fault(path: Path) -> str | None:
@@ -177,32 +152,31 @@ def _fault(path: Path) -> str | None:
     return None
 
 
-def newest_first(directory: Path, suffix: str = "") -> Iterator[Path]:
-    """Yield a run's checkpoints except the last: in the order of their names, then the best.
+def newest_first(directory: Path, suffix: str = "") -> list[Path]:
+    """Return a run's checkpoints except the last: in the order of their names, then the best.
 
     For example checkpoint2.pt (the end of epoch 2), checkpoint_2_30.pt, checkpoint_2_20.pt,
     checkpoint1.pt, checkpoint_best.pt.
     """
-    numbered = []
-    for path in directory.glob(f"checkpoint*{suffix}.pt"):
-        name = path.name.removesuffix(f"{suffix}.pt")
-        if match := re.fullmatch(r"checkpoint_?(\d+)(?:_(\d+))?", name):
-            numbered.append((int(match[1]), float(match[2] or "inf"), path))
-    yield from (path for *_, path in sorted(numbered, reverse=True))
-    yield from sorted(
-        directory.glob(f"checkpoint?best*{suffix}.pt"), key=os.path.getmtime, reverse=True
-    )
+    pattern = re.compile(rf"checkpoint(?:_?(\d+)(?:_(\d+))?|[_.]best.*){re.escape(suffix)}\.pt")
+    found = []
+    for path in directory.iterdir():
+        if match := pattern.fullmatch(path.name):
+            epoch, update = (float(number or "inf") for number in match.groups())
+            found.append((bool(match[1]), epoch, update, os.path.getmtime(path), path))
+    return [path for *_, path in sorted(found, reverse=True)]
 
 
-def _end_if_finished(trainer: Any, epochs: Any) -> None:
+def _end_if_finished(trainer: Any, epoch: int) -> None:
     """End the training loop, and log it, if the run has reached its last update or epoch.
 
-    epochs: fairseq's iterator, whose next epoch the loop compares with max_epoch.
+    epoch: where the checkpoint continues, unless the run starts with new data or a new optimizer.
     """
     limits, updates = trainer.cfg.optimization, trainer.get_num_updates()
+    continues = updates > 0 and not trainer.cfg.checkpoint.reset_dataloader
     if 0 < limits.max_update <= updates:
         limit = f"--max-update {limits.max_update}"
-    elif 0 < limits.max_epoch < epochs.next_epoch_idx:
+    elif continues and 0 < limits.max_epoch < epoch:
         limit = f"--max-epoch {limits.max_epoch}"
     else:
         return
