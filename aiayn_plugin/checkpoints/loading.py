@@ -28,6 +28,7 @@ class LoadedModel:
     source: Vocabulary
     target: Vocabulary
     max_source_tokens: int  #: including the end symbol
+    task: Any = None  #: fairseq's, if fairseq loaded the model
 
 
 def model_settings(cfg: Any) -> ModelSettings:

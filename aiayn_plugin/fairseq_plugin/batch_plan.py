@@ -27,15 +27,8 @@ class BatchPlanner:
         the keyword arguments of FairseqTask.get_batch_iterator.
         """
         devices = options.get("num_shards", 1)
-        if self.plan is None or self._planned_for != (dataset, max_tokens, devices):
-            self.plan = self._make_plan(dataset, max_tokens, devices, options)
-            self._planned_for = dataset, max_tokens, devices
-            logger.info("%s", self.plan)
-        return self.plan
-
-    def _make_plan(
-        self, dataset: Any, max_tokens: int, devices: int, options: Mapping[str, Any]
-    ) -> BatchPlan:
+        if self.plan is not None and self._planned_for == (dataset, max_tokens, devices):
+            return self.plan
         # fairseq shuffles with this seed before it sorts by length.
         with data_utils.numpy_seed(options.get("seed", 1) + options.get("epoch", 1)):
             order = dataset.ordered_indices()
@@ -54,16 +47,19 @@ class BatchPlanner:
                 required_batch_size_multiple=options.get("required_batch_size_multiple", 1),
             )
 
-        return plan_batches(cut_batches, sizes, self.tokens_per_update, devices, max_tokens)
+        self.plan = plan_batches(cut_batches, sizes, self.tokens_per_update, devices, max_tokens)
+        self._planned_for = dataset, max_tokens, devices
+        logger.info("%s", self.plan)
+        return self.plan
 
 
 def keep_first_epoch_batches(options: dict[str, Any]) -> None:
     """Use the first epoch's batches of the training set, in whichever epoch a run resumes.
 
     options: those of FairseqTask.get_batch_iterator. fairseq-fixed makes the batches once, with the
-    epoch in which the process starts as the seed. A run resumed in its third epoch would get
-    different batches, and repeat some sentences in that epoch and miss others. The order of the
-    batches still depends on the epoch.
+    epoch in which the process starts as the seed: a run resumed in its third epoch would repeat
+    some of that epoch's sentences and miss others. Only the order of the batches depends on the
+    epoch.
     """
     rebuilds = ("disable_iterator_cache", "update_epoch_batch_itr")  # new batches for each epoch
     if not any(options.get(option) for option in rebuilds):

@@ -7,34 +7,31 @@ are known only after the second.
 
 from argparse import Namespace
 from collections.abc import Mapping
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from fairseq import utils
 
 from ..errors import InputError
-from ..paper import ARCHITECTURES, ModelSettings, get_settings
+from ..paper import ARCHITECTURES, ModelSettings, TrainingSettings, get_settings
 from ..text.settings import holds_trees
-from . import option_names as names
 from .generation_options import search_defaults
+from .option_names import flag, to_paper_settings
 
 COMPONENTS = {
     "criterion": "aiayn_label_smoothed_cross_entropy",
     "optimizer": "aiayn_adam",
     "lr_scheduler": "aiayn_inverse_sqrt",
 }
-#: Default of --max-tokens: what one device holds in a batch, with padding.
-MAX_TOKENS = 4096
 #: The component of each of these options. A different component may have an option of the same
 #: name, which keeps its own default.
 COMPONENT_OF = {"label_smoothing": "criterion", "warmup_updates": "lr_scheduler"}
 #: Settings without a default here: β and ε are defaults of our optimizer, which has no decay.
-LEFT_OUT = {"adam_betas", "adam_eps", "weight_decay", "paper_millions"}
+LEFT_OUT = {"adam_betas", "adam_eps", "weight_decay"}
 
 
 def training_defaults(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the defaults of fairseq-train, except those of the model (complete_model).
+    """Return the defaults of fairseq-train, except those of the model.
 
     given: the options on the command line that fairseq's first pass knows. The result is empty
     unless --arch is one of the paper's. Raises InputError if --lr is given for our schedule.
@@ -47,17 +44,16 @@ def training_defaults(given: Mapping[str, Any]) -> dict[str, Any]:
             "the schedule aiayn_inverse_sqrt has no --lr: the rate follows from d_model and the "
             "update number (§5.3); drop --lr, or choose another --lr-scheduler"
         )
-    left_out = LEFT_OUT | vars(ModelSettings()).keys()
-    left_out |= {name for name, kind in COMPONENT_OF.items() if chosen[kind] != COMPONENTS[kind]}
-    paper = asdict(get_settings(given["arch"]))
-    training = {name: value for name, value in paper.items() if name not in left_out}
+    paper, names = get_settings(given["arch"]), vars(TrainingSettings()).keys() - LEFT_OUT
+    names -= {name for name, kind in COMPONENT_OF.items() if chosen[kind] != COMPONENTS[kind]}
+    training = {name: getattr(paper, name) for name in names}
     if batch_options(given):
         training["tokens_per_update"] = 0
     asks_for_epochs = given.keys() & {"save_interval", "keep_last_epochs"}
     return {
         **training,
         **COMPONENTS,
-        "max_tokens": None if "batch_size" in given else MAX_TOKENS,
+        "max_tokens": None if "batch_size" in given else 4096,  # of each device, with padding
         "required_batch_size_multiple": 1,  # fairseq's 8 drops sentences
         "no_epoch_checkpoints": not asks_for_epochs and given.get("save_interval_updates") != 0,
     }
@@ -68,30 +64,24 @@ def batch_options(given: Mapping[str, Any]) -> list[str]:
     return sorted(given.keys() & {"batch_size", "update_freq"})
 
 
-def complete_model(args: Namespace) -> None:
+def complete_training(args: Namespace, given: Mapping[str, Any]) -> None:
     """Add the model's settings that were not given, after fairseq's second pass.
 
-    Raises InputError if fairseq's names for them contradict each other or ours.
+    Raises InputError if fairseq's names for them contradict each other or ours, and for two options
+    that set the size of the batches.
     """
-    if args.arch not in {"aiayn_transformer", *ARCHITECTURES}:
-        return
-    model = names.to_paper_settings(vars(args))
+    model: dict[str, Any] = {}
     if args.arch in ARCHITECTURES:
         paper = get_settings(args.arch)
-        model = {**{name: getattr(paper, name) for name in vars(ModelSettings())}, **model}
-    for name, value in model.items():
-        if name not in args:
-            setattr(args, name, value)
-
-
-def check_batches(args: Namespace, given: Mapping[str, Any]) -> None:
-    """Raise InputError if --tokens-per-update is given with an option that contradicts it."""
-    contradicting = batch_options(given)
-    if args.arch in ARCHITECTURES and contradicting and args.tokens_per_update > 0:
-        raise InputError(
-            f"--tokens-per-update and {names.flag(contradicting[0])} both set the size of the "
-            "batches: give one of them"
-        )
+        model = {name: getattr(paper, name) for name in vars(ModelSettings())}
+        if args.tokens_per_update > 0 and (contradicting := batch_options(given)):
+            raise InputError(
+                f"--tokens-per-update and {flag(contradicting[0])} both set the size of the "
+                "batches: give one of them"
+            )
+    if args.arch in {"aiayn_transformer", *ARCHITECTURES}:
+        model.update(to_paper_settings(vars(args)))
+    vars(args).update({**model, **vars(args)})
 
 
 def complete_search(args: Namespace, given: Mapping[str, Any]) -> None:

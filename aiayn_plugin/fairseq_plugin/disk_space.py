@@ -15,12 +15,8 @@ def check_disk_space(cfg: DictConfig, parameters: int) -> None:
     directory = cfg.checkpoint.save_dir
     needed = needed_bytes(cfg, parameters)
     available = free_bytes(directory) + used_bytes(directory)
-    logger.info(
-        "checkpoints in %s need about %.1f GB; %.1f GB are available",
-        directory,
-        needed / 1e9,
-        available / 1e9,
-    )
+    sizes = f"need about {needed / 1e9:.1f} GB; {available / 1e9:.1f} GB are available"
+    logger.info("checkpoints in %s %s", directory, sizes)
     if needed > available:
         logger.warning(
             "not enough disk space for the checkpoints: free some, give another --save-dir, or "
@@ -34,11 +30,10 @@ def needed_bytes(cfg: DictConfig, parameters: int) -> int:
     if checkpoint.no_save:
         return 0
     copies = 1 if checkpoint.no_save_optimizer_state else 3  # weights and Adam's two moments
-    kept = 0
-    if checkpoint.save_interval_updates > 0:
-        kept = cfg.optimization.max_update // checkpoint.save_interval_updates
-        if checkpoint.keep_interval_updates > 0:
-            kept = checkpoint.keep_interval_updates
+    kept, interval = 0, checkpoint.save_interval_updates
+    if interval > 0:
+        written = cfg.optimization.max_update // interval
+        kept = max(checkpoint.keep_interval_updates, 0) or written
     return (kept + 2) * copies * 4 * parameters
 
 
@@ -51,6 +46,4 @@ def used_bytes(directory: str) -> int:
 def free_bytes(directory: str) -> int:
     """Return the free space of the disk that holds, or will hold, a directory."""
     path = Path(directory).absolute()
-    while not path.exists():
-        path = path.parent
-    return shutil.disk_usage(path).free
+    return shutil.disk_usage(next(p for p in (path, *path.parents) if p.exists())).free

@@ -2,7 +2,6 @@
 
 from argparse import Namespace
 from collections.abc import Callable, Sequence
-from dataclasses import fields
 from typing import Any
 
 import torch
@@ -20,21 +19,18 @@ from ..search.batching import search_by_length
 from ..text.dictionary import Vocabulary
 from .generation_options import complete, stock_search
 
-OPTIONS = {option.name for option in fields(GenerationConfig)}
-
 
 def check_options(options: dict[str, Any]) -> None:
     """Raise InputError for options that fairseq-generate does not have or cannot combine."""
-    if unknown := sorted(options.keys() - OPTIONS):
+    if unknown := sorted(options.keys() - vars(GenerationConfig()).keys()):
         raise InputError(f"{unknown[0]} is not an option of the search")
     stock_search(complete(Namespace(**options), {}))
 
 
-def load_task(directory: Any, trees_only: bool = False) -> Any:
+def load_task(directory: Any) -> Any:
     """Return the task of a run directory, with the paper's search.
 
-    trees_only: restrict the search to trees. Raises InputError if the checkpoint does not fit this
-    version.
+    Raises InputError if the checkpoint does not fit this version.
     """
     text = directory.pipeline.settings
     settings = {
@@ -44,7 +40,7 @@ def load_task(directory: Any, trees_only: bool = False) -> Any:
         "length_penalty": "gnmt",
         "source_lang": text.source_lang,
         "target_lang": text.target_lang,
-        "trees_only": trees_only,
+        "trees_only": False,
     }
     try:
         return tasks.setup_task(OmegaConf.create(settings))
@@ -55,48 +51,43 @@ def load_task(directory: Any, trees_only: bool = False) -> Any:
 
 
 def load_fairseq_model(directory: Any) -> LoadedModel:
-    """Return the model of a run directory as fairseq loads it, which its searches need."""
+    """Return the model of a run directory as fairseq loads it, with its task; see load_task."""
     task = load_task(directory)
-    (model,), _ = checkpoint_utils.load_model_ensemble(
-        [str(directory.checkpoint)], arg_overrides={"data": str(directory.data)}, task=task
-    )
+    (model,), _ = checkpoint_utils.load_model_ensemble([str(directory.checkpoint)], task=task)
     source, target = (
         Vocabulary(dictionary.symbols[dictionary.nspecial :])
         for dictionary in (task.source_dictionary, task.target_dictionary)
     )
     longest = min(task.cfg.max_source_positions, model.encoder.max_length)
-    return LoadedModel(model.eval(), source, target, longest)
+    return LoadedModel(model.eval(), source, target, longest, task)
 
 
 class FairseqSearch:
     """A search by options of fairseq-generate, with the interface of BeamSearch."""
 
-    def __init__(
-        self, directory: Any, model: Any, options: dict[str, Any], trees_only: bool
-    ) -> None:
+    def __init__(self, loaded: LoadedModel, options: dict[str, Any], trees_only: bool) -> None:
         """Build fairseq's generator for a model of load_fairseq_model.
 
         Raises InputError for invalid options.
         """
-        self.task, self.model = load_task(directory, trees_only), model
-        self.generator = self.task.build_generator([model], Namespace(**options))
+        self.task, self.model = loaded.task, loaded.model
+        self.task.cfg.trees_only = trees_only
+        self.generator = self.task.build_generator([self.model], Namespace(**options))
 
     def search(
         self, sentences: Sequence[Tensor], max_tokens: int, progress: Callable[[int], object]
     ) -> list[list[Hypothesis]]:
         """Return the hypotheses of each sentence; see BeamSearch.search."""
         pad = self.task.source_dictionary.pad()
-        return search_by_length(self._search_batch, sentences, pad, max_tokens, progress)
+        device = next(self.model.parameters()).device
 
-    def _search_batch(self, source: Tensor) -> list[list[Hypothesis]]:
-        source = source.to(next(self.model.parameters()).device)
-        lengths = source.ne(self.task.source_dictionary.pad()).sum(dim=1)
-        sample = {
-            "id": torch.arange(len(source)),
-            "net_input": {"src_tokens": source, "src_lengths": lengths},
-        }
-        results = self.task.inference_step(self.generator, [self.model], sample)
-        return [
-            [Hypothesis(h["tokens"].cpu(), h["score"], h["positional_scores"]) for h in hypotheses]
-            for hypotheses in results
-        ]
+        def search_batch(source: Tensor) -> list[list[Hypothesis]]:
+            source = source.to(device)
+            net_input = {"src_tokens": source, "src_lengths": source.ne(pad).sum(dim=1)}
+            sample = {"id": torch.arange(len(source)), "net_input": net_input}
+            return [
+                [Hypothesis(h["tokens"].cpu(), h["score"], h["positional_scores"]) for h in found]
+                for found in self.task.inference_step(self.generator, [self.model], sample)
+            ]
+
+        return search_by_length(search_batch, sentences, pad, max_tokens, progress)

@@ -1,6 +1,5 @@
 """§6.1 fairseq's own Transformer as a model of the search."""
 
-from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -10,23 +9,6 @@ from torch import Tensor
 #: Stacks whose state the search can reorder. ConvS2S and LSTMs fix the number of hypotheses of a
 #: sentence at the first step, whereas this search grows it from 1 to b.
 STACKS = (TransformerEncoderBase, TransformerDecoderBase)
-
-
-def is_fairseq_transformer(model: Any) -> bool:
-    """Whether a model has the stacks of fairseq's Transformer."""
-    stacks = getattr(model, "encoder", None), getattr(model, "decoder", None)
-    return all(map(isinstance, stacks, STACKS))
-
-
-def set_beam_size(models: Iterable[Any], beam: int) -> None:
-    """Set the beam of fairseq's search; fairseq-generate has set the paper's.
-
-    ConvS2S computes its attention for this number of hypotheses of a sentence at once.
-    """
-    for model in models:
-        for module in model.modules():
-            if hasattr(module, "set_beam_size"):
-                module.set_beam_size(beam)
 
 
 class FairseqTransformerModel:

@@ -17,13 +17,11 @@ from ..kernels.int8 import quantize_linear_layers
 from ..kernels.packing import pack_linear_layers
 from ..paper import PARSING_SEARCH, SearchSettings
 from ..parsing.grammar import TreeGrammar
-from ..search import TokenConstraint
 from ..text.settings import holds_trees
-from .fairseq_transformer import is_fairseq_transformer, set_beam_size
+from .fairseq_transformer import STACKS
 from .generator import Generator
 from .model import Transformer
 from .option_names import flag
-from .precision import generate_in_bfloat16
 
 logger = logging.getLogger(__name__)
 
@@ -48,25 +46,43 @@ def build_search_generator(
     _prepare(task, models)
     trees = holds_trees(Path(utils.split_paths(task.cfg.data)[0]))
     length_penalty = str(task.cfg.length_penalty)
-    defaults = search_defaults(args, length_penalty, trees, prefix_allowed_tokens_fn)
+    defaults = {} if prefix_allowed_tokens_fn else search_defaults(args, length_penalty, trees)
     options = complete(args, defaults)
-    if seq_gen_cls is not None or options.score_reference:
-        _refuse_trees_only(task, "--score-reference" if options.score_reference else "seq_gen_cls")
-        return build_stock(models, options, seq_gen_cls, extra, prefix_allowed_tokens_fn)
-    reason = stock_search(options, prefix_allowed_tokens_fn) or unsupported_model(models)
+    options.prefix_allowed_tokens_fn = prefix_allowed_tokens_fn or options.prefix_allowed_tokens_fn
+    is_custom = seq_gen_cls is not None or options.score_reference
+    if is_custom:
+        reason: str | None = "--score-reference" if options.score_reference else "seq_gen_cls"
+    else:
+        reason = stock_search(options) or unsupported_model(models)
     if reason:
-        _refuse_trees_only(task, reason)
-        if options.beam < 1:
-            raise InputError(f"--beam {options.beam} must be at least 1")
-        set_beam_size(models, options.beam)
-        logger.info(
-            "%s: searched by fairseq, with --beam %s, --lenpen %s (the exponent of |Y|); "
-            "--length-penalty fairseq gives fairseq's defaults",
-            reason,
-            options.beam,
-            options.lenpen,
-        )
-        return build_stock(models, options, None, extra, prefix_allowed_tokens_fn)
+        if task.cfg.trees_only:
+            raise InputError(
+                f"--trees-only does not work with {reason}, which needs fairseq's search: omit one "
+                "of them"
+            )
+        if not is_custom:
+            if options.beam < 1:
+                raise InputError(f"--beam {options.beam} must be at least 1")
+            for model in models:
+                for module in model.modules():
+                    if hasattr(module, "set_beam_size"):  # ConvS2S; its beam is still the paper's
+                        module.set_beam_size(options.beam)
+            logger.info(
+                "%s: searched by fairseq, with --beam %s, --lenpen %s (the exponent of |Y|); "
+                "--length-penalty fairseq gives fairseq's defaults",
+                reason,
+                options.beam,
+                options.lenpen,
+            )
+        return build_stock(models, options, seq_gen_cls, extra, prefix_allowed_tokens_fn)
+    constraint = None
+    if task.cfg.trees_only:
+        if not trees:
+            raise InputError(
+                "--trees-only needs data prepared by preprocess/trees.py, but "
+                f"{task.cfg.data} holds no trees"
+            )
+        constraint = TreeGrammar(task.source_dictionary.symbols, task.target_dictionary.symbols)
     if trees and task.training_cfg is None:
         logger.info(
             "the targets are trees: aiayn score LOG --data %s computes their F1; BLEU would only "
@@ -77,7 +93,7 @@ def build_search_generator(
         models,
         task.target_dictionary,
         search_settings(options, length_penalty),
-        constraint=_grammar(task, trees) if task.cfg.trees_only else None,
+        constraint=constraint,
         alignment=alignment_kind(options),
         no_repeat_ngram_size=options.no_repeat_ngram_size,
         **extra,
@@ -92,22 +108,15 @@ def complete(args: Any, defaults: Mapping[str, Any]) -> Namespace:
     """
     given = args if OmegaConf.is_config(args) else vars(args)
     fairseq_defaults = {**vars(GenerationConfig()), "prefix_allowed_tokens_fn": None}
-    return Namespace(
-        **{
-            name: given[name] if name in given else value
-            for name, value in {**fairseq_defaults, **defaults}.items()
-        }
-    )
+    return Namespace(**{**fairseq_defaults, **defaults, **given})
 
 
-def search_defaults(
-    args: Any, length_penalty: str, trees: bool, prefix_allowed_tokens_fn: Any = None
-) -> Mapping[str, Any]:
+def search_defaults(args: Any, length_penalty: str, trees: bool) -> Mapping[str, Any]:
     """Return the defaults that differ from fairseq's: the paper's, if the search is the paper's.
 
     args: as for `complete`. trees: whether the targets are trees.
     """
-    if length_penalty != "gnmt" or stock_search(complete(args, {}), prefix_allowed_tokens_fn):
+    if length_penalty != "gnmt" or stock_search(complete(args, {})):
         return {}
     return (PARSING_SEARCH if trees else SearchSettings()).options()
 
@@ -122,7 +131,7 @@ def search_settings(options: Namespace, length_penalty: str) -> SearchSettings:
     )
 
 
-def stock_search(options: Namespace, prefix_allowed_tokens_fn: Any = None) -> str | None:
+def stock_search(options: Namespace) -> str | None:
     """Return the option that requests a search that only fairseq has; None if none does.
 
     Raises InputError for options of several searches, and for an option without its search.
@@ -133,7 +142,7 @@ def stock_search(options: Namespace, prefix_allowed_tokens_fn: Any = None) -> st
         "diversity_rate": options.diversity_rate > -1,
         "match_source_len": options.match_source_len,
         "constraints": options.constraints,
-        "prefix_allowed_tokens_fn": prefix_allowed_tokens_fn or options.prefix_allowed_tokens_fn,
+        "prefix_allowed_tokens_fn": options.prefix_allowed_tokens_fn,
     }
     flags = [flag(name) for name, value in requested.items() if value]
     if len(flags) > 1:
@@ -153,16 +162,15 @@ def stock_search(options: Namespace, prefix_allowed_tokens_fn: Any = None) -> st
 def unsupported_model(models: Iterable[Any]) -> str | None:
     """Return the class of a model that only fairseq's search supports; None if there is none."""
     for model in models:
-        if not isinstance(model, Transformer) and not is_fairseq_transformer(model):
+        stacks = getattr(model, "encoder", None), getattr(model, "decoder", None)
+        if not (isinstance(model, Transformer) or all(map(isinstance, stacks, STACKS))):
             return type(model).__name__
     return None
 
 
 def alignment_kind(options: Any) -> str | None:
     """Return "hard", "soft" or None; --replace-unk needs hard alignments."""
-    if options.print_alignment is None and options.replace_unk is not None:
-        return "hard"
-    return options.print_alignment
+    return options.print_alignment or (None if options.replace_unk is None else "hard")
 
 
 def search_in_int8(model: Any) -> None:
@@ -181,33 +189,17 @@ def search_in_int8(model: Any) -> None:
 def _prepare(task: Any, models: list) -> None:
     """Apply --bf16 and --int8 to models that will search, and pack their weights.
 
-    Only the models of a generation command are packed: they can do nothing else afterwards.
+    fairseq ignores --bf16 here. Only the models of a generation command are packed: they can do
+    nothing else afterwards.
     """
     if task.building:
         return
     root = task.cfg._get_root()
     generates = task.training_cfg is None and "common_eval" in root and root.common_eval.path
-    if generates:
-        generate_in_bfloat16(root.common, models)
     for model in models:
+        if generates and root.common.bf16:
+            model.bfloat16()
         if task.cfg.int8:
             search_in_int8(model)
         elif generates and isinstance(model, Transformer):
             pack_linear_layers(model)
-
-
-def _refuse_trees_only(task: Any, reason: str) -> None:
-    if task.cfg.trees_only:
-        raise InputError(
-            f"--trees-only does not work with {reason}, which needs fairseq's search: omit one of "
-            "them"
-        )
-
-
-def _grammar(task: Any, trees: bool) -> TokenConstraint:
-    if not trees:
-        raise InputError(
-            "--trees-only needs data prepared by preprocess/trees.py, but "
-            f"{task.cfg.data} holds no trees"
-        )
-    return TreeGrammar(task.source_dictionary.symbols, task.target_dictionary.symbols)

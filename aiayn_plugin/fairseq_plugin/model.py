@@ -58,10 +58,7 @@ class AiaynEncoder(Encoder, FairseqEncoder):
 
     def reorder_encoder_out(self, encoder_out: dict, new_order: Tensor) -> dict:
         """Select rows of an encoder output."""
-        return {
-            name: [tensor.index_select(0, new_order) for tensor in tensors]
-            for name, tensors in encoder_out.items()
-        }
+        return {name: [x[new_order] for x in tensors] for name, tensors in encoder_out.items()}
 
     def max_positions(self) -> int:
         """Return the maximum number of tokens of a sentence."""
@@ -97,12 +94,9 @@ class AiaynDecoder(Decoder, FairseqIncrementalDecoder):
         padding = masks[0] if masks else None
         need_weights = self.needs_alignments or not (self.training or features_only)
         if incremental_state is None:
+            left_padded = self.may_be_left_padded
             x, weights = self.decode(
-                prev_output_tokens,
-                memory,
-                padding,
-                self.may_be_left_padded,
-                need_weights=need_weights,
+                prev_output_tokens, memory, padding, left_padded, need_weights=need_weights
             )
         else:
             if "aiayn" not in incremental_state:

@@ -10,6 +10,7 @@ from fairseq.dataclass import FairseqDataclass
 from fairseq.optim import FairseqOptimizer, register_optimizer
 from fairseq.optim.lr_scheduler import FairseqLRScheduler, register_lr_scheduler
 from omegaconf import II
+from torch import Tensor
 
 from ..errors import InputError
 from ..paper import TrainingSettings, copy_field
@@ -90,9 +91,7 @@ class AiaynAdam(FairseqOptimizer):
             "eps": self.cfg.adam_eps,
         }
 
-    def clip_grad_norm(
-        self, max_norm: float, aggregate_norm_fn: Callable | None = None
-    ) -> torch.Tensor:
+    def clip_grad_norm(self, max_norm: float, aggregate_norm_fn: Callable | None = None) -> Tensor:
         """Return the norm of all gradients, and scale them to max_norm unless that is 0.
 
         Raises InputError if the norm is NaN or infinite, except with --fp16 and --amp, whose
@@ -100,24 +99,18 @@ class AiaynAdam(FairseqOptimizer):
         print all gradients, write crash.pt and end with a stack trace; it still does so with its
         own optimizers.
         """
-        norm = self._clip(max_norm, aggregate_norm_fn)
-        if not (self.cfg.fp16 or self.cfg.amp or torch.isfinite(norm).all()):
-            raise InputError(f"gradients are NaN or infinite: {DIVERGENCE_ADVICE}")
-        return norm
-
-    def _clip(self, max_norm: float, aggregate_norm_fn: Callable | None) -> torch.Tensor:
-        """Clip as fairseq does, but compute the norm of all weights at once where possible.
-
-        fairseq's norm takes one small GPU kernel per weight. Sharded weights, whose norms are
-        aggregated, and half-precision gradients, whose norms are float32, are left to fairseq.
-        """
         gradients = [weight.grad for weight in self.params if weight.grad is not None]
         is_float32 = all(gradient.dtype == torch.float32 for gradient in gradients)
         if aggregate_norm_fn is not None or not gradients or not is_float32:
-            return super().clip_grad_norm(max_norm, aggregate_norm_fn)
-        norm = torch.nn.utils.get_total_norm(gradients)
-        if max_norm > 0:
-            torch.nn.utils.clip_grads_with_norm_(self.params, max_norm, norm)
+            # Sharded weights, whose norms are aggregated, or half-precision gradients, whose norms
+            # are float32.
+            norm = super().clip_grad_norm(max_norm, aggregate_norm_fn)
+        else:  # the norm of all weights at once; fairseq's takes one small GPU kernel per weight
+            norm = torch.nn.utils.get_total_norm(gradients)
+            if max_norm > 0:
+                torch.nn.utils.clip_grads_with_norm_(self.params, max_norm, norm)
+        if not (self.cfg.fp16 or self.cfg.amp or torch.isfinite(norm).all()):
+            raise InputError(f"gradients are NaN or infinite: {DIVERGENCE_ADVICE}")
         return norm
 
     def load_state_dict(self, state_dict: dict, optimizer_overrides: dict | None = None) -> None:

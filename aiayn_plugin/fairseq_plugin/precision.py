@@ -20,13 +20,6 @@ def train_in_bfloat16(cfg: Any, model: Any) -> None:
         logger.info("matrix multiplications in bfloat16, weights and optimizer in float32")
 
 
-def generate_in_bfloat16(common: Any, models: list) -> None:
-    """Apply --bf16 to the models of a generation command, where fairseq ignores the flag."""
-    if common.bf16:
-        for model in models:
-            model.bfloat16()
-
-
 def check_float16(common: Any) -> None:
     """Raise InputError for --fp16 without a GPU: fairseq's flat parameters need CUDA."""
     on_cpu = common.cpu or not torch.cuda.is_available()

@@ -16,7 +16,6 @@ from typing import Any
 
 from fairseq.distributed.utils import is_master
 from fairseq.logging import metrics
-from fairseq.logging.progress_bar import BaseProgressBar
 from fairseq.utils import split_paths
 from omegaconf import DictConfig
 from torch import nn
@@ -34,107 +33,93 @@ class Recorder(logging.Handler):
 
     def __init__(self, task: Any, cfg: DictConfig, model: nn.Module) -> None:
         super().__init__()
-        self.task = task
-        self.cfg = cfg
+        self.task, self.cfg = task, cfg
         self.parameters = sum(p.numel() for p in model.parameters())
         self.path: Path | None = Path(cfg.checkpoint.save_dir, RECORD_FILE)
-        self.started = False
-        self.update = 0
+        self.update: int | None = None  # None until the start is recorded
         # fairseq's own clock, "wall", stops counting after some restarts.
         self.began = time.monotonic()
 
     def start(self) -> None:
         """Record the start, once: the checkpoint is restored and the data is loaded."""
-        if not self.started:
-            self.started = True
+        if self.update is None:
             # The trainer logs the update that it restores.
             meter = metrics.get_meter("default", "num_updates")
-            self.update = int(meter.smoothed_value or 0) if meter else 0
-            self._append("start", {"format": 1, **self._start_fields()})
+            self.record("start", int(meter.smoothed_value or 0) if meter else 0, **self._settings())
 
-    def record(self, event: str, update: int, stats: Mapping, **fields: Any) -> None:
-        """Record what fairseq logs after an update. A value that is not finite is null."""
+    def record(self, event: str, update: int | None, **fields: Any) -> None:
+        """Append an event after an update."""
         self.update = update
-        self._append(event, {**fields, "values": _finite_values(stats)})
+        if self.path is None:
+            return
+        common = {
+            "event": event,
+            "update": update,
+            "time": time.strftime("%Y-%m-%d %H:%M:%S"),
+            "seconds": round(time.monotonic() - self.began, 3),
+        }
+        try:
+            append_record(self.path, common | fields)
+        except OSError as error:
+            logger.warning("this run is no longer recorded: %s", error)
+            self.path = None
 
     def emit(self, record: logging.LogRecord) -> None:
         """Record the end; fairseq announces it in its log and nowhere else."""
         if record.getMessage().startswith("done training in "):
             self.start()
-            self._append("end", {})
+            self.record("end", self.update)
 
-    def _append(self, event: str, fields: Mapping[str, Any]) -> None:
-        if self.path is None:
-            return
-        common = {
-            "event": event,
-            "update": self.update,
-            "time": time.strftime("%Y-%m-%d %H:%M:%S"),
-            "seconds": round(time.monotonic() - self.began, 3),
-        }
-        try:
-            append_record(self.path, common | dict(fields))
-        except OSError as error:
-            logger.warning("this run is no longer recorded: %s", error)
-            self.path = None
-
-    def _start_fields(self) -> dict[str, Any]:
+    def _settings(self) -> dict[str, Any]:
         """Return the fields of "start" that `aiayn report` shows."""
-        cfg, task = self.cfg, self.task
-        architecture = cfg.model._name
+        cfg, task, architecture = self.cfg, self.task, self.cfg.model._name
         rows = compare_with_paper(cfg) if architecture in ARCHITECTURES else ()
         data = Path(split_paths(task.cfg.data)[0])
-        valid_subset = cfg.dataset.valid_subset.split(",")[0]
+        pairs, text = data / PAIRS_FILE, data / SETTINGS_FILE
+        kept = pairs.read_text("utf-8", "replace").split("\n")[0] if pairs.is_file() else None
+        subsets = {"train": cfg.dataset.train_subset, "valid": cfg.dataset.valid_subset}
+        dictionaries = {"source": task.source_dictionary, "target": task.target_dictionary}
         return {
+            "format": 1,
             **describe_environment(cfg),
             "devices": cfg.distributed_training.distributed_world_size,
             "seed": cfg.common.seed,
             "architecture": architecture,
             "settings": [{"name": name, "paper": paper, "run": run} for name, paper, run in rows],
             "parameters": self.parameters,
-            "dictionaries": {
-                "source": len(task.source_dictionary),
-                "target": len(task.target_dictionary),
-            },
+            "dictionaries": {side: len(entries) for side, entries in dictionaries.items()},
             "pairs": {
-                "train": len(task.datasets.get(cfg.dataset.train_subset, ())),
-                "valid": len(task.datasets.get(valid_subset, ())),
+                name: len(task.datasets.get(subset.split(",")[0], ()))
+                for name, subset in subsets.items()
             },
             "batches": asdict(plan) if (plan := task.batch_planner.plan) else None,
             "data": task.cfg.data,
-            "kept": _first_line(data / PAIRS_FILE),
-            "text": _text_settings(data / SETTINGS_FILE),
+            "kept": kept,
+            "text": asdict(TextSettings.load(text)) if text.is_file() else None,
         }
 
 
-class RecordingBar(BaseProgressBar):
+class RecordingBar:
     """A progress bar of fairseq's whose statistics are recorded."""
 
     def __init__(self, bar: Any, recorder: Recorder, epoch: int | None, validates: bool) -> None:
-        self.bar = self.iterable = bar
-        self.recorder = recorder
-        self.epoch = epoch
-        self.validates = validates
+        self.bar, self.recorder, self.epoch, self.validates = bar, recorder, epoch, validates
+        self.update_config = bar.update_config
 
     def __iter__(self):
         return iter(self.bar)
 
     def log(self, stats, tag=None, step=None) -> None:
         """Like the bar's; called every --log-interval updates."""
-        self.recorder.record("interval", step, stats, epoch=self.epoch)
+        self.recorder.record("interval", step, epoch=self.epoch, values=finite_values(stats))
         self.bar.log(stats, tag=tag, step=step)
 
     def print(self, stats, tag=None, step=None) -> None:
         """Like the bar's; called after an epoch or a validation."""
-        if self.validates:
-            self.recorder.record("validation", step, stats, epoch=self.epoch, subset=tag)
-        else:
-            self.recorder.record("epoch", step, stats, epoch=self.epoch)
+        event, subset = ("validation", {"subset": tag}) if self.validates else ("epoch", {})
+        values = finite_values(stats)
+        self.recorder.record(event, step, epoch=self.epoch, **subset, values=values)
         self.bar.print(stats, tag=tag, step=step)
-
-    def update_config(self, config) -> None:
-        """Like the bar's."""
-        self.bar.update_config(config)
 
 
 #: The recorder of this process's run.
@@ -170,21 +155,11 @@ def with_record(build: Callable) -> Callable:
     return progress_bar
 
 
-def _finite_values(stats: Mapping[str, Any]) -> dict[str, float | None]:
+def finite_values(stats: Mapping[str, Any]) -> dict[str, float | None]:
+    """Return the statistics that are numbers; None for NaN and infinity."""
     values: dict[str, float | None] = {}
     for name, stat in stats.items():
         with suppress(TypeError, ValueError):  # not a number
             value = float(stat)
             values[name] = value if math.isfinite(value) else None
     return values
-
-
-def _first_line(path: Path) -> str | None:
-    if not path.is_file():
-        return None
-    with open(path, encoding="utf-8", errors="replace") as file:
-        return file.readline(1000).strip()
-
-
-def _text_settings(path: Path) -> dict[str, Any] | None:
-    return asdict(TextSettings.load(path)) if path.is_file() else None

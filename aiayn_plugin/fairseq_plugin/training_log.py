@@ -22,31 +22,11 @@ from .optimizer import parse_betas
 
 #: Settings in the table, in order; a setting that is missing on one side is shown as "-".
 ROWS = (
-    "N",
-    "d_model",
-    "d_ff",
-    "h",
-    "d_k",
-    "d_v",
-    "positions",
-    "feed_forward_gain",
-    "dropout",
-    "attention_dropout",
-    "attention_bias",
-    "neighbourhood",
-    "tie_embeddings",
-    *COMPONENTS,
-    "label_smoothing",
-    "adam_betas",
-    "adam_eps",
-    "weight_decay",
-    "clip_norm",
-    "warmup_updates",
-    "peak_learning_rate",
-    "tokens_per_update",
-    "max_update",
-    "save_interval_updates",
-    "keep_interval_updates",
+    *("N", "d_model", "d_ff", "h", "d_k", "d_v", "positions", "feed_forward_gain", "dropout"),
+    *("attention_dropout", "attention_bias", "neighbourhood", "tie_embeddings", *COMPONENTS),
+    *("label_smoothing", "adam_betas", "adam_eps", "weight_decay", "clip_norm", "warmup_updates"),
+    *("peak_learning_rate", "tokens_per_update", "max_update"),
+    *("save_interval_updates", "keep_interval_updates"),
 )
 #: The groups of fairseq's configuration that hold training settings.
 GROUPS = ("criterion", "optimizer", "lr_scheduler", "task", "optimization", "checkpoint")

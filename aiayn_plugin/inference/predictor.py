@@ -47,7 +47,7 @@ class Predictor:
         if needs_fairseq(options):
             from ..fairseq_plugin.fairseq_search import FairseqSearch
 
-            self._search = FairseqSearch(directory, loaded.model, options, trees_only)
+            self._search = FairseqSearch(loaded, options, trees_only)
             return
         pack_linear_layers(self.model)
         parses = self.pipeline.settings.holds_trees
@@ -97,7 +97,7 @@ class Predictor:
         """fairseq's task, which reads the splits of the model's data."""
         from ..fairseq_plugin.fairseq_search import load_task
 
-        return load_task(self.directory)
+        return self.loaded.task or load_task(self.directory)
 
     def token_ids(self, subwords: Sequence[str]) -> Tensor:
         """Return the token IDs of a sentence, the end symbol last."""

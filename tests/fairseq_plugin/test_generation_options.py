@@ -62,10 +62,6 @@ def test_options_of_searches_that_only_fairseq_has(given, flag):
     assert stock_search(complete(Namespace(**given), {})) == flag
 
 
-def test_prefix_allowed_tokens_fn_needs_fairseqs_search():
-    assert stock_search(complete(Namespace(), {}), len) == "--prefix-allowed-tokens-fn"
-
-
 @pytest.mark.parametrize(
     "given, message",
     [

@@ -1,6 +1,7 @@
 """§6.1 Raw text to raw text from Python, with a barely trained model."""
 
 import copy
+import logging
 import shutil
 from argparse import Namespace
 from dataclasses import fields
@@ -8,6 +9,7 @@ from dataclasses import fields
 import pytest
 import torch
 from commands import LINES
+from fairseq.search import PrefixConstrainedBeamSearch
 from models import Hostile
 from omegaconf import open_dict
 
@@ -234,6 +236,17 @@ def test_from_pretrained_of_fairseq_searches_the_same(model_dir):
         else:
             actual = generator.search.settings
             assert (actual.lenpen, actual.max_len_b) == (lenpen, max_len_b)
+    generator = hub.task.build_generator(
+        [*hub.models], hub.cfg.generation, prefix_allowed_tokens_fn=lambda sentence, tokens: [2]
+    )
+    assert isinstance(generator.search, PrefixConstrainedBeamSearch), "only fairseq's search has it"
+
+
+def test_fairseqs_task_is_built_once(model_dir, caplog):
+    with caplog.at_level(logging.INFO, "fairseq.tasks.translation"):
+        sampled = Translator.load(model_dir, device="cpu", sampling=True, beam=1)
+        assert sampled.task.target_dictionary.symbols[4:] == sampled.target.symbols[4:]
+    assert caplog.text.count(" dictionary: ") == 2, "one for each language"
 
 
 def test_int8_finds_translations_that_are_nearly_as_good(model_dir):

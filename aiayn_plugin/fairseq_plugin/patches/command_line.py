@@ -3,14 +3,14 @@
 import argparse
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterable
-from dataclasses import fields
+from dataclasses import Field, fields
 
 from fairseq.tasks import TASK_DATACLASS_REGISTRY
 from fairseq.tasks.translation import TranslationConfig
 
 from ...paper import ModelSettings, format_architectures
 from .. import defaults
-from .. import option_names as names
+from ..option_names import flag
 from .training import join_torchrun
 from .trust import evaluate_only_literals
 
@@ -48,8 +48,7 @@ def with_paper_defaults(parse: Callable) -> Callable:
         parsed = result[0] if isinstance(result, tuple) else result
         join_torchrun(parsed)
         if trains:
-            defaults.complete_model(parsed)
-            defaults.check_batches(parsed, given)
+            defaults.complete_training(parsed, given)
         elif searches:
             defaults.complete_search(parsed, given)
         if getattr(parsed, "bf16", False):
@@ -63,23 +62,22 @@ def with_paper_defaults(parse: Callable) -> Callable:
 def help_text(has_arch: bool) -> str:
     """Return the end of --help: the options of the model and the task, which fairseq omits."""
     fairseq_options = {f.name for f in fields(TranslationConfig)}
-    task = [
-        _help_line(f.name, getattr(f.type, "__members__", ()), f.metadata["help"])
-        for f in fields(TASK_DATACLASS_REGISTRY["aiayn_translation"])
-        if f.name not in fairseq_options
-    ]
-    text = "options of aiayn_plugin's task:\n" + "\n".join(task)
+    task = fields(TASK_DATACLASS_REGISTRY["aiayn_translation"])
+    text = "options of aiayn_plugin's task:"
+    text += _describe(f for f in task if f.name not in fairseq_options)
     if not has_arch:
         return text
-    model = [
-        _help_line(f.name, f.metadata["choices"] or (), f.metadata["help"])
-        for f in fields(ModelSettings)
-    ]
     return (
         "architectures of aiayn_plugin (parameters with a vocabulary of 37,000):\n\n"
-        f"{format_architectures()}\n\ntheir options:\n" + "\n".join(model) + "\n\n" + text
+        f"{format_architectures()}\n\ntheir options:{_describe(fields(ModelSettings))}\n\n{text}"
     )
 
 
-def _help_line(name: str, choices: Iterable[str], text: str) -> str:
-    return f"  {names.flag(name)} {'|'.join(choices)}".ljust(42) + text
+def _describe(options: Iterable[Field]) -> str:
+    lines = []
+    for option in options:
+        members = getattr(option.type, "__members__", ())
+        choices: Iterable[str] = option.metadata.get("choices") or members
+        lines.append(f"\n  {flag(option.name)} {'|'.join(choices)}".ljust(43))
+        lines.append(option.metadata["help"])
+    return "".join(lines)

@@ -51,25 +51,17 @@ def join_torchrun(args: Namespace) -> None:
     args.distributed_no_spawn = True  # torchrun has started the processes
     args.distributed_world_size, args.distributed_rank = size, int(os.environ["RANK"])
     if torch.cuda.is_available() and not args.cpu:
-        args.device_id = own_gpu(int(os.environ["LOCAL_RANK"]), torch.cuda.device_count())
+        args.device_id, gpus = int(os.environ["LOCAL_RANK"]), torch.cuda.device_count()
+        if args.device_id >= gpus:
+            raise InputError(
+                f"torchrun started process {args.device_id + 1} on a machine with {gpus} "
+                f"GPU{'s' * (gpus != 1)}: give --nproc_per_node {gpus}, or --cpu"
+            )
         return
     if args.distributed_backend == "nccl":
         args.distributed_backend = "gloo"
     if args.ddp_backend in ("c10d", "pytorch_ddp"):
         args.ddp_backend = "legacy_ddp"
-
-
-def own_gpu(process: int, gpus: int) -> int:
-    """Return the GPU of the node's given process, counted from 0, which no other process uses.
-
-    Raises InputError if there are more processes than GPUs.
-    """
-    if process >= gpus:
-        raise InputError(
-            f"torchrun started process {process + 1} on a machine with {gpus} "
-            f"GPU{'s' * (gpus != 1)}: give --nproc_per_node {gpus}, or --cpu"
-        )
-    return process
 
 
 def never_use_fast_path(original: Any) -> property:
