@@ -1,4 +1,10 @@
-"""`aiayn benchmark attention`: Table 1, measured, with restricted self-attention."""
+"""Compare the layer types of Table 1 and restricted self-attention.
+
+Prints Table 1 of the paper, and measures time and peak memory of one layer of each type, forward
+and backward, for one sentence of n positions with d = 512: the base encoder's self-attention, full
+(by torch's fused attention, and by the steps of equation (1)) and restricted to a neighbourhood of
+r positions, torch's LSTM, and torch's Conv1d. The layers read the same input and alternate.
+"""
 
 import argparse
 import statistics
@@ -26,70 +32,25 @@ QUANTITIES = {
     "forward_bytes": "fwd memory",
     "training_bytes": "fwd+bwd mem",
 }
-
-HELP = "compare the layer types of Table 1 and restricted self-attention"
-DESCRIPTION = (
-    "Print Table 1 of the paper, and measure time and peak memory of one layer of each type, "
-    f"forward and backward, for one sentence of n positions with d = {D_MODEL}: the base encoder's "
-    "self-attention, full (by torch's fused attention, and by the steps of equation (1)) and "
-    "restricted to a neighbourhood of r positions, torch's LSTM, and torch's Conv1d. The layers "
-    "read the same input and alternate."
-)
+HEADER = "".join(f"{name:>12}" for name in QUANTITIES.values())
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of `aiayn benchmark attention`."""
     add = parser.add_argument
-    add(
-        "--layers",
-        nargs="+",
-        choices=LAYERS,
-        default=list(LAYERS),
-        metavar="LAYER",
-        help=f"layers to measure: {', '.join(LAYERS)} (default: all)",
-    )
-    add(
-        "--neighbourhood",
-        type=int,
-        default=64,
-        metavar="R",
-        help="positions that restricted attention sees (default: %(default)s)",
-    )
-    add(
-        "--kernel",
-        type=int,
-        default=3,
-        metavar="K",
-        help="positions that a convolution sees (default: %(default)s)",
-    )
-    add(
-        "--lengths",
-        type=int,
-        nargs="+",
-        metavar="N",
-        default=[16, 32, 64, 128, 256, 512, 1024, 2048, 4096],
-        help="sentence lengths (default: the powers of two from 16 to 4096)",
-    )
-    add("--runs", type=int, default=5, help="runs, of which the median counts (default: 5)")
-    add(
-        "--device",
-        default=default_device(),
-        help="torch device (default: the first GPU, or the CPU)",
-    )
-    add(
-        "--max-gigabytes",
-        type=float,
-        default=12.0,
-        metavar="GB",
-        help="memory limit; measurements that need more are skipped (default: 12)",
-    )
+    layers_help = f"layers to measure: {', '.join(LAYERS)} (default: all)"
+    add("--layers", nargs="+", choices=LAYERS, default=LAYERS, metavar="LAYER", help=layers_help)
+    neighbourhood_help = "positions that restricted attention sees"
+    add("--neighbourhood", type=int, default=64, metavar="R", help=neighbourhood_help)
+    add("--kernel", type=int, default=3, metavar="K", help="positions that a convolution sees")
+    lengths = [2**power for power in range(4, 13)]
+    add("--lengths", type=int, nargs="+", metavar="N", default=lengths, help="sentence lengths")
+    add("--runs", type=int, default=5, help="runs, of which the median counts")
+    add("--device", default=default_device(), help="torch device")
+    limit_help = "memory limit; measurements that need more are skipped"
+    add("--max-gigabytes", type=float, default=12.0, metavar="GB", help=limit_help)
     add("--output", type=Path, metavar="FILE.json", help="results as JSON")
-    add(
-        "--plot",
-        type=Path,
-        metavar="FILE",
-        help="figure of Table 1 and the results: .svg, .pdf or .png; needs matplotlib",
-    )
+    plot_help = "figure of Table 1 and the results: .svg, .pdf or .png"
+    add("--plot", type=Path, metavar="FILE", help=plot_help)
 
 
 def run(args: argparse.Namespace) -> None:
@@ -101,7 +62,7 @@ def run(args: argparse.Namespace) -> None:
         plots.load_matplotlib()
     check_device(args.device)
     rows: list[dict] = []
-    print(f"{'n':>6} {'layer':<15}" + "".join(f"{name:>12}" for name in QUANTITIES.values()))
+    print(f"{'n':>6} {'layer':<15}{HEADER}")
     for n in args.lengths:
         for row in _measure(n, args):
             rows.append(row)
@@ -185,14 +146,12 @@ def _measure(n: int, args: argparse.Namespace) -> list[dict]:
                 seconds[name].append((forward_s, backward_s))
     rows = []
     for name, layer in layers.items():
-        row = {"n": n, "layer": name}
-        row["forward_s"], row["backward_s"] = map(
-            statistics.median, zip(*seconds[name], strict=True)
-        )
+        forward_s, backward_s = map(statistics.median, zip(*seconds[name], strict=True))
         clear_gradients(layer)
-        row["forward_bytes"] = peak_memory(partial(apply_layer, name, layer, x), x.device)
-        row["training_bytes"] = peak_memory(partial(train_layer, name, layer, x), x.device)
-        rows.append(row)
+        forward_bytes = peak_memory(partial(apply_layer, name, layer, x), x.device)
+        training_bytes = peak_memory(partial(train_layer, name, layer, x), x.device)
+        measured = (forward_s, backward_s, forward_bytes, training_bytes)
+        rows.append({"n": n, "layer": name, **dict(zip(QUANTITIES, measured, strict=True))})
     return rows
 
 
@@ -206,7 +165,7 @@ def _print_ratios(rows: list[dict], r: int) -> None:
         full = [row for row in rows if row["layer"] == layer and row["n"] in restricted]
         if full:
             print(f"\n{title}, over restricted, r = {r}")
-            print(f"{'n':>6}" + "".join(f"{name:>12}" for name in QUANTITIES.values()))
+            print(f"{'n':>6}{HEADER}")
         for row in full:
             ratios = (row[name] / restricted[row["n"]][name] for name in QUANTITIES)
             print(f"{row['n']:>6}" + "".join(f"{ratio:>12.2f}" for ratio in ratios))

@@ -2,8 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from .. import plots
 from ..html_page import COLOURS
@@ -11,8 +10,7 @@ from ..kernels.attention import Window
 from ..model.restricted import centred_window
 
 
-@dataclass(frozen=True)
-class Sizes:
+class Sizes(NamedTuple):
     """n positions of width d, kernels of k positions, and neighbourhoods of r positions."""
 
     n: int
@@ -28,26 +26,6 @@ def count_pairs(n: int, window: Window) -> int:
     """
     left, right = (min(distance, n - 1) for distance in window)
     return n * (left + right + 1) - left * (left + 1) // 2 - right * (right + 1) // 2
-
-
-def full_operations(size: Sizes) -> int:
-    """Return the multiply-adds of QKᵀ and of the weights times V: d per pair, in either."""
-    return 2 * size.n**2 * size.d
-
-
-def restricted_operations(size: Sizes) -> int:
-    """Return the same for the pairs within a neighbourhood."""
-    return 2 * count_pairs(size.n, centred_window(size.r)) * size.d
-
-
-def recurrent_operations(size: Sizes) -> int:
-    """Return those of an LSTM: eight d × d matrices per step, two for each of four gates."""
-    return 8 * size.n * size.d**2
-
-
-def convolutional_operations(size: Sizes) -> int:
-    """Return those of a convolution: d × d per pair of a position and one under its kernel."""
-    return count_pairs(size.n, centred_window(size.k)) * size.d**2
 
 
 def restricted_path(size: Sizes) -> float:
@@ -75,16 +53,7 @@ def convolutional_path(size: Sizes) -> float:
     return layers if size.k**layers >= size.n else math.inf
 
 
-def _one(size: Sizes) -> int:
-    return 1
-
-
-def _n(size: Sizes) -> int:
-    return size.n
-
-
-@dataclass(frozen=True)
-class LayerType:
+class LayerType(NamedTuple):
     """A row of Table 1: the paper's three columns, and the same as exact numbers."""
 
     title: str
@@ -101,17 +70,26 @@ class LayerType:
 
 #: The rows of Table 1, in its order.
 TABLE_1: Mapping[str, LayerType] = {
-    "full": LayerType("self-attention", "O(n²·d)", "O(1)", "O(1)", full_operations, _one, _one),
-    "recurrent": LayerType(
-        "recurrent (LSTM)", "O(n·d²)", "O(n)", "O(n)", recurrent_operations, _n, _n
+    # QKᵀ and the weights times V: d multiply-adds per pair of positions in either.
+    "full": LayerType(
+        *("self-attention", "O(n²·d)", "O(1)", "O(1)"),
+        *(lambda s: 2 * s.n**2 * s.d, lambda s: 1, lambda s: 1),
     ),
+    # An LSTM's eight d × d matrices per step, two for each of four gates.
+    "recurrent": LayerType(
+        *("recurrent (LSTM)", "O(n·d²)", "O(n)", "O(n)"),
+        *(lambda s: 8 * s.n * s.d**2, lambda s: s.n, lambda s: s.n),
+    ),
+    # d × d per pair of a position and one under its kernel.
     "convolutional": LayerType(
         *("convolutional", "O(k·n·d²)", "O(1)", "O(logₖ n)"),
-        *(convolutional_operations, _one, convolutional_path),
+        *(lambda s: count_pairs(s.n, centred_window(s.k)) * s.d**2, lambda s: 1),
+        convolutional_path,
     ),
     "restricted": LayerType(
         *("self-attention, restricted", "O(r·n·d)", "O(1)", "O(n/r)"),
-        *(restricted_operations, _one, restricted_path),
+        *(lambda s: 2 * count_pairs(s.n, centred_window(s.r)) * s.d, lambda s: 1),
+        restricted_path,
     ),
 }
 

@@ -1,11 +1,17 @@
-"""`aiayn benchmark train`: the plugin's training compared with fairseq's, on the same batches."""
+"""Compare training with fairseq's own Transformer.
+
+Measures target tokens per second and peak memory of the plugin's model and of fairseq's model of
+the same size, alternating, on the same batches, each side in its best precision. Without data:
+random words from a vocabulary of 37,000, log-normal lengths with mean 28 and σ 0.6 of the
+logarithm, the target within a fifth of the source.
+"""
 
 import argparse
 import statistics
 import tempfile
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -35,47 +41,22 @@ VOCABULARY, MEAN_LENGTH, LENGTH_SIGMA = 37_000, 28, 0.6
 #: have 5 to 6 % of padding, WMT's 4.5M in batches of 25,000 tokens less than 1 %.
 SENTENCES_PER_TOKEN = 8
 
-HELP = "compare training with fairseq's own Transformer"
-DESCRIPTION = (
-    "Measure target tokens per second and peak memory of the plugin's model and of fairseq's model "
-    "of the same size, alternating, on the same batches, each side in its best precision. Without "
-    f"data: random words from a vocabulary of {VOCABULARY:,}, log-normal lengths with mean "
-    f"{MEAN_LENGTH} and σ {LENGTH_SIGMA} of the logarithm, the target within a fifth of the source."
-)
-
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of `aiayn benchmark train`."""
     add = parser.add_argument
     add("data", type=Path, nargs="?", metavar="DATA", help="fairseq data directory")
-    add("--size", choices=sorted(ARCHITECTURES), default="base", help="default: %(default)s")
+    add("--size", choices=sorted(ARCHITECTURES), default="base", help="size of both models")
+    add_list = partial(add, nargs="+")
     for option, side in (("--precisions", "the plugin"), ("--stock-precisions", "fairseq")):
-        add(
-            option,
-            nargs="+",
-            choices=PRECISIONS,
-            default=["float32"],
-            help=f"precisions of {side}, of which the fastest is compared (default: float32)",
-        )
-    add(
-        "--max-tokens",
-        type=int,
-        nargs="+",
-        default=[2500],
-        metavar="N",
-        help="source or target tokens of a batch with padding; each side uses its fastest "
-        "(default: 2500)",
-    )
-    add(
-        "--memory-tokens",
-        type=int,
-        default=2500,
-        metavar="N",
-        help="source and target tokens of the batch for peak memory (default: %(default)s)",
-    )
+        precision_help = f"precisions of {side}, of which the fastest is compared"
+        add_list(option, choices=PRECISIONS, default=["float32"], help=precision_help)
+    tokens_help = "source or target tokens of a batch with padding; each side uses its fastest"
+    add_list("--max-tokens", type=int, default=[2500], metavar="N", help=tokens_help)
+    memory_help = "source and target tokens of the batch for peak memory"
+    add("--memory-tokens", type=int, default=2500, metavar="N", help=memory_help)
     add("--checkpoint-activations", action="store_true", help="less memory and speed in the plugin")
-    add("--runs", type=int, default=5, help="runs, of which the median counts (default: 5)")
-    add("--updates", type=int, default=2, help="updates per run (default: %(default)s)")
+    add("--runs", type=int, default=5, help="runs, of which the median counts")
+    add("--updates", type=int, default=2, help="updates per run")
     add("--profile", action="store_true", help="table of the operations of a plugin's update")
     add("--cpu", action="store_true", help="the CPU, even if there is a GPU")
     add("--output", type=Path, metavar="FILE.json", help="results as JSON")
@@ -90,7 +71,13 @@ def run(args: argparse.Namespace) -> None:
         sides = [
             _find_fastest(name, args, data, folder, of_side) for name, of_side in precisions.items()
         ]
-        runs = [[side.measure_speed(args.updates) for side in sides] for _ in range(args.runs)]
+        runs = [
+            [
+                side.worker.call(Training.measure_speed, side.max_tokens, args.updates)
+                for side in sides
+            ]
+            for _ in range(args.runs)
+        ]
         if args.profile:
             print(sides[0].worker.call(Training.profile_update, sides[0].max_tokens))
         results = [
@@ -104,26 +91,20 @@ def run(args: argparse.Namespace) -> None:
         write_json(results, args.output)
 
 
-@dataclass
-class Side:
+class Side(NamedTuple):
     """The plugin's or fairseq's training in one precision, with its fastest batch size."""
 
     name: str
     worker: Worker
     precision: str
     max_tokens: int
-    rate: float  #: target tokens per second, when the batch sizes were compared
-
-    def measure_speed(self, updates: int) -> dict[str, float]:
-        """Measure one more run."""
-        return self.worker.call(Training.measure_speed, self.max_tokens, updates)
 
 
 def _find_fastest(
     name: str, args: argparse.Namespace, data: Path, folder: Path, precisions: list[str]
 ) -> Side:
     """Compare a side's precisions and batch sizes, and return it with the fastest."""
-    fastest: Side | None = None
+    fastest, highest = None, 0.0
     for precision in precisions:
         argv = _training_options(args, data, name, precision)
         worker = Worker(Training, argv, folder / f"{name}.{precision}.log")
@@ -137,11 +118,12 @@ def _find_fastest(
                 flush=True,
             )
         best = max(rates, key=rates.__getitem__)
-        slower: Side | None = Side(name, worker, precision, best, rates[best])
-        if fastest is None or rates[best] > fastest.rate:
-            fastest, slower = slower, fastest
-        if slower is not None:
-            slower.worker.close()
+        if rates[best] > highest:
+            if fastest is not None:
+                fastest.worker.close()
+            fastest, highest = Side(name, worker, precision, best), rates[best]
+        else:
+            worker.close()
     assert fastest is not None
     return fastest
 

@@ -53,15 +53,29 @@ def main(argv: Sequence[str] | None = None) -> None:
         raise SystemExit(f"aiayn: error: {error}") from None
 
 
+class HelpFormatter(argparse.HelpFormatter):
+    """Appends the default of an option to a help text that does not give it."""
+
+    def _get_help_string(self, action: argparse.Action) -> str | None:
+        text, default = action.help, action.default
+        if not text or "(default: " in text or not default or default == argparse.SUPPRESS:
+            return text
+        values = default if isinstance(default, list) else [default]
+        return f"{text} (default: {' '.join(map(str, values))})"
+
+
 def add_commands(commands: Any, modules: Iterable[Any]) -> None:
     """Add a command per module, named after it, to argparse's subparsers.
 
-    A module defines HELP, DESCRIPTION, add_options(parser) and run(args). One that only groups
-    further commands has no `run`.
+    A module defines add_options(parser) and run(args); its docstring is the command's description,
+    and the first line of that the help. One that only groups further commands has no `run`.
     """
     for module in modules:
-        name = module.__name__.rpartition(".")[2]
-        parser = commands.add_parser(name, help=module.HELP, description=module.DESCRIPTION)
+        name, text = module.__name__.rpartition(".")[2], module.__doc__
+        help = text[0].lower() + text[1:].partition("\n")[0].rstrip(".")
+        parser = commands.add_parser(
+            name, help=help, description=text, formatter_class=HelpFormatter
+        )
         module.add_options(parser)
         if hasattr(module, "run"):
             parser.set_defaults(run=module.run)

@@ -1,25 +1,18 @@
-"""`aiayn architectures`: the models of Table 3, with exact parameter counts."""
+"""List the paper's architectures with their sizes and parameter counts.
+
+The parameter counts are exact, beside those of the paper. Learned positions are counted with 1,024
+on each side.
+"""
 
 import argparse
 
 from ..errors import InputError
 from ..paper import format_architectures
 
-HELP = "list the paper's architectures with their sizes and parameter counts"
-DESCRIPTION = (
-    "Print every --arch with its sizes, its exact number of parameters, and the number given in "
-    "the paper. Learned positions are counted with 1,024 on each side."
-)
-
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of `aiayn architectures`."""
     parser.add_argument(
-        "--vocabulary",
-        type=int,
-        default=37_000,
-        metavar="V",
-        help="size of the shared dictionary (default: %(default)s)",
+        "--vocabulary", type=int, default=37_000, metavar="V", help="size of the shared dictionary"
     )
 
 

@@ -1,27 +1,21 @@
-"""`aiayn attention`: Figures 3 to 5, for your own sentences and models."""
+"""Show what the heads attend to, as a page or a figure.
+
+The output is one self-contained HTML page with the attention of every layer and head (Figures 3 to
+5). The sentences are raw lines from standard input or --input, which the model translates, or
+sentences of the prepared data.
+"""
 
 import argparse
 import sys
+from functools import partial
 from itertools import islice
 from pathlib import Path
 
 from .. import plots
 from ..atomic import write_file_atomically
+from ..attention_page import page
 from ..attention_page.figure import attention_figure
-from ..attention_page.maps import (
-    Sentence,
-    check_length,
-    compute_maps,
-    encode_lines,
-    load_sentences,
-)
-from ..attention_page.page import (
-    MAX_SENTENCES,
-    MAX_SUBWORDS,
-    attention_page,
-    check_count,
-    check_size,
-)
+from ..attention_page.maps import Sentence, check_length, compute_maps, encode_lines, load_sentences
 from ..errors import InputError
 from ..inference.translator import Translator
 from ..model.attention_maps import ATTENTION_KINDS
@@ -31,79 +25,32 @@ from . import options
 
 FIGURE_OPTIONS = ("sentence", "kind", "layer", "heads", "word", "join")
 
-HELP = "show what the heads attend to, as a page or a figure"
-DESCRIPTION = (
-    "Write one self-contained HTML page that shows the attention of every layer and head (Figures "
-    "3 to 5). The sentences are raw lines from standard input or --input, which the model "
-    "translates, or sentences of the prepared data."
-)
-
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of `aiayn attention`."""
     options.add_model(parser)
     options.add_search(parser, SearchSettings())
     add = parser.add_argument
-    add(
-        "--input",
-        type=Path,
-        metavar="FILE",
-        help="raw text, one sentence per line (default: standard input)",
-    )
+    add("--input", type=Path, metavar="FILE", help="raw text (default: standard input)")
     add("--split", help="split of the prepared data to show instead of raw text, such as test")
-    add(
-        "--numbers",
-        type=int,
-        nargs="+",
-        metavar="N",
-        help="sentences of --split, from 0 as fairseq-generate counts them (default: 0)",
-    )
-    add(
-        "--reference",
-        action="store_true",
-        help="target of --split instead of the model's translation",
-    )
+    add_numbers = partial(add, type=int, nargs="+")
+    add_numbers("--numbers", metavar="N", help="sentences of --split, from 0 (default: 0)")
+    add("--reference", action="store_true", help="show the target of --split, not a translation")
     add(
         "--output",
         type=Path,
         metavar="FILE.html",
         help="page to write (default: attention.html, unless --figure is given)",
     )
-    add(
-        "--layers",
-        type=int,
-        nargs="+",
-        metavar="L",
-        help="layers of the page, from 1 (default: all)",
-    )
-    figure = parser.add_argument_group("a figure of one layer of one sentence")
-    add = figure.add_argument
-    add(
-        "--figure",
-        type=Path,
-        metavar="FILE",
-        help="figure to write: .svg, .pdf or .png; needs matplotlib",
-    )
+    add_numbers("--layers", metavar="L", help="layers of the page, from 1 (default: all)")
+    add = parser.add_argument_group("a figure of one layer of one sentence").add_argument
+    add("--figure", type=Path, metavar="FILE", help="figure to write: .svg, .pdf or .png")
     add("--sentence", type=int, metavar="N", help="sentence to show, from 1 (default: 1)")
-    add(
-        "--kind",
-        choices=[kind.replace("_", "-") for kind in ATTENTION_KINDS],
-        help="kind of attention (default: encoder, its self-attention)",
-    )
-    add(
-        "--layer",
-        type=int,
-        metavar="L",
-        help="layer to show (default: the last but one; the paper shows 5 of 6)",
-    )
+    kinds = [kind.replace("_", "-") for kind in ATTENTION_KINDS]
+    add("--kind", choices=kinds, help="kind of attention (default: encoder, its self-attention)")
+    add("--layer", type=int, metavar="L", help="layer to show (default: the last but one)")
     add("--heads", type=int, nargs="+", metavar="H", help="heads to show, from 1 (default: all)")
     add("--word", help="word on the left to show alone (default: all)")
-    add(
-        "--join",
-        action="store_true",
-        default=None,
-        help="join subwords into words, like the switch of the page",
-    )
+    add("--join", action="store_true", default=None, help="join subwords into words")
 
 
 def run(args: argparse.Namespace) -> None:
@@ -114,7 +61,7 @@ def run(args: argparse.Namespace) -> None:
     _check_options(args)
     translator = Translator.load(args.model, args.device, beam=args.beam, lenpen=args.lenpen)
     with_page = args.output is not None or args.figure is None
-    sentences = _read_sentences(translator, args, MAX_SUBWORDS if with_page else None)
+    sentences = _read_sentences(translator, args, page.MAX_SUBWORDS if with_page else None)
     if args.figure is not None:
         _write_figure(translator, sentences, args)
     if with_page:
@@ -149,7 +96,7 @@ def _read_sentences(
     """Return the sentences, each side of at most `max_subwords` subwords."""
     if args.split is not None:
         numbers = args.numbers if args.numbers is not None else [0]
-        check_count(len(numbers))
+        page.check_count(len(numbers))
         names = [f"sentence {number} of {args.split}" for number in numbers]
         sentences = load_sentences(translator, args.split, numbers, args.reference)
     else:
@@ -159,8 +106,8 @@ def _read_sentences(
             text = decode_lines(iter(sys.stdin.buffer.readline, b""), "standard input")
         else:
             raise InputError("standard input is closed: give --input FILE")
-        lines = list(islice(text, MAX_SENTENCES + 1))
-        check_count(len(lines))
+        lines = list(islice(text, page.MAX_SENTENCES + 1))
+        page.check_count(len(lines))
         names = [f"line {number}" for number in range(1, len(lines) + 1)]
         sentences = encode_lines(translator, lines, max_subwords=max_subwords)
     for sentence, name in zip(sentences, names, strict=True):
@@ -187,7 +134,7 @@ def _write_page(
 ) -> None:
     layers = translator.model.encoder.layers
     heads = int(layers[0].self_attention.h)  # type: ignore[arg-type, union-attr]
-    check_size(sentences, len(layers if args.layers is None else set(args.layers)), heads)
+    page.check_size(sentences, len(layers if args.layers is None else set(args.layers)), heads)
     maps = [compute_maps(translator, sentence, args.layers) for sentence in sentences]
     settings = translator.pipeline.settings
     target = "the references" if args.reference else "its own translations"
@@ -196,9 +143,9 @@ def _write_page(
         f"{heads} heads, with {target}"
     )
     output = args.output or Path("attention.html")
-    page = attention_page(maps, translator.pipeline, args.model.resolve().name, about)
+    html = page.attention_page(maps, translator.pipeline, args.model.resolve().name, about)
     with write_file_atomically(output) as temporary:
-        temporary.write_text(page, encoding="utf-8")
+        temporary.write_text(html, encoding="utf-8")
     print(
         f"{output}: {len(maps)} sentence{'s' * (len(maps) > 1)}, "
         f"{output.stat().st_size / 1e3:,.0f} kB; open it in a browser"

@@ -1,52 +1,28 @@
-"""`aiayn average`: the mean of a run's last checkpoints (§6.1)."""
+"""Average the last checkpoints of a run into one model.
+
+The mean of the weights (§6.1) is computed in float32, and every fairseq command loads the result.
+The paper averages the last 5 checkpoints of a base model and the last 20 of a big one.
+"""
 
 import argparse
+from functools import partial
 from pathlib import Path
 
 from ..checkpoints.averaging import average, last_checkpoints
 from ..checkpoints.safe_load import save
 from ..errors import InputError
 
-HELP = "average the last checkpoints of a run into one model"
-DESCRIPTION = (
-    "Write the mean of several checkpoints' weights, computed in float32, as one checkpoint that "
-    "every fairseq command loads. The paper averages the last 5 checkpoints of a base model and "
-    "the last 20 of a big one."
-)
-
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of `aiayn average`."""
-    parser.add_argument(
-        "--inputs",
-        nargs="+",
-        required=True,
-        metavar="PATH",
-        type=Path,
-        help="a run's --save-dir, with one of the options below; or checkpoints",
-    )
-    last = parser.add_mutually_exclusive_group()
-    last.add_argument(
-        "--num-update-checkpoints",
-        type=int,
-        metavar="N",
-        help="average the last N checkpoints of --save-interval-updates",
-    )
-    last.add_argument(
-        "--num-epoch-checkpoints",
-        type=int,
-        metavar="N",
-        help="average the last N epoch checkpoints",
-    )
-    parser.add_argument(
-        "--checkpoint-upper-bound",
-        type=int,
-        metavar="N",
-        help="ignore checkpoints after update (or epoch) N",
-    )
-    parser.add_argument(
-        "--output", required=True, metavar="FILE", type=Path, help="checkpoint to write"
-    )
+    add = parser.add_argument
+    inputs_help = "a run's --save-dir, with one of the options below; or checkpoints"
+    add("--inputs", nargs="+", required=True, metavar="PATH", type=Path, help=inputs_help)
+    add_last = partial(parser.add_mutually_exclusive_group().add_argument, type=int, metavar="N")
+    add_last("--num-update-checkpoints", help="average the last N of --save-interval-updates")
+    add_last("--num-epoch-checkpoints", help="average the last N epoch checkpoints")
+    bound_help = "ignore checkpoints after update (or epoch) N"
+    add("--checkpoint-upper-bound", type=int, metavar="N", help=bound_help)
+    add("--output", required=True, metavar="FILE", type=Path, help="checkpoint to write")
 
 
 def run(args: argparse.Namespace) -> None:

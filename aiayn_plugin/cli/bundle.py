@@ -1,19 +1,16 @@
-"""`aiayn bundle`: a self-contained run directory."""
+"""Make a run directory to copy to another machine.
+
+It holds the model without the optimizer's state, the dictionaries, the merges and the text
+settings: the input of aiayn translate, serve, attention or parse.
+"""
 
 import argparse
 from pathlib import Path
 
 from ..checkpoints.bundle import MODEL_FILE, bundle
 
-HELP = "make a run directory to copy to another machine"
-DESCRIPTION = (
-    "Copy the model without the optimizer's state, the dictionaries, the merges and the text "
-    "settings into one directory, for aiayn translate, serve, attention or parse."
-)
-
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of `aiayn bundle`."""
     add = parser.add_argument
     add("model", metavar="MODEL_DIR", type=Path, help="run directory made by a recipe")
     add(

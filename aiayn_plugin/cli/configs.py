@@ -1,14 +1,12 @@
-"""`aiayn configs`: the configurations for fairseq-hydra-train."""
+"""Print the directory of the configurations for fairseq-hydra-train.
+
+Usage: fairseq-hydra-train --config-dir "$(aiayn configs)" --config-name aiayn_base
+task.data=/path/to/data
+"""
 
 import argparse
 
 from ..fairseq_plugin.hydra import CONFIG_DIRECTORY
-
-HELP = "print the directory of the configurations for fairseq-hydra-train"
-DESCRIPTION = (
-    'Usage: fairseq-hydra-train --config-dir "$(aiayn configs)" --config-name aiayn_base '
-    "task.data=/path/to/data"
-)
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

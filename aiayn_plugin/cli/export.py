@@ -1,4 +1,8 @@
-"""`aiayn export`: a model for CTranslate2."""
+"""Export a model to CTranslate2.
+
+CTranslate2 (pip install ctranslate2) is a fast inference engine for CPUs. The exported model reads
+and writes subwords; its length penalty is fairseq's.
+"""
 
 import argparse
 from pathlib import Path
@@ -9,25 +13,16 @@ from ..inference.run_directory import RunDirectory
 from ..text.pipeline import TextPipeline
 from .options import add_model
 
-HELP = "export a model to CTranslate2"
-DESCRIPTION = (
-    "Write a model directory for CTranslate2 (pip install ctranslate2), a fast inference engine "
-    "for CPUs. The exported model reads and writes subwords; CTranslate2's length penalty is "
-    "fairseq's."
-)
-
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of `aiayn export`."""
     add_model(parser)
-    parser.add_argument(
-        "--output", metavar="DIR", type=Path, required=True, help="directory to create"
-    )
-    parser.add_argument(
+    add = parser.add_argument
+    add("--output", metavar="DIR", type=Path, required=True, help="directory to create")
+    add(
         "--quantization",
         choices=QUANTIZATIONS,
         default="float32",
-        help="type of the stored weights (default: %(default)s)",
+        help="type of the stored weights",
     )
 
 

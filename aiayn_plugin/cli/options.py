@@ -20,33 +20,18 @@ def add_model(parser: argparse.ArgumentParser) -> None:
 
 def add_search(parser: argparse.ArgumentParser, defaults: SearchSettings) -> None:
     """Add the beam size, the length penalty and the device."""
-    parser.add_argument(
-        "--beam", type=int, default=defaults.beam, help="beam size (default: %(default)s)"
-    )
-    parser.add_argument(
-        "--lenpen",
-        type=float,
-        default=defaults.lenpen,
-        help="exponent α of GNMT's length penalty (default: %(default)s)",
-    )
-    parser.add_argument("--device", help="torch device (default: the first GPU, or the CPU)")
+    add = parser.add_argument
+    add("--beam", type=int, default=defaults.beam, help="beam size")
+    add("--lenpen", type=float, default=defaults.lenpen, help="exponent α of GNMT's length penalty")
+    add("--device", help="torch device (default: the first GPU, or the CPU)")
 
 
 def add_batching(parser: argparse.ArgumentParser) -> None:
     """Add the batch size and the precision of inference."""
-    parser.add_argument(
-        "--max-tokens",
-        metavar="N",
-        type=int,
-        default=2000,
-        help="source tokens per batch (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--precision",
-        choices=sorted(PRECISIONS),
-        default="float32",
-        help="precision of the weights (default: %(default)s)",
-    )
+    add = parser.add_argument
+    add("--max-tokens", metavar="N", type=int, default=2000, help="source tokens per batch")
+    precisions = sorted(PRECISIONS)
+    add("--precision", choices=precisions, default="float32", help="precision of the weights")
 
 
 def check_positive(args: argparse.Namespace, *names: str) -> None:

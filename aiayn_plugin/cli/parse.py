@@ -1,45 +1,32 @@
-"""`aiayn parse`: sentences in, trees out (§6.3)."""
+"""Parse sentences into trees.
+
+English sentences from standard input, one per line, become trees with the Penn Treebank's brackets,
+by the paper's search for trees (§6.3). On a terminal, each line is parsed as soon as it is entered.
+"""
 
 import argparse
 import sys
-from collections.abc import Callable
+from typing import Any
 
 from ..errors import InputError
 from ..paper import PARSING_SEARCH
 from . import stream
 
-HELP = "parse sentences into trees"
-DESCRIPTION = (
-    "Parse English sentences from standard input, one per line, with the paper's search for trees. "
-    "Trees are printed with the Penn Treebank's brackets. On a terminal, each line is parsed as "
-    "soon as it is entered."
-)
-
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of `aiayn parse`."""
-    nbest = "maximum of trees per line, as: line number ||| tree ||| score (default: 1, plain)"
-    stream.add_options(parser, PARSING_SEARCH, nbest)
+    stream.add_options(parser, PARSING_SEARCH, "tree")
     add = parser.add_argument
-    add(
-        "--tokenised",
-        action="store_true",
-        help="input with spaces between words already, as in the Penn Treebank",
-    )
+    add("--tokenised", action="store_true", help="input split into words as in the Penn Treebank")
     add("--pretty", action="store_true", help="indented trees with an empty line after each")
-    add(
-        "--trees-only",
-        action="store_true",
-        help="restrict the search to trees over the words (default: repair other output)",
-    )
+    add("--trees-only", action="store_true", help="restrict the search to well-formed trees")
 
 
 def run(args: argparse.Namespace) -> None:
     """Parse standard input. Raises InputError or OSError for an unusable model or text."""
-    stream.check_options(args)
+    search = stream.search_options(args)
     if args.pretty and args.nbest > 1:
         raise InputError("--pretty prints one tree per line: omit --nbest")
-    from ..inference.parser import Parser
+    from ..inference.parser import Parse, Parser
     from ..parsing.trees import format_tree
 
     parser = Parser.load(
@@ -48,26 +35,19 @@ def run(args: argparse.Namespace) -> None:
         args.precision,
         args.max_tokens,
         trees_only=args.trees_only,
-        beam=args.beam,
-        lenpen=args.lenpen,
-        nbest=args.nbest,
+        **search,
     )
     repairs: list[int] = []  # of each tree
 
-    def parse(lines: list[str], first: int, progress: Callable[[int], object]) -> list[str]:
-        parsed = parser.parse_nbest(lines, args.tokenised, first, progress)
+    def parse(lines: list[str], *settings: Any) -> list[list[Parse]]:
+        parsed = parser.parse_nbest(lines, args.tokenised, *settings)
         repairs.extend(nbest[0].repairs for nbest in parsed if nbest)
-        if args.pretty:
-            return [f"{nbest[0].tree.pformat()}\n" if nbest else "" for nbest in parsed]
-        if args.nbest == 1:
-            return [format_tree(nbest[0].tree) if nbest else "" for nbest in parsed]
-        return [
-            f"{number} ||| {format_tree(each.tree)} ||| {each.score:.4f}"
-            for number, nbest in enumerate(parsed, start=first)
-            for each in nbest
-        ]
+        return parsed
 
-    stream.process_lines(args, parse)
+    def show(parsed: Parse) -> str:
+        return f"{parsed.tree.pformat()}\n" if args.pretty else format_tree(parsed.tree)
+
+    stream.process_lines(args, parse, show)
     if any(repairs):
         repaired = sum(count > 0 for count in repairs)
         print(

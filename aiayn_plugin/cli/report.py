@@ -1,4 +1,11 @@
-"""`aiayn report`: a run beside the paper's tables, or several in the layout of Table 3."""
+"""Report on training runs beside the paper: a page, Markdown and JSON.
+
+The report shows the curves, settings, data, cost and scores of a run beside the paper's Tables 2
+and 3. Several runs come in the layout of Table 3, with their differences from the first one. A run
+is a run directory of examples/, with checkpoints/run.jsonl (which every training writes),
+scores.json and scores-valid.json (aiayn score --json). The training may have been restarted or
+still be running. Missing and unreadable files are listed.
+"""
 
 import argparse
 import os
@@ -12,48 +19,31 @@ from ..report.report import report
 from ..report.run import read_run
 from ..text.lines import printable
 
-HELP = "report on training runs beside the paper: a page, Markdown and JSON"
-DESCRIPTION = (
-    "Shows the curves, settings, data, cost and scores of a run beside the paper's Tables 2 and 3. "
-    "Several runs come in the layout of Table 3, with their differences from the first one. A run "
-    "is a run directory of examples/, with checkpoints/run.jsonl (which every training writes), "
-    "scores.json and scores-valid.json (aiayn score --json). The training may have been restarted "
-    "or still be running. Missing and unreadable files are listed."
-)
-
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of `aiayn report`."""
-    parser.add_argument(
-        "runs",
-        nargs="+",
-        metavar="RUN",
-        type=Path,
-        help="run directory, --save-dir of fairseq-train, or run.jsonl alone",
-    )
-    parser.add_argument(
+    add = parser.add_argument
+    runs = "run directory, --save-dir of fairseq-train, or run.jsonl alone"
+    add("runs", nargs="+", metavar="RUN", type=Path, help=runs)
+    add(
         "--output",
         metavar="NAME",
         type=Path,
-        default=None,
         help="write NAME.html, NAME.md and NAME.json (default: report, in RUN or in the common "
         "directory of the runs)",
     )
-    parser.add_argument(
+    add(
         "--tflops",
         metavar="X",
         type=float,
-        default=None,
         help="sustained TFLOPS of the device, for the paper's estimate of the cost (default: the "
         "paper's own for K80 2.8, K40 3.7, M40 6.0, P100 9.5)",
     )
-    parser.add_argument(
+    add(
         "--follow",
         metavar="SECONDS",
         type=int,
         nargs="?",
         const=60,
-        default=None,
         help="rewrite the report every SECONDS (default: 60) until all runs have finished or "
         "Ctrl-C; the page in the browser reloads itself",
     )

@@ -1,4 +1,9 @@
-"""`aiayn serve`: translation over HTTP."""
+"""Translate over HTTP, with a web page.
+
+Answers POST /translate with JSON such as {"text": "A man sleeps."} or {"text": ["…", "…"], "nbest":
+2}, until Ctrl-C or SIGTERM. Concurrent requests are batched. / is a web page for translating,
+/health is the health check.
+"""
 
 import argparse
 import logging
@@ -8,16 +13,8 @@ from ..inference.translator import Translator
 from ..paper import SearchSettings
 from . import options
 
-HELP = "translate over HTTP, with a web page"
-DESCRIPTION = (
-    'Answer POST /translate with JSON such as {"text": "A man sleeps."} or {"text": ["…", "…"], '
-    '"nbest": 2}, until Ctrl-C or SIGTERM. Concurrent requests are batched. / is a web page for '
-    "translating, /health is the health check."
-)
-
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of `aiayn serve`."""
     options.add_model(parser)
     options.add_search(parser, SearchSettings())
     options.add_batching(parser)
@@ -25,38 +22,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add(
         "--host",
         default="127.0.0.1",
-        help="address to listen on; 0.0.0.0 is every interface, which lets anyone on the network "
-        "send requests (default: %(default)s)",
+        help="address to listen on; 0.0.0.0: every interface, open to anyone on the network",
     )
-    add("--port", type=int, default=8000, help="port; 0: any free port (default: %(default)s)")
-    add(
-        "--allow-host",
-        metavar="NAME",
-        nargs="+",
-        default=[],
-        help="further host names of the service, such as a proxy's",
-    )
-    add(
-        "--batch-size",
-        metavar="N",
-        type=int,
-        default=64,
-        help="sentences per batch (default: %(default)s)",
-    )
-    add(
-        "--max-length",
-        metavar="N",
-        type=int,
-        default=2000,
-        help="characters per sentence; a longer one is rejected (default: %(default)s)",
-    )
-    add(
-        "--max-waiting",
-        metavar="N",
-        type=int,
-        default=1000,
-        help="sentences in the queue; a request that exceeds it is rejected (default: %(default)s)",
-    )
+    add("--port", type=int, default=8000, help="port; 0: any free port")
+    add("--allow-host", metavar="NAME", nargs="+", default=[], help="more names, such as a proxy's")
+    add("--batch-size", metavar="N", type=int, default=64, help="sentences per batch")
+    add("--max-length", metavar="N", type=int, default=2000, help="characters allowed per sentence")
+    add("--max-waiting", metavar="N", type=int, default=1000, help="sentences allowed in the queue")
 
 
 def run(args: argparse.Namespace) -> None:

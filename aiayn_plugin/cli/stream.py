@@ -4,6 +4,7 @@ import argparse
 import sys
 from collections.abc import Callable
 from itertools import islice
+from typing import Any
 
 from tqdm import tqdm
 
@@ -15,42 +16,51 @@ from . import options
 #: Lines that are read at once, and then batched by length.
 BUFFER_LINES = 10_000
 
-#: Maps lines to output texts. Its further arguments are the number of the first line, and a
-#: callback for each batch, which takes the batch's number of sentences.
-Process = Callable[[list[str], int, Callable[[int], object]], list[str]]
 
-
-def add_options(parser: argparse.ArgumentParser, search: SearchSettings, nbest_help: str) -> None:
-    """Add the options of a model, its search, and its output."""
+def add_options(parser: argparse.ArgumentParser, search: SearchSettings, output: str) -> None:
+    """Add the options of a model, its search, and its output, such as "tree"."""
     options.add_model(parser)
     options.add_search(parser, search)
     options.add_batching(parser)
-    parser.add_argument("--nbest", metavar="N", type=int, default=1, help=nbest_help)
-    parser.add_argument(
-        "--line-by-line",
-        action="store_true",
-        help="process each line before reading the next one (default on a terminal)",
-    )
+    add = parser.add_argument
+    nbest_help = f"outputs per line, as: line number ||| {output} ||| score (default: 1, plain)"
+    add("--nbest", metavar="N", type=int, default=1, help=nbest_help)
+    line_help = "process each line before reading the next one (default on a terminal)"
+    add("--line-by-line", action="store_true", help=line_help)
 
 
-def check_options(args: argparse.Namespace) -> None:
-    """Raise InputError for invalid options or closed streams, before the model is loaded."""
+def search_options(args: argparse.Namespace) -> dict[str, Any]:
+    """Return the options of Predictor's search.
+
+    Raises InputError for invalid options or closed streams, before the model is loaded.
+    """
     options.check_positive(args, "beam")
     if not 1 <= args.nbest <= args.beam:
         raise InputError(f"--nbest {args.nbest} must be from 1 to --beam {args.beam}")
     if sys.stdin is None or sys.stdout is None:
         raise InputError("standard input or output is closed: the command needs both")
+    return {"beam": args.beam, "lenpen": args.lenpen, "nbest": args.nbest}
 
 
-def process_lines(args: argparse.Namespace, process: Process) -> None:
-    """Process standard input. Raises InputError or OSError for invalid text."""
+def process_lines(
+    args: argparse.Namespace, process: Callable[..., list], show: Callable[[Any], str]
+) -> None:
+    """Process standard input.
+
+    process: translate_nbest of a Translator, or a function with the same arguments; show: returns
+    one of its outputs as text. Raises InputError or OSError for invalid text.
+    """
     line_by_line = args.line_by_line or sys.stdin.isatty()
     lines = decode_lines(iter(sys.stdin.buffer.readline, b""), "standard input")
     first = 1
     hide_progress = line_by_line or sys.stderr is None or not sys.stderr.isatty()
     with tqdm(unit=" sentences", disable=hide_progress) as progress:
         while buffer := list(islice(lines, 1 if line_by_line else BUFFER_LINES)):
-            for text in process(buffer, first, progress.update):
-                sys.stdout.buffer.write(f"{text}\n".encode())
+            for number, outputs in enumerate(process(buffer, first, progress.update), first):
+                if args.nbest == 1:
+                    texts = list(map(show, outputs)) or [""]
+                else:
+                    texts = [f"{number} ||| {show(each)} ||| {each.score:.4f}" for each in outputs]
+                sys.stdout.buffer.write("".join(f"{text}\n" for text in texts).encode())
             sys.stdout.flush()
             first += len(buffer)

@@ -1,0 +1,108 @@
+"""The searches that `aiayn benchmark translate` compares: fairseq-generate's and CTranslate2's.
+
+Each translates with a function of a batch size and a count. It returns the seconds of each batch
+and the hypothesis of each sentence number; with a count, those of the first sentences, one at a
+time.
+"""
+
+import argparse
+import os
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import torch
+from fairseq import checkpoint_utils, options, tasks, utils
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+
+from ..checkpoints.export import build_specification, import_ctranslate2
+from .measure import timed
+
+Translate = Callable[[int, int], tuple[list[float], dict[int, str]]]
+
+
+class Search:
+    """The models and the search of a fairseq-generate command line."""
+
+    def __init__(self, argv: list[str]) -> None:
+        cfg = convert_namespace_to_omegaconf(
+            options.parse_args_and_arch(options.get_generation_parser(), argv)
+        )
+        self.task = tasks.setup_task(cfg.task)
+        self.models, _ = checkpoint_utils.load_model_ensemble(
+            [cfg.common_eval.path], task=self.task
+        )
+        self.on_gpu = torch.cuda.is_available() and not cfg.common.cpu
+        for model in self.models:
+            if cfg.common.fp16:
+                model.half()
+            if self.on_gpu:
+                model.cuda()
+            model.prepare_for_inference_(cfg)
+        self.generator = self.task.build_generator(self.models, cfg.generation)
+        self.task.load_dataset(cfg.dataset.gen_subset)
+        self.dataset = self.task.dataset(cfg.dataset.gen_subset)
+
+    def translate(self, batch_size: int, count: int) -> tuple[list[float], dict[int, str]]:
+        """Return the seconds of each batch, and the hypotheses."""
+        if count:
+            first = range(min(count, len(self.dataset)))
+            batches = (self.dataset.collater([self.dataset[number]]) for number in first)
+        else:
+            batches = self.task.get_batch_iterator(
+                self.dataset, max_sentences=batch_size, disable_iterator_cache=True
+            ).next_epoch_itr(shuffle=False)
+        seconds, hypotheses = [], {}
+        for batch in batches:
+            batch = utils.move_to_cuda(batch) if self.on_gpu else batch
+            search = partial(self.task.inference_step, self.generator, self.models, batch)
+            results, duration = timed(search, batch["net_input"]["src_tokens"].device)
+            seconds.append(duration)
+            for number, (best, *_) in zip(batch["id"].tolist(), results, strict=True):
+                hypotheses[number] = self.task.target_dictionary.string(best["tokens"])
+        if self.on_gpu:
+            torch.cuda.empty_cache()  # leaves memory to the other systems
+        return seconds, hypotheses
+
+
+def load_ctranslate2(args: argparse.Namespace, directory: Path) -> dict[str, Translate]:
+    """Return CTranslate2's search on the CPU, in each precision of --ctranslate2.
+
+    args: of `aiayn benchmark translate`; directory: for CTranslate2's model.
+    """
+    (model,), _, task = checkpoint_utils.load_model_ensemble_and_task(
+        [str(args.converted)], arg_overrides={"data": str(args.data)}
+    )
+    task.load_dataset(args.gen_subset)
+    symbols = task.source_dictionary.symbols
+    sources = [
+        [symbols[token] for token in sentence[:-1]]
+        for sentence in task.dataset(args.gen_subset).src
+    ]
+    transformer = build_specification(model, symbols, task.target_dictionary.symbols)
+    transformer.validate()
+    transformer.save(str(directory))
+    search = {"beam_size": args.beam, "length_penalty": args.lenpen, "max_decoding_length": 200}
+    if args.length:
+        search |= {"min_decoding_length": args.length, "max_decoding_length": args.length}
+    threads = int(os.environ.get("OMP_NUM_THREADS", os.cpu_count() or 1))
+
+    def translate(translator, batch_size: int, count: int) -> tuple[list[float], dict[int, str]]:
+        batches = [[source] for source in sources[:count]] if count else [sources]
+        seconds, hypotheses = [], []
+        for batch in batches:
+            run = partial(translator.translate_batch, batch, max_batch_size=batch_size, **search)
+            results, duration = timed(run, torch.device("cpu"))
+            seconds.append(duration)
+            hypotheses += [" ".join(result.hypotheses[0]) for result in results]
+        return seconds, dict(enumerate(hypotheses))
+
+    return {
+        f"CTranslate2 {precision}": partial(
+            translate,
+            import_ctranslate2().Translator(
+                str(directory), device="cpu", compute_type=precision, intra_threads=threads
+            ),
+        )
+        for precision in args.ctranslate2
+    }
