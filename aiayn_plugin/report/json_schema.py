@@ -9,10 +9,10 @@ LARGEST = 1e30
 def conform(value: Any, schema: Any) -> Any:
     """Return the part of a JSON value that has the schema's types.
 
-    A schema is int (from 0), float (finite), str, bool or object (anything); a list of one schema;
-    a dict of names; or a dict whose key is str, for any names. For example, {"N": int, "name": str}
-    turns {"N": "6", "name": "base", "x": 1} into {"N": None, "name": "base"}. Missing
-    fields and fields of the wrong type become None, or an empty list or dict.
+    A schema is int (from 0), float (finite), or another type, such as object for anything; a list
+    of one schema; a dict of names; or a dict whose key is str, for any names. For example,
+    {"N": int, "name": str} turns {"N": "6", "name": "base", "x": 1} into {"N": None, "name":
+    "base"}. Missing fields and fields of the wrong type become None, or an empty list or dict.
     """
     if isinstance(schema, list):
         return [conform(item, schema[0]) for item in value] if isinstance(value, list) else []

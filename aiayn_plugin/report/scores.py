@@ -30,24 +30,23 @@ def compare_by_chance(runs: Sequence[Run]) -> None:
 def score_blocks(runs: Sequence[Run]) -> list[Block]:
     """Return the scores of all sets, with the interval of each BLEU and, of several runs, p."""
     several = len(runs) > 1
-    translations, trees = (
-        [
-            (f"{run.name}, {split}" if several else split, scores[split])
-            for split in SCORE_FILES
-            for run, scores in zip(runs, of_runs, strict=True)
-            if split in scores
-        ]
-        for of_runs in ([run.translations for run in runs], [run.trees for run in runs])
-    )
+    translations, trees = {}, {}
+    for split in SCORE_FILES:
+        for run in runs:
+            label = f"{run.name}, {split}" if several else split
+            if split in run.translations:
+                translations[label] = run.translations[split]
+            if split in run.trees:
+                trees[label] = run.trees[split]
     blocks = _translation_scores(translations, several) if translations else []
     blocks += _tree_scores(trees) if trees else []
     how = f"aiayn score GENERATE.LOG --data DATA --json RUN/{SCORE_FILES['test']}"
     return blocks or [f"No scores: {how} writes those of the test set."]
 
 
-def _translation_scores(scored: Sequence[tuple[str, dict]], several: bool) -> list[Block]:
+def _translation_scores(scored: dict[str, dict], several: bool) -> list[Block]:
     rows: list[list[Any]] = []
-    for label, scores in scored:
+    for label, scores in scored.items():
         row: list[Any] = [label]
         for name, key in (("paper BLEU", "paper_bleu"), ("sacreBLEU", "bleu")):
             chance = scores["by_chance"].get(name) or {}
@@ -56,7 +55,7 @@ def _translation_scores(scored: Sequence[tuple[str, dict]], several: bool) -> li
         row += [fixed(scores["chrf"]), f"{scores['exact']:.1%}", whole(scores["sentences"])]
         rows.append(row)
     methods = {"paper BLEU": "words", "sacreBLEU": "signature", "chrF": "chrf_signature"}
-    used = [f"{name}: {scores[key]}" for _, scores in scored for name, key in methods.items()]
+    used = [f"{name}: {scores[key]}" for scores in scored.values() for name, key in methods.items()]
     chance_head = ["95 % interval", *["p"] * several]
     head = ["set", "paper BLEU", *chance_head, "sacreBLEU", *chance_head]
     head += ["chrF", "exact matches", "sentences"]
@@ -73,9 +72,9 @@ def _translation_scores(scored: Sequence[tuple[str, dict]], several: bool) -> li
     return [Table("Scores of the translations", head, rows), note, list(dict.fromkeys(used))]
 
 
-def _tree_scores(scored: Sequence[tuple[str, dict]]) -> list[Block]:
+def _tree_scores(scored: dict[str, dict]) -> list[Block]:
     rows: list[list[Any]] = []
-    for label, scores in scored:
+    for label, scores in scored.items():
         counts, short = scores["all"], scores["short"]
         fractions = (counts["f1"], counts["precision"], counts["recall"], short["f1"])
         exact = counts["exact"] / max(1, counts["sentences"])

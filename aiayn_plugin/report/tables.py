@@ -72,7 +72,8 @@ def table_3(runs: Sequence[Run], costs: Sequence[Cost]) -> list[Block]:
             f"set. Δ is the difference from the first row, {runs[0].name}; an empty cell has that "
             "row's value, and ? is unknown. Runs on different text or subwords are not comparable."
         )
-        blocks += filter(None, [seed_ranges(runs)])
+        if ranges := seed_ranges(runs):
+            blocks.append(ranges)
     paper_rows = {run.name: arch for run in runs if (arch := paper_row(run))}
     if not paper_rows:
         return [*blocks, "Table 3 has no row with these settings."]

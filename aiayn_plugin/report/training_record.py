@@ -26,7 +26,7 @@ START = {
         **{"inputs": {str: str}, "versions": {str: str}},
     },
 }
-LINE = {"event": str, "time": str, "update": int, "seconds": float, "subset": str, "values": object}
+LINE = {"event": str, "time": str, "update": int, "seconds": float, "subset": str, "values": dict}
 #: The logged values that the report uses.
 VALUES = dict.fromkeys(("loss", "ppl", "lr", "wps", "gnorm", "bleu", "wpb", "bsz"), float)
 #: Bytes of a line and of the file; points of a curve, of which every second one is then dropped.
@@ -122,7 +122,7 @@ class TrainingRecord:
         before = self.starts[-1][1] if self.starts else 0.0
         hours = before + max(0.0, fields["seconds"] or 0.0) / 3600
         points.append(Point(update, hours, {}))
-        logged = fields["values"] if isinstance(fields["values"], dict) else {}
+        logged = fields["values"] or {}
         for name, value in conform(logged, VALUES).items():
             if value is not None:
                 points[-1].values[name] = value

@@ -47,8 +47,8 @@ class Service:
         self.name, self.limits = name, limits
         self.translators = [translator(nbest) for nbest in range(1, limits.nbest + 1)]
         settings = self.translators[0].pipeline.settings
-        self.source, self.target = settings.source_lang, settings.target_lang
-        self.batcher: Batcher[str, Any] = Batcher(
+        self.about = {"model": name, "source": settings.source_lang, "target": settings.target_lang}
+        self.batcher = Batcher(
             self._process,
             limits.queued,
             # Attention pages are large: each is sent before the next one is built.
@@ -75,15 +75,13 @@ class Service:
 
     async def health(self, request: Request) -> Response:
         """GET /health: the model, and the number of queued sentences."""
-        about = {"model": self.name, "source": self.source, "target": self.target}
-        return JSONResponse({"status": "ok", **about, "waiting": self.batcher.queued})
+        return JSONResponse({"status": "ok", **self.about, "waiting": self.batcher.queued})
 
     async def page(self, request: Request) -> Response:
         """GET /: the translation page."""
-        data = {"model": self.name, "source": self.source, "target": self.target}
         body = asset("service/translate.html")
         title = f"Translate: {self.name}"
-        return HTMLResponse(page(title, body, data, "service/translate", fetches=True))
+        return HTMLResponse(page(title, body, self.about, "service/translate", fetches=True))
 
     def _process(self, lines: list[str], kind: int) -> Sequence[Any]:
         """Return the translations of each line, or its attention page."""
@@ -98,7 +96,7 @@ class Service:
     def _attention_page(self, line: str) -> str:
         translator = self.translators[0]
         [sentence] = encode_lines(translator, [line], max_subwords=MAX_SUBWORDS)
-        about = f"{self.source} to {self.target}"
+        about = f"{self.about['source']} to {self.about['target']}"
         maps = [compute_maps(translator, sentence)]
         return attention_page(maps, translator.pipeline, self.name, about)
 

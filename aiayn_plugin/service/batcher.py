@@ -4,12 +4,9 @@ import asyncio
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any
 
 from ..errors import InputError
-
-Item = TypeVar("Item")
-Result = TypeVar("Result")
 
 
 class QueueFull(InputError):
@@ -21,15 +18,15 @@ class Abandoned(Exception):
 
 
 @dataclass(eq=False)
-class _Entry(Generic[Item, Result]):
+class _Entry:
     """A queued item and the future of its result. A batch holds entries of one kind."""
 
-    item: Item
+    item: str
     kind: int
-    result: asyncio.Future[Result]
+    result: asyncio.Future[Any]
 
 
-class Batcher(Generic[Item, Result]):
+class Batcher:
     """Runs `process` on batches of queued items, in a worker thread.
 
     Items that arrive during a batch form the next one. For example, a first sentence is processed
@@ -38,7 +35,7 @@ class Batcher(Generic[Item, Result]):
 
     def __init__(
         self,
-        process: Callable[[list[Item], int], Sequence[Result]],
+        process: Callable[[list[str], int], Sequence[Any]],
         max_queued: int,
         batch_size: Callable[[int], int],
     ) -> None:
@@ -49,8 +46,8 @@ class Batcher(Generic[Item, Result]):
         """
         self._process = process
         self._max_queued, self._batch_size = max_queued, batch_size
-        self._queue: list[_Entry[Item, Result]] = []
-        self._batch: list[_Entry[Item, Result]] = []
+        self._queue: list[_Entry] = []
+        self._batch: list[_Entry] = []
         self._arrival = asyncio.Event()
         self._thread = ThreadPoolExecutor(1, "batcher")
 
@@ -59,7 +56,7 @@ class Batcher(Generic[Item, Result]):
         """The number of items that wait for a batch."""
         return len(self._queue)
 
-    async def submit(self, items: Sequence[Item], kind: int) -> list[Result]:
+    async def submit(self, items: Sequence[str], kind: int) -> list[Any]:
         """Return the results of the items, in order.
 
         Raises QueueFull at once if they exceed the queue's capacity. If the caller is cancelled,
@@ -71,7 +68,7 @@ class Batcher(Generic[Item, Result]):
                 "are waiting; try again in a moment"
             )
         loop = asyncio.get_running_loop()
-        entries = [_Entry[Item, Result](item, kind, loop.create_future()) for item in items]
+        entries = [_Entry(item, kind, loop.create_future()) for item in items]
         self._queue += entries
         self._arrival.set()
         try:
@@ -97,7 +94,7 @@ class Batcher(Generic[Item, Result]):
         finally:
             self._thread.shutdown(cancel_futures=True)
 
-    def _next_batch(self) -> list[_Entry[Item, Result]]:
+    def _next_batch(self) -> list[_Entry]:
         """Remove from the queue the first entries of the same kind as the oldest one."""
         kind = self._queue[0].kind
         batch = [entry for entry in self._queue if entry.kind == kind][: self._batch_size(kind)]
@@ -105,7 +102,7 @@ class Batcher(Generic[Item, Result]):
         self._queue = [entry for entry in self._queue if entry not in selected]
         return batch
 
-    async def _run_batch(self, batch: list[_Entry[Item, Result]]) -> None:
+    async def _run_batch(self, batch: list[_Entry]) -> None:
         """Process a batch; if it fails, each item alone, so that a bad one fails alone."""
         self._batch = batch
         items = [entry.item for entry in batch]

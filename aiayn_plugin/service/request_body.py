@@ -2,12 +2,10 @@
 
 import asyncio
 from collections.abc import Coroutine
-from typing import Any, TypeVar
+from typing import Any
 
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
-
-Result = TypeVar("Result")
 
 #: Seconds in which a body has to arrive.
 BODY_TIMEOUT = 10
@@ -24,9 +22,8 @@ async def read_json_body(request: Request, max_bytes: int) -> bytes:
     if content_type != "application/json":
         # A browser sends this type to a different origin only with that origin's permission,
         # which the service never gives.
-        raise HTTPException(
-            415, "the body must be JSON: send Content-Type: application/json", CLOSE
-        )
+        message = "the body must be JSON: send Content-Type: application/json"
+        raise HTTPException(415, message, CLOSE)
 
     async def read() -> bytes:
         body = bytearray()
@@ -46,7 +43,7 @@ async def read_json_body(request: Request, max_bytes: int) -> bytes:
         raise HTTPException(400, "the client disconnected") from None
 
 
-async def until_disconnect(request: Request, answer: Coroutine[Any, Any, Result]) -> Result:
+async def until_disconnect(request: Request, answer: Coroutine[Any, Any, Any]) -> Any:
     """Return the answer to a request whose body has been read.
 
     If the client disconnects or the service shuts down first, cancels it and raises HTTPException.
