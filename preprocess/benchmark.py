@@ -10,7 +10,6 @@ these packages, each with 1 or all workers, whichever is faster on a sample; --r
 
 import argparse
 import contextlib
-import functools
 import html
 import json
 import os
@@ -22,7 +21,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
 
@@ -34,12 +32,29 @@ LANGS = ("en", "de")
 TYPES = 400_000  # different words per language; a text may lack the rarest
 SAMPLE = 20_000  # pairs on which the commands are tried with 1 and with all workers
 VOCABULARY = 37_000
-#: The timed steps and their stages in wmt14.py. The last stage includes the earlier ones.
-STAGES = {
-    "tokenise": "tokenised.train",
-    "learn": "subwords",
-    "split": "split.train",
-    "binarise": "data",
+#: The timed steps: their stage in wmt14.py, of which the last includes the earlier ones, and the
+#: same step by the commands.
+STEPS = {
+    "tokenise": (
+        "tokenised.train",
+        "for lang in en de; do sacremoses -q -l $lang -j {jobs} normalize -q -d tokenize "
+        "< {text}.raw.$lang > {text}.tok.$lang; done",
+    ),
+    "learn": (  # with several workers it reads a single file
+        "subwords",
+        "cat {text}.tok.?? > {text}.tok.both; subword-nmt learn-bpe -i {text}.tok.both "
+        "-o {text}.codes -s {merges} -t --num-workers {jobs}",
+    ),
+    "split": (
+        "split.train",
+        "for lang in en de; do subword-nmt apply-bpe -c {text}.codes --num-workers {jobs} "
+        "-i {text}.tok.$lang -o {text}.bpe.$lang; done",
+    ),
+    "binarise": (
+        "data",
+        "rm -rf {text}.data; fairseq-preprocess --source-lang en --target-lang de "
+        "--trainpref {text}.bpe --joined-dictionary --destdir {text}.data --workers {jobs}",
+    ),
 }
 ENDS = ["."] * 80 + ["?", "!", ":", '."', " –"] * 4
 
@@ -105,11 +120,29 @@ def head(path: Path, lines: int | None) -> str:
         return "".join(islice(file, lines))
 
 
-def timed(command: str) -> float:
-    """Return the duration of a command in seconds. Raises CalledProcessError if it fails."""
+def run_commands(step: str, text: Path, jobs: int, merges: int = VOCABULARY) -> float:
+    """Return the seconds that the commands of a step take on the files text.*."""
+    command = STEPS[step][1].format(text=text, jobs=jobs, merges=merges)
     began = time.monotonic()
-    subprocess.run(command, shell=True, check=True, stderr=subprocess.DEVNULL)
+    subprocess.run(["bash", "-ec", command], check=True, stderr=subprocess.DEVNULL)
     return time.monotonic() - began
+
+
+def choose_workers(corpus: Path, out: Path, workers: int) -> dict[str, int]:
+    """Return the faster number of workers of each step, 1 or all, on a sample of the corpus.
+
+    Learning always uses all. Both the sample and the corpus are copied to out.
+    """
+    out.mkdir()
+    for text, lines in ("sample", SAMPLE), ("train", None):
+        for lang in LANGS:
+            (out / f"{text}.raw.{lang}").write_text(head(corpus / f"train.{lang}", lines))
+    jobs = {}
+    for step in STEPS:
+        choices = [workers] if step == "learn" else sorted({1, workers})
+        seconds = {n: run_commands(step, out / "sample", n, merges=2000) for n in choices}
+        jobs[step] = min(choices, key=lambda n: seconds[n])
+    return jobs
 
 
 def plugin(corpus: Path, dest: Path, workers: int) -> dict[str, tuple[float, float]]:
@@ -151,66 +184,6 @@ def watch(process: subprocess.Popen, peak: list[float]) -> None:
         time.sleep(0.25)
 
 
-class Commands:
-    """The same steps by the commands, each with 1 or all workers, whichever is faster."""
-
-    def __init__(self, corpus: Path, out: Path, workers: int) -> None:
-        self._out, choices = out, sorted({1, workers})
-        out.mkdir()
-        for text, lines in ("sample", SAMPLE), ("train", None):
-            for lang in LANGS:
-                (out / f"{text}.raw.{lang}").write_text(head(corpus / f"train.{lang}", lines))
-        #: The fastest number of workers of each step on a sample; learning always uses all.
-        self.jobs = {"learn": workers}
-        for name, step in self._steps().items():
-            if name == "learn":
-                step("sample", workers, merges=2000)
-            else:
-                self.jobs[name] = min(choices, key=functools.partial(step, "sample"))
-
-    def run(self) -> dict[str, float]:
-        """Return the seconds of each step."""
-        return {name: step("train", self.jobs[name]) for name, step in self._steps().items()}
-
-    def _steps(self) -> dict[str, Callable[..., float]]:
-        return {name: getattr(self, f"_{name}") for name in STAGES}
-
-    def _tokenise(self, text: str, jobs: int) -> float:
-        return sum(
-            timed(
-                f"sacremoses -q -l {lang} -j {jobs} normalize -q -d tokenize "
-                f"< {self._out}/{text}.raw.{lang} > {self._out}/{text}.tok.{lang}"
-            )
-            for lang in LANGS
-        )
-
-    def _learn(self, text: str, jobs: int, merges: int = VOCABULARY) -> float:
-        # With several workers it reads a single file.
-        both = self._out / f"{text}.tok.both"
-        return timed(
-            f"cat {self._out}/{text}.tok.?? > {both} && subword-nmt learn-bpe -i {both} "
-            f"-o {self._out}/{text}.codes -s {merges} -t --num-workers {jobs}"
-        )
-
-    def _split(self, text: str, jobs: int) -> float:
-        prefix = self._out / text
-        return sum(
-            timed(
-                f"subword-nmt apply-bpe -c {prefix}.codes --num-workers {jobs} "
-                f"-i {prefix}.tok.{lang} -o {prefix}.bpe.{lang}"
-            )
-            for lang in LANGS
-        )
-
-    def _binarise(self, text: str, jobs: int) -> float:
-        prefix = self._out / text
-        shutil.rmtree(f"{prefix}.data", ignore_errors=True)
-        return timed(
-            f"fairseq-preprocess --source-lang {LANGS[0]} --target-lang {LANGS[1]} "
-            f"--trainpref {prefix}.bpe --joined-dictionary --destdir {prefix}.data --workers {jobs}"
-        )
-
-
 def agreement(dest: Path, out: Path) -> float:
     """Return the fraction of lines that have the same tokens on both sides.
 
@@ -226,10 +199,11 @@ def agreement(dest: Path, out: Path) -> float:
     return same / total
 
 
-def own_seconds(stages: dict[str, tuple[float, float]]) -> dict[str, float]:
-    """Return the seconds of each step; the last stage includes the earlier ones."""
-    *before, last = ((step, stages[stage][0]) for step, stage in STAGES.items())
-    return {**dict(before), last[0]: last[1] - sum(seconds for _, seconds in before)}
+def step_seconds(stages: dict[str, tuple[float, float]]) -> dict[str, float]:
+    """Return the seconds of each step in wmt14.py."""
+    seconds = {step: stages[stage][0] for step, (stage, _) in STEPS.items()}
+    last = seconds.pop("binarise")
+    return seconds | {"binarise": last - sum(seconds.values())}
 
 
 def main() -> None:
@@ -257,20 +231,23 @@ def main() -> None:
         write_corpus(corpus, pairs)
         stages = plugin(corpus, dest, args.workers)
         figures["sizes"][pairs] = {
-            "gigabytes": {step: stages[stage][1] for step, stage in STAGES.items()},
+            "gigabytes": {step: stages[stage][1] for step, (stage, _) in STEPS.items()},
             "disk": sum(path.stat().st_size for path in dest.rglob("*") if path.is_file()),
             "raw": sum((corpus / f"train.{lang}").stat().st_size for lang in LANGS),
         }
-    by_commands = Commands(corpus, args.work / "commands", args.workers)
-    figures["jobs"] = by_commands.jobs
+    out = args.work / "commands"
+    figures["jobs"] = choose_workers(corpus, out, args.workers)
     for number in range(args.runs):
         if number:
             shutil.rmtree(dest)
             stages = plugin(corpus, dest, args.workers)
-        figures["plugin"].append(own_seconds(stages))
-        figures["commands"].append(by_commands.run())
+        figures["plugin"].append(step_seconds(stages))
+        commands = {
+            step: run_commands(step, out / "train", figures["jobs"][step]) for step in STEPS
+        }
+        figures["commands"].append(commands)
         print(json.dumps({side: figures[side][-1] for side in ("plugin", "commands")}), flush=True)
-    figures["same_tokens"] = agreement(dest, args.work / "commands")
+    figures["same_tokens"] = agreement(dest, out)
     report(figures, pairs)
     if args.output:
         args.output.write_text(json.dumps(figures, indent=2) + "\n")
@@ -280,10 +257,10 @@ def main() -> None:
 def report(figures: dict, pairs: int) -> None:
     """Print a table of the medians of the runs."""
     ours, theirs = (
-        {step: statistics.median(run[step] for run in figures[side]) for step in STAGES}
+        {step: statistics.median(run[step] for run in figures[side]) for step in STEPS}
         for side in ("plugin", "commands")
     )
-    rows = [(f"{step} (-j {figures['jobs'][step]})", ours[step], theirs[step]) for step in STAGES]
+    rows = [(f"{step} (-j {figures['jobs'][step]})", ours[step], theirs[step]) for step in STEPS]
     rows.append(("total", sum(ours.values()), sum(theirs.values())))
     runs = len(figures["plugin"])
     print(f"{pairs:,} pairs, {figures['workers']} workers, medians of {runs} runs; pairs/s")
@@ -291,7 +268,7 @@ def report(figures: dict, pairs: int) -> None:
     for name, own, other in rows:
         print(f"{name:28} {pairs / own:9,.0f} {pairs / other:9,.0f} {other / own:6.2f}")
     for number, size in figures["sizes"].items():
-        memory = ", ".join(f"{step} {size['gigabytes'][step]:.2f}" for step in STAGES)
+        memory = ", ".join(f"{step} {size['gigabytes'][step]:.2f}" for step in STEPS)
         print(
             f"{number:,} pairs: GB of the largest process: {memory}; "
             f"{size['disk'] / 1e9:.2f} GB on disk for {size['raw'] / 1e9:.2f} GB of text"

@@ -130,7 +130,7 @@ def is_up_to_date(pair: LanguagePair, dest: Path, job: Job) -> bool:
         for corpus in corpora
     }
     check_settings(data, existing, replace(job.settings, inputs=inputs), "--dest")
-    check_complete(data, existing, pair.splits)
+    check_complete(data)
     return True
 
 

@@ -51,9 +51,7 @@ def build_specification(model: Any, source: Sequence[str], target: Sequence[str]
         spec.scale_embeddings = True  # by √d_model
         spec.position_encodings.encodings = _to_numpy(_position_table(stack))
         for layer_spec, layer in zip(spec.layer, stack.layers, strict=True):
-            _write_self_attention(
-                layer_spec.self_attention, layer.self_attention, layer.add_norms[0]
-            )
+            _write_attention(layer_spec.self_attention, layer.self_attention, layer.add_norms[0])
             if stack is decoder:
                 _write_attention(layer_spec.attention, layer.encoder_attention, layer.add_norms[1])
             _write_feed_forward(layer_spec.ffn, layer.feed_forward, layer.add_norms[-1])
@@ -86,16 +84,12 @@ def _write_norm(spec: Any, add_norm: AddNorm) -> None:
     spec.gamma, spec.beta = _to_numpy(add_norm.norm.weight), _to_numpy(add_norm.norm.bias)
 
 
-def _write_self_attention(spec: Any, attention: MultiHeadAttention, add_norm: AddNorm) -> None:
-    _write_linear(spec.linear[0], attention.W_Q, attention.W_K, attention.W_V)
-    _write_linear(spec.linear[1], attention.W_O)
-    _write_norm(spec.layer_norm, add_norm)
-
-
 def _write_attention(spec: Any, attention: MultiHeadAttention, add_norm: AddNorm) -> None:
-    _write_linear(spec.linear[0], attention.W_Q)
-    _write_linear(spec.linear[1], attention.W_K, attention.W_V)
-    _write_linear(spec.linear[2], attention.W_O)
+    query, key, value = attention.W_Q, attention.W_K, attention.W_V
+    projects_once = len(spec.linear) == 2  # self-attention
+    groups = [(query, key, value)] if projects_once else [(query,), (key, value)]
+    for linear, projections in zip(spec.linear, [*groups, (attention.W_O,)], strict=True):
+        _write_linear(linear, *projections)
     _write_norm(spec.layer_norm, add_norm)
 
 

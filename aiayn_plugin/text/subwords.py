@@ -2,9 +2,9 @@
 
 import functools
 import re
-from collections.abc import Callable, Container, Iterable, Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Container, Iterable
 from pathlib import Path
-from typing import Protocol
 
 from subword_nmt.apply_bpe import BPE
 
@@ -17,32 +17,33 @@ from .lines import MAX_WORD_LENGTH, read_lines
 CACHED_WORDS = 1_000_000
 
 
-class Subwords(Protocol):
+class Subwords(ABC):
     """Converts tokens to a line of subwords, separated by single spaces, and back."""
 
-    def encode(self, tokens: Iterable[str]) -> str:
-        """Return the subwords of the tokens."""
+    def __init__(self) -> None:
+        self._split_cached = functools.lru_cache(CACHED_WORDS)(self._split)
 
+    def encode(self, tokens: Iterable[str]) -> str:
+        """Return the subwords of the tokens, separated by single spaces."""
+        tokens = list(tokens)
+        long = max(map(len, tokens), default=0) > MAX_WORD_LENGTH
+        # A token that consists of the mark `▁` has no word-pieces.
+        return " ".join(filter(None, map(self._split if long else self._split_cached, tokens)))
+
+    @abstractmethod
+    def _split(self, token: str) -> str:
+        """Return the subwords of a token."""
+
+    @abstractmethod
     def decode(self, line: str) -> list[str]:
         """Return the tokens of a line of subwords, or of a line that is already joined."""
 
+    @abstractmethod
     def continues_word(self, subword: str, previous: str) -> bool:
         """Return whether a subword belongs to the same word as the previous one."""
 
 
-def _cache(split: Callable[[str], str]) -> Callable[[Iterable[str]], Iterator[str]]:
-    """Return a function that splits each token of a line, with a cache."""
-    cached = functools.lru_cache(CACHED_WORDS)(split)
-
-    def split_all(tokens: Iterable[str]) -> Iterator[str]:
-        tokens = list(tokens)
-        long = max(map(len, tokens), default=0) > MAX_WORD_LENGTH
-        return map(split if long else cached, tokens)
-
-    return split_all
-
-
-class Bpe:
+class Bpe(Subwords):
     """Byte-pair encoding by subword-nmt: a subword inside a word ends in `@@` (`he@@ llo`)."""
 
     def __init__(self, codes: str | Path, vocabulary: Container[str] | None = None) -> None:
@@ -63,7 +64,7 @@ class Bpe:
         with open(codes, encoding="utf-8", newline="\n") as file:
             self._bpe = BPE(file, vocab=vocabulary)
         self._vocabulary = vocabulary
-        self._split_all = _cache(self._split)
+        super().__init__()
 
     def _split(self, token: str) -> str:
         self._bpe.cache.clear()  # it would grow without limit
@@ -79,20 +80,14 @@ class Bpe:
             if subword in self._vocabulary or not subword.endswith("@@")
         )
 
-    def encode(self, tokens: Iterable[str]) -> str:
-        """Return the subwords of the tokens, separated by single spaces."""
-        return " ".join(self._split_all(tokens))
-
     def decode(self, line: str) -> list[str]:
-        """Return the tokens of a line of subwords."""
         return re.sub(r"@@( |$)", "", line).split()
 
     def continues_word(self, subword: str, previous: str) -> bool:
-        """Return whether a subword belongs to the same word as the previous one."""
         return previous.endswith("@@")
 
 
-class WordPieces:
+class WordPieces(Subwords):
     """Word-pieces by sentencepiece: the first piece of a word begins with `▁` (`▁he llo`)."""
 
     def __init__(self, model: str | Path) -> None:
@@ -110,24 +105,17 @@ class WordPieces:
             self._model = SentencePieceProcessor(model_proto=content)
         except RuntimeError:
             raise InputError(f"{model}: not a model of sentencepiece") from None
-        self._split_all = _cache(self._split)
+        super().__init__()
 
     def _split(self, token: str) -> str:
         return " ".join(self._model.encode(token, out_type=str))
 
-    def encode(self, tokens: Iterable[str]) -> str:
-        """Return the subwords of the tokens, separated by single spaces."""
-        # A token that consists of the mark `▁` has no word-pieces.
-        return " ".join(filter(None, self._split_all(tokens)))
-
     def decode(self, line: str) -> list[str]:
-        """Return the tokens of a line of subwords."""
         if "▁" not in line:  # already joined by fairseq's --remove-bpe
             return line.split()
         return line.replace(" ", "").replace("▁", " ").split()
 
     def continues_word(self, subword: str, previous: str) -> bool:
-        """Return whether a subword belongs to the same word as the previous one."""
         return not subword.startswith("▁")
 
 

@@ -46,8 +46,7 @@ def make_data_directory(
     data = destdir.resolve()
     if existing := read_settings(data, program, "--destdir"):
         check_settings(data, existing, settings, "--destdir")
-        splits = dict.fromkeys(name.partition(".")[0] for name in settings.inputs)
-        check_complete(data, existing, splits)
+        check_complete(data)
         print(f"{destdir} is up to date")
         return
     with write_directory_atomically(data) as unfinished:

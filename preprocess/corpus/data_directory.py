@@ -1,7 +1,6 @@
 """Finished data directories: their settings, completeness and checksums."""
 
 import argparse
-from collections.abc import Iterable
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,6 @@ from aiayn_plugin.text.settings import SETTINGS_FILE, TextSettings
 from aiayn_plugin.text.tokenizer import SACREMOSES
 
 from .console import progress, run_command, say
-from .parallel import Langs
 
 #: Bytes below which the check is too fast to show progress.
 QUICK = 100_000_000
@@ -54,20 +52,8 @@ def check_settings(data: Path, existing: TextSettings, wanted: TextSettings, opt
     raise InputError(f"{data} has different settings: {', '.join(differences)}; {advice}")
 
 
-def check_complete(data: Path, settings: TextSettings, splits: Iterable[str]) -> None:
+def check_complete(data: Path) -> None:
     """Raise InputError if a file of a data directory is missing or has changed its size."""
-    langs: Langs = (settings.source_lang, settings.target_lang)
-    names = [
-        settings.codes,
-        *(
-            f"{split}.{'-'.join(langs)}.{lang}.{end}"
-            for split in splits
-            for lang in langs
-            for end in ("bin", "idx")
-        ),
-    ]
-    if missing := [name for name in names if not (data / name).is_file()]:
-        raise InputError(f"{data} lacks {', '.join(missing)}; delete it to prepare it again")
     for name, checksum in read_manifest(data).items():
         if change := describe_change(data / name, checksum, contents=False):
             raise InputError(f"{change}; delete {data} to prepare it again")

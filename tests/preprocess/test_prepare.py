@@ -181,7 +181,7 @@ def test_directory_with_different_settings_or_inputs_is_left_alone(made, tmp_pat
     assert state(data) == before
     copy = shutil.copytree(data, tmp_path / "copy")
     (copy / "train.en-de.en.bin").unlink()
-    assert "lacks train.en-de.en.bin" in error(prepare, *arguments(raw, copy))
+    assert "train.en-de.en.bin is missing" in error(prepare, *arguments(raw, copy))
 
 
 def test_directory_not_made_by_prepare_is_left_alone(raw, tmp_path, error):
