@@ -17,11 +17,11 @@ from pathlib import Path
 
 from corpus.build import build, find_versions
 from corpus.console import add_tokenizer, add_workers, run_command, say, show_next_step
-from corpus.data_directory import add_check, check_complete, check_settings, read_settings
+from corpus.data_directory import add_check, is_up_to_date
 from corpus.parallel import start_workers
-from corpus.sources import find_text_key, read_texts
+from corpus.sources import find_inputs, read_texts
 from corpus.stages import make_stage
-from corpus.table import LanguagePair, load_pair
+from corpus.table import load_pair
 from corpus.tokens import Cleaning, Job, Text
 
 from aiayn_plugin.atomic import hold_lock
@@ -105,33 +105,19 @@ def prepare(args: argparse.Namespace) -> None:
     dest.mkdir(parents=True, exist_ok=True)
     with hold_lock(dest / LOCK, f"another wmt14.py is running in {dest}"):
         with start_workers(args.workers) as workers:
-            job = Job(dest / "work", settings, workers)
-            if is_up_to_date(pair, dest, job):
+            # Finished data needs neither the archives nor the stages in dest/work.
+            if is_up_to_date(
+                dest / "data",
+                "wmt14.py",
+                "--dest",
+                lambda: replace(settings, inputs=find_inputs(pair, dest, workers)),
+            ):
                 print(f"{args.dest}/data is up to date")
             else:
+                job = Job(dest / "work", settings, workers)
                 make_data(read_texts(pair, dest, workers), dest, job)
     say((dest / "data" / PAIRS_FILE).read_text("utf-8").rstrip())
     show_next_step(f"{args.dest}/data")
-
-
-def is_up_to_date(pair: LanguagePair, dest: Path, job: Job) -> bool:
-    """Return whether dest/data is complete.
-
-    Neither the archives nor the stages in dest/work are needed. Raises InputError if the data was
-    made with different settings or from other texts, or lacks a file.
-    """
-    data = dest / "data"
-    existing = read_settings(data, "wmt14.py", "--dest")
-    if existing is None:
-        return False
-    inputs = {
-        f"{split}.{corpus.name}": find_text_key(pair, corpus, dest, job.workers)
-        for split, corpora in pair.splits.items()
-        for corpus in corpora
-    }
-    check_settings(data, existing, replace(job.settings, inputs=inputs), "--dest")
-    check_complete(data)
-    return True
 
 
 def make_data(texts: dict[str, list[Text]], dest: Path, job: Job) -> None:

@@ -49,7 +49,10 @@ def average(paths: list[Path]) -> dict:
         state = load(path)
         weights, identity = state["model"], Identity.read(state.get("task_state") or {})
         if not sums:
-            sums = {name: torch.zeros_like(w, dtype=_sum_dtype(w)) for name, w in weights.items()}
+            sums = {
+                name: torch.zeros_like(w, dtype=torch.float64 if w.is_floating_point() else None)
+                for name, w in weights.items()
+            }
             first = identity
         elif identity != first:
             raise InputError(
@@ -75,7 +78,3 @@ def average(paths: list[Path]) -> dict:
     }
     state["last_optimizer_state"] = None
     return state
-
-
-def _sum_dtype(weight: torch.Tensor) -> torch.dtype:
-    return torch.float64 if weight.is_floating_point() else weight.dtype

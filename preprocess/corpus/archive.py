@@ -48,21 +48,16 @@ def extract(archive: Path, members: dict[str, Path]) -> None:
     a member is missing or is not a regular file, and OSError if a file cannot be read or written.
     """
     folder = next(iter(members.values())).parent
-    with tempfile.TemporaryDirectory(dir=folder) as scratch, _report_broken(archive):
-        with _open_archive(archive) as stream:
-            with tarfile.open(fileobj=stream, mode="r|", bufsize=CHUNK) as tar:
-                tar.extractall(scratch, _select(tar, set(members), archive), filter="data")
-        for name, path in members.items():
-            try:
-                _write_text(Path(scratch, name), path, archive)
-            except InputError as error:
-                raise InputError(f"{archive}: {name}: {error}") from None
-
-
-@contextlib.contextmanager
-def _report_broken(archive: Path) -> Iterator[None]:
     try:
-        yield
+        with tempfile.TemporaryDirectory(dir=folder) as scratch:
+            with _open_archive(archive) as stream:
+                with tarfile.open(fileobj=stream, mode="r|", bufsize=CHUNK) as tar:
+                    tar.extractall(scratch, _select(tar, set(members), archive), filter="data")
+            for name, path in members.items():
+                try:
+                    _write_text(Path(scratch, name), path, archive)
+                except InputError as error:
+                    raise InputError(f"{archive}: {name}: {error}") from None
     except InputError:
         raise
     except Exception as error:

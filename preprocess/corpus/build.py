@@ -21,7 +21,7 @@ from aiayn_plugin.text.settings import PAIRS_FILE, SETTINGS_FILE, TextSettings
 
 from .binary import SUBWORDS_FILE, binarise, build_dictionaries
 from .console import say
-from .data_directory import check_complete, check_settings, read_settings
+from .data_directory import is_up_to_date
 from .parallel import Counts, Files, Langs, Workers
 from .stages import Stage
 from .subwords import encode, learn
@@ -44,9 +44,7 @@ def make_data_directory(
     Raises InputError if the directory has different settings or was not made by `program`.
     """
     data = destdir.resolve()
-    if existing := read_settings(data, program, "--destdir"):
-        check_settings(data, existing, settings, "--destdir")
-        check_complete(data)
+    if is_up_to_date(data, program, "--destdir", lambda: settings):
         print(f"{destdir} is up to date")
         return
     with write_directory_atomically(data) as unfinished:

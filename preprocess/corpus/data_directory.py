@@ -1,6 +1,7 @@
 """Finished data directories: their settings, completeness and checksums."""
 
 import argparse
+from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -16,23 +17,20 @@ from .console import progress, run_command, say
 QUICK = 100_000_000
 
 
-def read_settings(data: Path, program: str, option: str) -> TextSettings | None:
-    """Return the settings of a finished data directory, or None if it is missing or empty.
+def is_up_to_date(
+    data: Path, program: str, option: str, find_settings: Callable[[], TextSettings]
+) -> bool:
+    """Return whether a data directory is finished; False if it is missing or empty.
 
-    Raises InputError if the directory contains anything else; `option` chooses another one.
+    Raises InputError if it is not a data directory, has other settings or inputs than those of
+    find_settings, or lacks a file. Versions do not count: a newer library does not invalidate
+    finished data. program: makes such directories; option: chooses another one.
     """
     if not data.exists() or (data.is_dir() and not any(data.iterdir())):
-        return None
+        return False
     if not (data / SETTINGS_FILE).is_file():
         raise InputError(f"{data} exists, but was not made by {program}; choose another {option}")
-    return TextSettings.load(data / SETTINGS_FILE)
-
-
-def check_settings(data: Path, existing: TextSettings, wanted: TextSettings, option: str) -> None:
-    """Raise InputError if a data directory has other settings or inputs than wanted.
-
-    Versions do not count: a newer library does not invalidate finished data.
-    """
+    existing, wanted = TextSettings.load(data / SETTINGS_FILE), find_settings()
     ours, theirs = (
         asdict(replace(settings, versions={}, codes_sha256="", inputs={}))
         for settings in (wanted, existing)
@@ -41,22 +39,18 @@ def check_settings(data: Path, existing: TextSettings, wanted: TextSettings, opt
     differences = [f"{name} ({theirs[name]} there, {ours[name]} now)" for name in names]
     inputs = existing.inputs.items() ^ wanted.inputs.items()
     differences += sorted(f"input {name}" for name in {name for name, _ in inputs})
-    if not differences:
-        return
-    advice = f"choose another {option} or delete this directory"
-    if names == ["tokenizer"]:
-        if existing.tokenizer == SACREMOSES:
-            advice = f"it was made with --protect-patterns: give this option, or {advice}"
-        else:
-            advice = f"it was made without --protect-patterns: omit this option, or {advice}"
-    raise InputError(f"{data} has different settings: {', '.join(differences)}; {advice}")
-
-
-def check_complete(data: Path) -> None:
-    """Raise InputError if a file of a data directory is missing or has changed its size."""
+    if differences:
+        advice = f"choose another {option} or delete this directory"
+        if names == ["tokenizer"]:
+            made, give = "without", "omit"
+            if existing.tokenizer == SACREMOSES:
+                made, give = "with", "give"
+            advice = f"it was made {made} --protect-patterns: {give} this option, or {advice}"
+        raise InputError(f"{data} has different settings: {', '.join(differences)}; {advice}")
     for name, checksum in read_manifest(data).items():
         if change := describe_change(data / name, checksum, contents=False):
             raise InputError(f"{change}; delete {data} to prepare it again")
+    return True
 
 
 def add_check(parser: argparse.ArgumentParser) -> None:

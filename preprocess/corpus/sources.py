@@ -54,15 +54,21 @@ def read_texts(
     }
 
 
-def find_text_key(pair: LanguagePair, corpus: Corpus, dest: Path, workers: Workers) -> str:
-    """Return the key of the text of a corpus, or "" if the checksum of its archive is unknown.
+def find_inputs(pair: LanguagePair, dest: Path, workers: Workers) -> dict[str, str]:
+    """Return the key of the text of each corpus, or "" if its archive's checksum is unknown.
 
-    Neither the archive nor the extracted text is needed.
+    Neither the archives nor the extracted texts are needed.
     """
-    if corpus.archive is None:
-        return "".join(_read_from_disk(pair, corpus, workers).key)
-    made_of = _made_of(pair, corpus, dest)
-    return stage_key(f"raw.{corpus.name}", made_of) if made_of else ""
+    inputs = {}
+    for split, corpora in pair.splits.items():
+        for corpus in corpora:
+            if corpus.archive is None:
+                key = "".join(_read_from_disk(pair, corpus, workers).key)
+            else:
+                made_of = _made_of(pair, corpus, dest)
+                key = stage_key(f"raw.{corpus.name}", made_of) if made_of else ""
+            inputs[f"{split}.{corpus.name}"] = key
+    return inputs
 
 
 def _check_disk_space(archives: list[Download], folder: Path) -> None:
