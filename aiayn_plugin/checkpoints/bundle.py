@@ -70,7 +70,7 @@ def bundle(run_dir: Path, checkpoint: Path | None, output: Path) -> int:
     settings, _ = load_subwords(data)
     languages = settings.source_lang, settings.target_lang
     names = [f"dict.{lang}.txt" for lang in languages]
-    words = [[word for word, _ in read_verified_dictionary(data / name)] for name in names]
+    words = [read_verified_dictionary(data / name) for name in names]
     state = average([checkpoint])
     trained = Identity.read(state.get("task_state") or {})
     here = Identity.of(words)

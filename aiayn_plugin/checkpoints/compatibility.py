@@ -56,23 +56,18 @@ class Identity:
         """Return the non-empty parts, as a checkpoint's task_state stores them."""
         return {name: part for name, part in asdict(self).items() if part}
 
-    def check(self, model: "Identity", data: object, names: Sequence[str]) -> None:
-        """Raise InputError unless this checkpoint's model and dictionaries are those of `model`.
-
-        What either side does not record is not compared. names: of the source and target
-        dictionary files in `data`.
-        """
-        self.check_settings(model)
-        self.check_dictionaries(model, data, names)
-
     def check_settings(self, model: "Identity") -> None:
-        """Raise InputError if the checkpoint's model had different settings."""
+        """Raise InputError if both record settings of the model, and they differ."""
         for name in self.settings.keys() & model.settings.keys():
             if self.settings[name] != model.settings[name]:
                 raise _architecture_error(name, self.settings[name], model.settings[name])
 
     def check_dictionaries(self, model: "Identity", data: object, names: Sequence[str]) -> None:
-        """Raise InputError if token IDs stood for different words when the model was trained."""
+        """Raise InputError if token IDs stood for different words when the model was trained.
+
+        names: of the source and target dictionary files in `data`. A dictionary that the checkpoint
+        does not record is not compared.
+        """
         for side, name in zip(SIDES, names, strict=True):
             theirs, ours = self.dictionaries.get(side), model.dictionaries[side]
             if theirs not in (None, ours):

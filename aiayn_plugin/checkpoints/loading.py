@@ -70,14 +70,16 @@ def load_model(checkpoint: Path, data: Path, source_lang: str, target_lang: str)
     """
     task = task_settings(checkpoint)
     names = [f"dict.{lang}.txt" for lang in (source_lang, target_lang)]
-    words = [[word for word, _ in read_verified_dictionary(data / name)] for name in names]
+    words = [read_verified_dictionary(data / name) for name in names]
     source, target = map(Vocabulary, words)
     state = load(checkpoint)
     try:
         cfg, _ = configuration(state)
         settings = _read_settings(cfg["model"])
         trained = Identity.read(state.get("task_state") or {})
-        trained.check(Identity.of(words, settings), data, names)
+        expected = Identity.of(words, settings)
+        trained.check_settings(expected)
+        trained.check_dictionaries(expected, data, names)
         limits = [_max_positions(side, vars(cfg["model"]), task) for side in SIDES]
         _check_size(settings, state["model"], max(limits))
         with _UninitializedWeights():

@@ -115,8 +115,8 @@ def verify_files(
                 raise InputError(f"{change}; {_ADVICE}")
 
 
-def read_verified_dictionary(path: Path) -> list[tuple[str, int]]:
-    """Return the words of a dictionary file and their counts, as `read_dictionary` does.
+def read_verified_dictionary(path: Path) -> list[str]:
+    """Return the words of a dictionary file, in the order of their token IDs.
 
     Log a warning if the manifest does not list the file and its lines appear to be reordered.
     Raises InputError if the file is missing, changed or malformed.
@@ -132,4 +132,4 @@ def read_verified_dictionary(path: Path) -> list[tuple[str, int]]:
             path,
             line,
         )
-    return entries
+    return [word for word, _ in entries]

@@ -57,4 +57,6 @@ def test_each_dictionary_is_compared(side, name):
 
 def test_what_fairseqs_own_task_does_not_record_is_not_compared():
     unknown = Identity.read({"something": 1})
-    unknown.check(Identity.of(WORDS, ModelSettings()), "data", ["dict.en.txt", "dict.de.txt"])
+    model = Identity.of(WORDS, ModelSettings())
+    unknown.check_settings(model)
+    unknown.check_dictionaries(model, "data", ["dict.en.txt", "dict.de.txt"])
