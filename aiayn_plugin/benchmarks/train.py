@@ -71,19 +71,12 @@ def run(args: argparse.Namespace) -> None:
         sides = [
             _find_fastest(name, args, data, folder, of_side) for name, of_side in precisions.items()
         ]
-        runs = [
-            [
-                side.worker.call(Training.measure_speed, side.max_tokens, args.updates)
-                for side in sides
-            ]
-            for _ in range(args.runs)
-        ]
+        for side in sides * args.runs:
+            speed = side.worker.call(Training.measure_speed, side.max_tokens, args.updates)
+            side.speeds.append(speed)
         if args.profile:
             print(sides[0].worker.call(Training.profile_update, sides[0].max_tokens))
-        results = [
-            _summarise(side, list(speeds), args)
-            for side, speeds in zip(sides, zip(*runs, strict=True), strict=True)
-        ]
+        results = [_summarise(side, args) for side in sides]
         for side in sides:
             side.worker.close()
     _print_comparison(args, *results)
@@ -98,6 +91,7 @@ class Side(NamedTuple):
     worker: Worker
     precision: str
     max_tokens: int
+    speeds: list[dict[str, float]]  #: of each run
 
 
 def _find_fastest(
@@ -121,19 +115,17 @@ def _find_fastest(
         if rates[best] > highest:
             if fastest is not None:
                 fastest.worker.close()
-            fastest, highest = Side(name, worker, precision, best), rates[best]
+            fastest, highest = Side(name, worker, precision, best, []), rates[best]
         else:
             worker.close()
     assert fastest is not None
     return fastest
 
 
-def _summarise(
-    side: Side, speeds: list[dict[str, float]], args: argparse.Namespace
-) -> dict[str, Any]:
+def _summarise(side: Side, args: argparse.Namespace) -> dict[str, Any]:
     """Return the figures of all runs of a side."""
-    tokens_per_s = [speed["tokens"] / speed["seconds"] for speed in speeds]
-    flops_per_s = statistics.median(speed["flops"] / speed["seconds"] for speed in speeds)
+    tokens_per_s = [speed["tokens"] / speed["seconds"] for speed in side.speeds]
+    flops_per_s = statistics.median(speed["flops"] / speed["seconds"] for speed in side.speeds)
     matmul_flops = side.worker.call(Training.measure_matmul)
     paper = get_settings(ARCHITECTURES[args.size]["plugin"])
     paper_tokens = paper.max_update * paper.tokens_per_update
@@ -146,7 +138,7 @@ def _summarise(
         "of_matmul": flops_per_s / matmul_flops,
         "peak_bytes": side.worker.call(Training.measure_memory, args.memory_tokens),
         "paper_hours": paper_tokens / statistics.median(tokens_per_s) / 3600,
-        "padding": speeds[0]["padding"],
+        "padding": side.speeds[0]["padding"],
     }
 
 

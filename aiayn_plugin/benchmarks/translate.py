@@ -37,9 +37,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("--converted", type=Path, required=True, metavar="FILE", help="the same model, converted")
     add("--gen-subset", default="valid", help="split to translate")
     add("--beam", type=int, default=SearchSettings.beam, help="beam size")
-    add(
-        "--lenpen", type=float, default=SearchSettings.lenpen, help="exponent of the length penalty"
-    )
+    add("--lenpen", type=float, default=SearchSettings.lenpen, help="exponent of length penalty")
     sizes_help = "sentences per batch; each system uses its fastest"
     add("--batch-sizes", type=int, nargs="+", default=[32, 64, 128], metavar="N", help=sizes_help)
     add("--runs", type=int, default=3, help="runs, of which the median counts")
@@ -49,15 +47,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     precisions, precision_help = ("float32", "fp16", "bf16", "int8"), "precisions of the plugin"
     add("--precisions", nargs="+", choices=precisions, default=["float32"], help=precision_help)
     add("--stock-precision", choices=precisions[:2], default="float32", help="precision of fairseq")
-    engine_help = "precisions of CTranslate2 on the CPU"
-    add(
-        "--ctranslate2",
-        nargs="+",
-        choices=QUANTIZATIONS,
-        default=[],
-        metavar="PRECISION",
-        help=engine_help,
-    )
+    engine_help = "precisions of CTranslate2 on the CPU (default: without CTranslate2)"
+    add("--ctranslate2", nargs="+", choices=QUANTIZATIONS, default=[], help=engine_help)
     add("--cpu", action="store_true", help="the CPU, even if there is a GPU")
     add("--output", type=Path, metavar="FILE.json", help="results as JSON")
 

@@ -35,12 +35,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add_numbers = partial(add, type=int, nargs="+")
     add_numbers("--numbers", metavar="N", help="sentences of --split, from 0 (default: 0)")
     add("--reference", action="store_true", help="show the target of --split, not a translation")
-    add(
-        "--output",
-        type=Path,
-        metavar="FILE.html",
-        help="page to write (default: attention.html, unless --figure is given)",
-    )
+    output_help = "page to write (default: attention.html, unless --figure is given)"
+    add("--output", type=Path, metavar="FILE.html", help=output_help)
     add_numbers("--layers", metavar="L", help="layers of the page, from 1 (default: all)")
     add = parser.add_argument_group("a figure of one layer of one sentence").add_argument
     add("--figure", type=Path, metavar="FILE", help="figure to write: .svg, .pdf or .png")

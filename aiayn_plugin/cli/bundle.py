@@ -13,12 +13,8 @@ from ..checkpoints.bundle import MODEL_FILE, bundle
 def add_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("model", metavar="MODEL_DIR", type=Path, help="run directory made by a recipe")
-    add(
-        "--checkpoint",
-        metavar="FILE",
-        type=Path,
-        help=f"checkpoint to bundle (default: MODEL_DIR/{MODEL_FILE})",
-    )
+    checkpoint_help = f"checkpoint to bundle (default: MODEL_DIR/{MODEL_FILE})"
+    add("--checkpoint", metavar="FILE", type=Path, help=checkpoint_help)
     add("--output", metavar="DIR", type=Path, required=True, help="directory to create")
 
 

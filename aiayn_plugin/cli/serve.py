@@ -19,13 +19,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     options.add_search(parser, SearchSettings())
     options.add_batching(parser)
     add = parser.add_argument
-    add(
-        "--host",
-        default="127.0.0.1",
-        help="address to listen on; 0.0.0.0: every interface, open to anyone on the network",
-    )
+    host_help = "address to listen on; 0.0.0.0: every interface, open to anyone on the network"
+    add("--host", default="127.0.0.1", help=host_help)
     add("--port", type=int, default=8000, help="port; 0: any free port")
-    add("--allow-host", metavar="NAME", nargs="+", default=[], help="more names, such as a proxy's")
+    add("--allow-host", metavar="NAME", nargs="+", default=[], help="host names, such as a proxy's")
     add("--batch-size", metavar="N", type=int, default=64, help="sentences per batch")
     add("--max-length", metavar="N", type=int, default=2000, help="characters allowed per sentence")
     add("--max-waiting", metavar="N", type=int, default=1000, help="sentences allowed in the queue")
