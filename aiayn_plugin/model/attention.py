@@ -19,7 +19,7 @@ from .restricted import causal_window, centred_window
 class AttentionCache(Protocol):
     """The keys and values of one attention sub-layer while decoding (search/kv_cache.py)."""
 
-    def queries_keys_values(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
+    def attention_inputs(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
         """Project x (batch, n, d_model); return its queries, all keys and values so far, a mask."""
 
 
@@ -128,7 +128,7 @@ class MultiHeadAttention(nn.Module):
         """
         if cache is not None:
             # With so few queries, torch's fused attention is slower.
-            out, weights = scaled_dot_product_attention(*cache.queries_keys_values(x))
+            out, weights = scaled_dot_product_attention(*cache.attention_inputs(x))
             return self._join_heads(out.to(x.dtype)), weights if need_weights else None
         if self.recompute and torch.is_grad_enabled():
             return checkpoint(

@@ -124,7 +124,7 @@ class SelfAttentionCache:
             weight, bias = attention.stack_qkv()
             self.project = partial(linear, weight=weight, bias=bias)
 
-    def queries_keys_values(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
+    def attention_inputs(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
         """Store the keys and values of x (batch, b, d_model), the next position of each hypothesis.
 
         Returns queries (batch, h, b, d_k), the buffers of keys (batch, h, capacity, d_k) and values
@@ -175,7 +175,7 @@ class MemoryCache:
             for projection in (attention.W_K, attention.W_V)
         )
 
-    def queries_keys_values(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
+    def attention_inputs(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
         """Return the queries of x (batch, b, d_model), and the memory's keys, values and mask."""
         q = split_heads(self.attention.W_Q(x), self.attention.h).to(self.keys.dtype)
         return q, self.keys, self.values, self.mask
