@@ -24,22 +24,20 @@ from ..text.settings import holds_trees
 def add_options(parser: argparse.ArgumentParser) -> None:
     add, add_path = parser.add_argument, partial(parser.add_argument, metavar="FILE", type=Path)
     add_path("system", help="output of fairseq-generate, or with --reference raw text")
-    add_path("--data", metavar="DIR", help="data directory of prepare.py, wmt14.py or trees.py")
+    data_help = "data directory created by prepare.py, wmt14.py or trees.py"
+    add_path("--data", metavar="DIR", help=data_help)
     add("--split", default="test", help="split of the data")
     add_path("--reference", help="raw references, one sentence per line")
     add("--target-lang", "-t", metavar="LANG", help="language of the raw text")
-    add_path("--trees", metavar="GOLD", help="gold trees for the trees in FILE")
+    trees_help = "gold trees: FILE holds trees, and their F1 is computed as EVALB does"
+    add_path("--trees", metavar="GOLD", help=trees_help)
     add_path("--output", help="write the detokenised hypotheses to FILE")
     add_path("--json", help="write scores, bootstrap intervals and text to FILE, for aiayn report")
-    add("--examples", metavar="N", type=int, default=0, help="print N hypotheses and references")
-    add("--min-bleu", metavar="X", type=float, default=0.0, help="fail below X sacreBLEU")
-    add(
-        "--min-exact",
-        metavar="X",
-        type=float,
-        default=0.0,
-        help="fail below X percent of exact matches",
-    )
+    examples_help = "print N sentences with reference and hypothesis"
+    add("--examples", metavar="N", type=int, default=0, help=examples_help)
+    add_minimum = partial(add, metavar="X", type=float, default=0.0)
+    add_minimum("--min-bleu", help="fail below X sacreBLEU, for use in CI")
+    add_minimum("--min-exact", help="fail below X percent of exact matches, for use in CI")
 
 
 def run(args: argparse.Namespace) -> None:
@@ -62,6 +60,8 @@ def run(args: argparse.Namespace) -> None:
         print(f"{kind:<11} {system[number]}\n")
     print("\n".join(scores.lines()))
     if args.json is not None:
+        if not is_tree:
+            content = {**asdict(scores), "by_chance": _bootstrap(content), **content}
         record = {"format": 1, "kind": f"{kind}s", "split": args.split, **content}
         with write_file_atomically(args.json) as temporary:
             temporary.write_text(json.dumps(record, ensure_ascii=False, indent=1) + "\n", "utf-8")
@@ -70,13 +70,17 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _score_translations(args: argparse.Namespace) -> tuple[Any, dict[str, Any]]:
-    """Return the scores of translations, and what --json writes."""
+    """Return the scores of translations, and their text."""
     text = _read_text(args)
-    scores, chances = score(text.system, text.references, text.target_lang), {}
-    if args.json is not None and len(text.system) <= MAX_RESAMPLED:
-        chances = resample([text.system], text.references, text.target_lang)
-    by_chance = {name: chance._asdict() for name, (chance,) in chances.items()}
-    return scores, {**asdict(scores), "by_chance": by_chance, **text._asdict()}
+    return score(text.system, text.references, text.target_lang), text._asdict()
+
+
+def _bootstrap(text: dict[str, Any]) -> dict[str, Any]:
+    """Return the bootstrap interval of each BLEU; empty if there are too many sentences."""
+    if len(text["system"]) > MAX_RESAMPLED:
+        return {}
+    chances = resample([text["system"]], text["references"], text["target_lang"])
+    return {name: chance._asdict() for name, (chance,) in chances.items()}
 
 
 def _score_trees(args: argparse.Namespace) -> tuple[Any, dict[str, Any]]:

@@ -180,6 +180,23 @@ def test_scores_are_written_as_json(files, tmp_path, capsys):
     assert found["system"] == ["Der Hund läuft schnell weg.", "Ja."] and found["sources"] == []
 
 
+def test_scores_are_printed_before_they_are_resampled(files, tmp_path, capsys, monkeypatch):
+    """Ctrl-C during the bootstrap, which takes minutes for a large set, loses only the JSON."""
+    main(["score", *files])
+    printed = capsys.readouterr().out
+
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("aiayn_plugin.cli.score.resample", interrupt)
+    json_file, output = tmp_path / "scores.json", tmp_path / "output"
+    with pytest.raises(SystemExit, match="score was interrupted"):
+        main(["score", *files, "--json", str(json_file), "--output", str(output)])
+    assert capsys.readouterr().out == printed
+    assert output.read_text(encoding="utf-8") == "Der Hund läuft schnell weg.\nJa.\n"
+    assert not json_file.exists()
+
+
 def test_scores_of_trees_are_written_as_json(tmp_path):
     """Of the brackets S, NP and VP, two are right; the system has one too many, NP over `dogs`
     and `bark` is another. Precision and recall differ: 2 of 4 and 2 of 3."""
