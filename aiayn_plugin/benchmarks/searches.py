@@ -39,6 +39,9 @@ class Search:
             if self.on_gpu:
                 model.cuda()
             model.prepare_for_inference_(cfg)
+        self.max_positions = utils.resolve_max_positions(
+            self.task.max_positions(), *(model.max_positions() for model in self.models)
+        )
         self.generator = self.task.build_generator(self.models, cfg.generation)
         self.task.load_dataset(cfg.dataset.gen_subset)
         self.dataset = self.task.dataset(cfg.dataset.gen_subset)
@@ -50,7 +53,10 @@ class Search:
             batches = (self.dataset.collater([self.dataset[number]]) for number in first)
         else:
             batches = self.task.get_batch_iterator(
-                self.dataset, max_sentences=batch_size, disable_iterator_cache=True
+                self.dataset,
+                max_sentences=batch_size,
+                max_positions=self.max_positions,
+                disable_iterator_cache=True,
             ).next_epoch_itr(shuffle=False)
         seconds, hypotheses = [], {}
         for batch in batches:

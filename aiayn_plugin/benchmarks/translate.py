@@ -1,8 +1,9 @@
 """Compare the search with fairseq's and CTranslate2's.
 
 Translates a split with fairseq's model and with the same model converted by aiayn convert,
-alternating, each at its best batch size. Also compares the hypotheses, and their sacreBLEU if
-preprocess/prepare.py made the data.
+alternating, each at its best batch size. Each system is loaded once, in its own process
+(CTranslate2 in the main one), and warmed up; only the search of each batch is timed. Also compares
+the hypotheses, and their sacreBLEU if preprocess/prepare.py made the data.
 """
 
 import argparse
@@ -37,11 +38,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("--converted", type=Path, required=True, metavar="FILE", help="the same model, converted")
     add("--gen-subset", default="valid", help="split to translate")
     add("--beam", type=int, default=SearchSettings.beam, help="beam size")
-    add("--lenpen", type=float, default=SearchSettings.lenpen, help="exponent of length penalty")
+    lenpen_help = "exponent of the length penalty"
+    add("--lenpen", type=float, default=SearchSettings.lenpen, help=lenpen_help)
     sizes_help = "sentences per batch; each system uses its fastest"
     add("--batch-sizes", type=int, nargs="+", default=[32, 64, 128], metavar="N", help=sizes_help)
     add("--runs", type=int, default=3, help="runs, of which the median counts")
-    add("--length", type=int, metavar="N", help="tokens of each hypothesis, for an untrained model")
+    length_help = "tokens of each hypothesis, for an untrained model (default: the model decides)"
+    add("--length", type=int, metavar="N", help=length_help)
     count_help = "measure the latency of the first N sentences instead of batches"
     add("--one-by-one", type=int, default=0, metavar="N", help=count_help)
     precisions, precision_help = ("float32", "fp16", "bf16", "int8"), "precisions of the plugin"
