@@ -1,9 +1,10 @@
 """Compare the layer types of Table 1 and restricted self-attention.
 
 Prints Table 1 of the paper, and measures time and peak memory of one layer of each type, forward
-and backward, for one sentence of n positions with d = 512: the base encoder's self-attention, full
-(by torch's fused attention, and by the steps of equation (1)) and restricted to a neighbourhood of
-r positions, torch's LSTM, and torch's Conv1d. The layers read the same input and alternate.
+and backward, for one sentence of n positions with the base model's d_model: the base encoder's
+self-attention, full (by torch's fused attention, and by the steps of equation (1)) and restricted
+to a neighbourhood of r positions, torch's LSTM, and torch's Conv1d. The layers read the same input
+and alternate.
 """
 
 import argparse
@@ -45,11 +46,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     lengths = [2**power for power in range(4, 13)]
     add("--lengths", type=int, nargs="+", metavar="N", default=lengths, help="sentence lengths")
     add("--runs", type=int, default=5, help="runs, of which the median counts")
-    add("--device", default=default_device(), help="torch device")
+    device_help = "torch device (default: the first GPU, or the CPU)"
+    add("--device", default=default_device(), help=device_help)
     limit_help = "memory limit; measurements that need more are skipped"
     add("--max-gigabytes", type=float, default=12.0, metavar="GB", help=limit_help)
     add("--output", type=Path, metavar="FILE.json", help="results as JSON")
-    plot_help = "figure of Table 1 and the results: .svg, .pdf or .png"
+    plot_help = "figure of Table 1 and the results: .svg, .pdf or .png; needs matplotlib"
     add("--plot", type=Path, metavar="FILE", help=plot_help)
 
 

@@ -2,8 +2,8 @@
 
 Measures target tokens per second and peak memory of the plugin's model and of fairseq's model of
 the same size, alternating, on the same batches, each side in its best precision. Without data:
-random words from a vocabulary of 37,000, log-normal lengths with mean 28 and σ 0.6 of the
-logarithm, the target within a fifth of the source.
+random words from a vocabulary of the paper's size, log-normal sentence lengths, roughly those of
+WMT English-German, the target within a fifth of the source.
 """
 
 import argparse

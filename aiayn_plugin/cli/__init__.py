@@ -58,7 +58,8 @@ class HelpFormatter(argparse.HelpFormatter):
 
     def _get_help_string(self, action: argparse.Action) -> str | None:
         text, default = action.help, action.default
-        if not text or "(default: " in text or not default or default == argparse.SUPPRESS:
+        hidden = default is None or default is False or default in ([], argparse.SUPPRESS)
+        if not text or "(default: " in text or hidden:
             return text
         values = default if isinstance(default, list) else [default]
         return f"{text} (default: {' '.join(map(str, values))})"
@@ -71,7 +72,8 @@ def add_commands(commands: Any, modules: Iterable[Any]) -> None:
     and the first line of that the help. One that only groups further commands has no `run`.
     """
     for module in modules:
-        name, text = module.__name__.rpartition(".")[2], module.__doc__
+        name = module.__name__.rpartition(".")[2]
+        text = module.__doc__ or name  # python -OO drops docstrings
         help = text[0].lower() + text[1:].partition("\n")[0].rstrip(".")
         parser = commands.add_parser(
             name, help=help, description=text, formatter_class=HelpFormatter

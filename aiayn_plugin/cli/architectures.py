@@ -1,7 +1,7 @@
 """List the paper's architectures with their sizes and parameter counts.
 
-The parameter counts are exact, beside those of the paper. Learned positions are counted with 1,024
-on each side.
+Prints every --arch with its sizes, its exact number of parameters, and the number given in the
+paper. Learned positions are counted with 1,024 on each side.
 """
 
 import argparse

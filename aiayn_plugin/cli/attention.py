@@ -30,23 +30,28 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     options.add_model(parser)
     options.add_search(parser, SearchSettings())
     add = parser.add_argument
-    add("--input", type=Path, metavar="FILE", help="raw text (default: standard input)")
+    input_help = "raw text, one sentence per line (default: standard input)"
+    add("--input", type=Path, metavar="FILE", help=input_help)
     add("--split", help="split of the prepared data to show instead of raw text, such as test")
     add_numbers = partial(add, type=int, nargs="+")
-    add_numbers("--numbers", metavar="N", help="sentences of --split, from 0 (default: 0)")
+    numbers_help = "sentences of --split, from 0 as fairseq-generate counts them (default: 0)"
+    add_numbers("--numbers", metavar="N", help=numbers_help)
     add("--reference", action="store_true", help="show the target of --split, not a translation")
     output_help = "page to write (default: attention.html, unless --figure is given)"
     add("--output", type=Path, metavar="FILE.html", help=output_help)
     add_numbers("--layers", metavar="L", help="layers of the page, from 1 (default: all)")
     add = parser.add_argument_group("a figure of one layer of one sentence").add_argument
-    add("--figure", type=Path, metavar="FILE", help="figure to write: .svg, .pdf or .png")
+    figure_help = "figure to write: .svg, .pdf or .png; needs matplotlib"
+    add("--figure", type=Path, metavar="FILE", help=figure_help)
     add("--sentence", type=int, metavar="N", help="sentence to show, from 1 (default: 1)")
     kinds = [kind.replace("_", "-") for kind in ATTENTION_KINDS]
     add("--kind", choices=kinds, help="kind of attention (default: encoder, its self-attention)")
-    add("--layer", type=int, metavar="L", help="layer to show (default: the last but one)")
+    layer_help = "layer to show (default: the last but one; the paper shows 5 of 6)"
+    add("--layer", type=int, metavar="L", help=layer_help)
     add("--heads", type=int, nargs="+", metavar="H", help="heads to show, from 1 (default: all)")
     add("--word", help="word on the left to show alone (default: all)")
-    add("--join", action="store_true", default=None, help="join subwords into words")
+    join_help = "join subwords into words, like the switch of the page"
+    add("--join", action="store_true", default=None, help=join_help)
 
 
 def run(args: argparse.Namespace) -> None:

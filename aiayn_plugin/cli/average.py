@@ -18,7 +18,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     inputs_help = "a run's --save-dir, with one of the options below; or checkpoints"
     add("--inputs", nargs="+", required=True, metavar="PATH", type=Path, help=inputs_help)
     add_last = partial(parser.add_mutually_exclusive_group().add_argument, type=int, metavar="N")
-    add_last("--num-update-checkpoints", help="average the last N of --save-interval-updates")
+    updates_help = "average the last N checkpoints of --save-interval-updates"
+    add_last("--num-update-checkpoints", help=updates_help)
     add_last("--num-epoch-checkpoints", help="average the last N epoch checkpoints")
     bound_help = "ignore checkpoints after update (or epoch) N"
     add("--checkpoint-upper-bound", type=int, metavar="N", help=bound_help)

@@ -18,7 +18,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add_model(parser)
     add = parser.add_argument
     add("--output", metavar="DIR", type=Path, required=True, help="directory to create")
-    add("--quantization", choices=QUANTIZATIONS, default="float32", help="type of the weights")
+    type_help = "type of the stored weights"
+    add("--quantization", choices=QUANTIZATIONS, default="float32", help=type_help)
 
 
 def run(args: argparse.Namespace) -> None:

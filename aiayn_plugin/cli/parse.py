@@ -16,9 +16,11 @@ from . import stream
 def add_options(parser: argparse.ArgumentParser) -> None:
     stream.add_options(parser, PARSING_SEARCH, "tree")
     add = parser.add_argument
-    add("--tokenised", action="store_true", help="input split into words as in the Penn Treebank")
+    tokenised_help = "input already split into words by spaces, as in the Penn Treebank"
+    add("--tokenised", action="store_true", help=tokenised_help)
     add("--pretty", action="store_true", help="indented trees with an empty line after each")
-    add("--trees-only", action="store_true", help="restrict the search to well-formed trees")
+    trees_help = "restrict the search to trees over the words (default: repair other output)"
+    add("--trees-only", action="store_true", help=trees_help)
 
 
 def run(args: argparse.Namespace) -> None:

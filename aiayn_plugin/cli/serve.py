@@ -22,10 +22,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     host_help = "address to listen on; 0.0.0.0: every interface, open to anyone on the network"
     add("--host", default="127.0.0.1", help=host_help)
     add("--port", type=int, default=8000, help="port; 0: any free port")
-    add("--allow-host", metavar="NAME", nargs="+", default=[], help="host names, such as a proxy's")
+    names_help = "further host names of the service, such as a proxy's"
+    add("--allow-host", metavar="NAME", nargs="+", default=[], help=names_help)
     add("--batch-size", metavar="N", type=int, default=64, help="sentences per batch")
-    add("--max-length", metavar="N", type=int, default=2000, help="characters allowed per sentence")
-    add("--max-waiting", metavar="N", type=int, default=1000, help="sentences allowed in the queue")
+    length_help = "characters per sentence; a longer one is rejected"
+    add("--max-length", metavar="N", type=int, default=2000, help=length_help)
+    waiting_help = "sentences in the queue; a request that exceeds it is rejected"
+    add("--max-waiting", metavar="N", type=int, default=1000, help=waiting_help)
 
 
 def run(args: argparse.Namespace) -> None:

@@ -23,7 +23,9 @@ def add_options(parser: argparse.ArgumentParser, search: SearchSettings, output:
     options.add_search(parser, search)
     options.add_batching(parser)
     add = parser.add_argument
-    nbest_help = f"outputs per line, as: line number ||| {output} ||| score (default: 1, plain)"
+    nbest_help = (
+        f"up to N {output}s per line, as: line number ||| {output} ||| score (default: 1, plain)"
+    )
     add("--nbest", metavar="N", type=int, default=1, help=nbest_help)
     line_help = "process each line before reading the next one (default on a terminal)"
     add("--line-by-line", action="store_true", help=line_help)

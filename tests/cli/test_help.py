@@ -1,0 +1,28 @@
+"""The help of the commands."""
+
+import argparse
+import subprocess
+import sys
+
+from aiayn_plugin.cli import HelpFormatter
+
+
+def test_a_help_text_gives_its_default():
+    parser = argparse.ArgumentParser(formatter_class=HelpFormatter)
+    parser.add_argument("--zero", default=0, help="a number")
+    parser.add_argument("--list", nargs="+", default=[1, 2], help="some numbers")
+    parser.add_argument("--described", default="x", help="a text (default: the first)")
+    parser.add_argument("--none", help="an option without a default")
+    parser.add_argument("--flag", action="store_true", help="a flag")
+    parser.add_argument("--empty", nargs="+", default=[], help="an empty list")
+    text = " ".join(parser.format_help().split())
+    assert "a number (default: 0)" in text and "some numbers (default: 1 2)" in text
+    assert "a text (default: the first)" in text
+    assert text.count("(default: ") == 3
+
+
+def test_commands_run_without_docstrings():
+    command = [sys.executable, "-OO", "-m", "aiayn_plugin.cli", "architectures"]
+    log = subprocess.run(command, capture_output=True, text=True)
+    assert log.returncode == 0, log.stderr
+    assert "aiayn_base" in log.stdout
