@@ -37,7 +37,7 @@ class BatchPlanner:
         sizes = np.stack((dataset.src_sizes, dataset.tgt_sizes), axis=1).astype(np.int64)
         longer_side = sizes.max(axis=1)[order]
 
-        def cut_batches(limit: int) -> list[np.ndarray]:
+        def make_batches(limit: int) -> list[np.ndarray]:
             return data_utils.batch_by_size(
                 order,
                 None,
@@ -47,7 +47,7 @@ class BatchPlanner:
                 required_batch_size_multiple=options.get("required_batch_size_multiple", 1),
             )
 
-        self.plan = plan_batches(cut_batches, sizes, self.tokens_per_update, devices, max_tokens)
+        self.plan = plan_batches(make_batches, sizes, self.tokens_per_update, devices, max_tokens)
         self._planned_for = dataset, max_tokens, devices
         logger.info("%s", self.plan)
         return self.plan

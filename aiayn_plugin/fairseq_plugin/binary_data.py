@@ -22,7 +22,7 @@ class Index(NamedTuple):
     dtype: np.dtype
     sizes: np.ndarray  # tokens in each sentence
     offsets: np.ndarray  # where each sentence starts
-    offset_unit: int  # offset units per token
+    offset_step: int  # increase of the offset per token: its bytes (mmap), or 1
     first_token: int  # the number in the .bin that stands for token ID 0
 
 
@@ -35,9 +35,9 @@ def check_sentences(prefix: str, vocabulary: int, eos: int, chunk_size: int = 1 
     """
     idx, bin = Path(f"{prefix}.idx"), Path(f"{prefix}.bin")
     try:
-        dtype, sizes, offsets, offset_unit, first_token = _read_index(idx)
+        dtype, sizes, offsets, offset_step, first_token = _read_index(idx)
         ends = np.cumsum(sizes, dtype=np.int64)
-        if (invalid := (sizes < 1) | ((ends - sizes) * offset_unit != offsets)).any():
+        if (invalid := (sizes < 1) | ((ends - sizes) * offset_step != offsets)).any():
             raise InputError(
                 f"{idx} is broken: the size or offset of sentence {np.argmax(invalid) + 1} is "
                 f"invalid; {ADVICE}"
@@ -95,11 +95,11 @@ def _read_index(path: Path) -> Index:
     if is_mmap:
         sizes = np.memmap(path, np.int32, "r", 26, sentences)
         offsets = np.memmap(path, np.int64, "r", 26 + sizes.nbytes, sentences)
-        return Index(dtype, sizes, offsets, offset_unit=dtype.itemsize, first_token=0)
-    ends = np.memmap(path, np.int64, "r", 48, (2, sentences + 1))  # of dimensions, of sentences
-    if dimensions != sentences or (ends[0] != np.arange(sentences + 1)).any():
+        return Index(dtype, sizes, offsets, offset_step=dtype.itemsize, first_token=0)
+    dim_offsets, data_offsets = np.memmap(path, np.int64, "r", 48, (2, sentences + 1))
+    if dimensions != sentences or (dim_offsets != np.arange(sentences + 1)).any():
         raise InputError(f"{path} is broken or holds tables instead of sentences: {ADVICE}")
-    sizes = np.memmap(path, np.int64, "r", 48 + ends.nbytes, sentences)
-    if token_bytes != dtype.itemsize or ends[1, -1] != sizes.sum():
+    sizes = np.memmap(path, np.int64, "r", 48 + 16 * (sentences + 1), sentences)
+    if token_bytes != dtype.itemsize or data_offsets[-1] != sizes.sum():
         raise InputError(f"{path} is broken: its sizes do not add up to its tokens; {ADVICE}")
-    return Index(dtype, sizes, ends[1, :-1], offset_unit=1, first_token=1)
+    return Index(dtype, sizes, data_offsets[:-1], offset_step=1, first_token=1)

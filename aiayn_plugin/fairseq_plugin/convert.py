@@ -20,7 +20,7 @@ from ..paper import ModelSettings
 from .model import Transformer
 from .option_names import LEARNED, STACK_OPTIONS, STACKS, TIES
 
-#: Components of fairseq's weight names, and ours; see our_name for final_layer_norm.
+#: Components of fairseq's weight names, and ours; see rename_weight for final_layer_norm.
 NAMES = {
     "embed_tokens": "embedding",
     "embed_positions": "positions",
@@ -59,15 +59,15 @@ BUFFERS = ("version", "_float_tensor")
 LIMITS = ("max_source_positions", "max_target_positions")
 
 
-def our_name(name: str) -> str:
-    """Return our name of one of fairseq's weights."""
+def rename_weight(name: str) -> str:
+    """Return the plugin's name for one of fairseq's weights."""
     final = "add_norms.1.norm" if name.startswith("encoder") else "add_norms.2.norm"
     names = {**NAMES, "final_layer_norm": final}
     return ".".join(names.get(part, part) for part in name.split("."))
 
 
 def settings_from_fairseq(args: Any) -> ModelSettings:
-    """Return our model's settings for those of a fairseq transformer.
+    """Convert the settings of a fairseq transformer to the plugin's.
 
     Raises InputError if the paper's model cannot express them.
     """
@@ -80,9 +80,10 @@ def settings_from_fairseq(args: Any) -> ModelSettings:
         attention_bias=True,
         tie_embeddings=ties[-1] if ties else "none",
     )
-    required = {**settings_for_fairseq(settings), "decoder_output_dim": settings.d_model}
+    required = {**settings_to_fairseq(settings), "decoder_output_dim": settings.d_model}
     for name, needed in required.items():
         value = getattr(args, name, needed)
+        # None, False and 0 all mean "off" in fairseq.
         if name not in TIES and value != needed and (value or needed):
             raise InputError(
                 f"cannot convert: {name} is {value}, but must be {needed} in the paper's model"
@@ -90,8 +91,8 @@ def settings_from_fairseq(args: Any) -> ModelSettings:
     return settings
 
 
-def settings_for_fairseq(settings: ModelSettings) -> dict[str, Any]:
-    """Return fairseq's settings for those of our model.
+def settings_to_fairseq(settings: ModelSettings) -> dict[str, Any]:
+    """Convert the plugin's settings to those of a fairseq transformer.
 
     Raises InputError if fairseq's transformer cannot express them.
     """
@@ -116,18 +117,21 @@ def settings_for_fairseq(settings: ModelSettings) -> dict[str, Any]:
 
 
 def weights_from_fairseq(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Return fairseq's weights under our names."""
+    """Rename fairseq's weights to the plugin's names."""
     return {
-        our_name(name): weight[FIRST_POSITION if "embed_positions" in name else 0 :]
+        rename_weight(name): weight[FIRST_POSITION if "embed_positions" in name else 0 :]
         for name, weight in weights.items()
         if not name.endswith(BUFFERS) and not COPIES.fullmatch(name)
     }
 
 
-def weights_for_fairseq(
+def weights_to_fairseq(
     ours: Mapping[str, Tensor], theirs: Mapping[str, Tensor], attention_bias: bool
 ) -> dict[str, Tensor]:
-    """Return our model's weights under fairseq's names; theirs: the weights of a new model."""
+    """Rename the plugin's weights to fairseq's names.
+
+    theirs: the state_dict of a new fairseq model.
+    """
     ours = {"decoder.W_vocabulary.weight": ours["decoder.embedding.weight"], **ours}
     weights = {}
     for name, default in theirs.items():
@@ -136,7 +140,7 @@ def weights_for_fairseq(
         elif name.endswith("proj.bias") and not attention_bias:
             weights[name] = torch.zeros_like(default)
         elif not COPIES.fullmatch(name):
-            weight = ours[our_name(name)]
+            weight = ours[rename_weight(name)]
             if "embed_positions" in name:
                 weight = torch.cat((weight.new_zeros(FIRST_POSITION, weight.size(1)), weight))
             weights[name] = weight
@@ -151,18 +155,18 @@ def convert(state: dict) -> tuple[dict, str]:
     converted.
     """
     cfg, name = configuration(state)
-    trained = Identity.read(state.get("task_state") or {})
+    original = Identity.read(state.get("task_state") or {})
     args, weights = Namespace(**vars(cfg["model"])), state["model"]
     kind = ARCH_MODEL_REGISTRY.get(name)
     try:
         if kind is TransformerModel:
             ours, cfg["model"], model = _convert_to_ours(args, weights)
-            identity = Identity(trained.dictionaries, settings_without_shape(ours))
+            identity = Identity(original.dictionaries, settings_without_shape(ours))
             result = "aiayn_transformer"
         elif kind is Transformer or name == "aiayn_transformer":
             cfg["model"], model = _convert_to_fairseq(args, weights)
             cfg["task"]["_name"] = "translation"
-            identity = Identity(trained.dictionaries)
+            identity = Identity(original.dictionaries)
             result = "fairseq's transformer"
         else:
             raise InputError(
@@ -186,11 +190,12 @@ def convert(state: dict) -> tuple[dict, str]:
 def _convert_to_ours(
     args: Namespace, weights: dict[str, Tensor]
 ) -> tuple[ModelSettings, dict[str, Any], dict[str, Tensor]]:
-    """Return our settings, as such and for a checkpoint, and our weights.
+    """Return the plugin's ModelSettings, its configuration for a checkpoint, and its weights.
 
     args: the settings of any version of fairseq.
     """
-    ARCH_CONFIG_REGISTRY[getattr(args, "arch", None) or args._name](args)
+    complete_settings = ARCH_CONFIG_REGISTRY[getattr(args, "arch", None) or args._name]
+    complete_settings(args)  # adds the defaults of the architecture
     for name in LIMITS:
         if getattr(args, name, None) is None:
             setattr(args, name, getattr(args, "max_positions", MAX_POSITIONS))
@@ -211,9 +216,9 @@ def _convert_to_fairseq(args: Namespace, weights: dict[str, Tensor]) -> tuple[Na
     settings = model_settings(args)
     limits = {name: getattr(args, name, MAX_POSITIONS) for name in LIMITS}
     names = {"_name": "transformer", "arch": "transformer"}
-    theirs = Namespace(**names, **settings_for_fairseq(settings), **limits)
+    theirs = Namespace(**names, **settings_to_fairseq(settings), **limits)
     model = TransformerModel.build_model(theirs, _task(weights, "embedding"))
-    converted = weights_for_fairseq(weights, model.state_dict(), settings.attention_bias)
+    converted = weights_to_fairseq(weights, model.state_dict(), settings.attention_bias)
     model.load_state_dict(converted)  # compares the shapes
     return theirs, converted
 

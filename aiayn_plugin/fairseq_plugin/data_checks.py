@@ -18,7 +18,7 @@ from .binary_data import check_sentences
 
 logger = logging.getLogger(__name__)
 #: Values of --dataset-impl for text, and for files of binary_data.py. None: fairseq does not
-#: recognize the file either.
+#: recognise the format, and check_sentences raises the error.
 TEXT_FORMATS = ("raw", "fasta")
 BINARY_FORMATS = (None, "mmap", "cached", "lazy")
 ADVICE = "give a directory made by preprocess/ or fairseq-preprocess"

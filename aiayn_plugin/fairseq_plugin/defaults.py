@@ -30,41 +30,42 @@ COMPONENT_OF = {"label_smoothing": "criterion", "warmup_updates": "lr_scheduler"
 LEFT_OUT = {"adam_betas", "adam_eps", "weight_decay"}
 
 
-def training_defaults(given: Mapping[str, Any]) -> dict[str, Any]:
+def training_defaults(cli_options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the defaults of fairseq-train, except those of the model.
 
-    given: the options on the command line that fairseq's first pass knows. The result is empty
-    unless --arch is one of the paper's. Raises InputError if --lr is given for our schedule.
+    cli_options: the options on the command line that fairseq's first pass knows. Without one of the
+    paper's as --arch the result is empty. Raises InputError if --lr is given for our schedule.
     """
-    if given.get("arch") not in ARCHITECTURES:
+    if cli_options.get("arch") not in ARCHITECTURES:
         return {}
-    chosen = {name: given.get(name, ours) for name, ours in COMPONENTS.items()}
-    if "lr" in given and chosen["lr_scheduler"] == COMPONENTS["lr_scheduler"]:
+    chosen = {name: cli_options.get(name, ours) for name, ours in COMPONENTS.items()}
+    if "lr" in cli_options and chosen["lr_scheduler"] == COMPONENTS["lr_scheduler"]:
         raise InputError(
             "the schedule aiayn_inverse_sqrt has no --lr: the rate follows from d_model and the "
             "update number (§5.3); drop --lr, or choose another --lr-scheduler"
         )
-    paper, names = get_settings(given["arch"]), vars(TrainingSettings()).keys() - LEFT_OUT
+    paper, names = get_settings(cli_options["arch"]), vars(TrainingSettings()).keys() - LEFT_OUT
     names -= {name for name, kind in COMPONENT_OF.items() if chosen[kind] != COMPONENTS[kind]}
     training = {name: getattr(paper, name) for name in names}
-    if batch_options(given):
+    if batch_options(cli_options):
         training["tokens_per_update"] = 0
-    asks_for_epochs = given.keys() & {"save_interval", "keep_last_epochs"}
+    saves_epochs = bool(cli_options.keys() & {"save_interval", "keep_last_epochs"})
+    saves_epochs |= cli_options.get("save_interval_updates") == 0
     return {
         **training,
         **COMPONENTS,
-        "max_tokens": None if "batch_size" in given else 4096,  # of each device, with padding
+        "max_tokens": None if "batch_size" in cli_options else 4096,  # of each device, with padding
         "required_batch_size_multiple": 1,  # fairseq's 8 drops sentences
-        "no_epoch_checkpoints": not asks_for_epochs and given.get("save_interval_updates") != 0,
+        "no_epoch_checkpoints": not saves_epochs,
     }
 
 
-def batch_options(given: Mapping[str, Any]) -> list[str]:
+def batch_options(cli_options: Mapping[str, Any]) -> list[str]:
     """Return the given options that set batch sizes, and so replace --tokens-per-update."""
-    return sorted(given.keys() & {"batch_size", "update_freq"})
+    return sorted(cli_options.keys() & {"batch_size", "update_freq"})
 
 
-def complete_training(args: Namespace, given: Mapping[str, Any]) -> None:
+def complete_training(args: Namespace, cli_options: Mapping[str, Any]) -> None:
     """Add the model's settings that were not given, after fairseq's second pass.
 
     Raises InputError if fairseq's names for them contradict each other or ours, and for two options
@@ -74,7 +75,7 @@ def complete_training(args: Namespace, given: Mapping[str, Any]) -> None:
     if args.arch in ARCHITECTURES:
         paper = get_settings(args.arch)
         model = {name: getattr(paper, name) for name in vars(ModelSettings())}
-        if args.tokens_per_update > 0 and (contradicting := batch_options(given)):
+        if args.tokens_per_update > 0 and (contradicting := batch_options(cli_options)):
             raise InputError(
                 f"--tokens-per-update and {flag(contradicting[0])} both set the size of the "
                 "batches: give one of them"
@@ -84,10 +85,10 @@ def complete_training(args: Namespace, given: Mapping[str, Any]) -> None:
     vars(args).update({**model, **vars(args)})
 
 
-def complete_search(args: Namespace, given: Mapping[str, Any]) -> None:
+def complete_search(args: Namespace, cli_options: Mapping[str, Any]) -> None:
     """Set the search options that were not given, after fairseq's second pass."""
     if args.task == "aiayn_translation":
         trees = holds_trees(Path(utils.split_paths(args.data)[0]))
         for name, value in search_defaults(args, args.length_penalty, trees).items():
-            if name not in given:
+            if name not in cli_options:
                 setattr(args, name, value)

@@ -1,4 +1,4 @@
-"""§5.1 fairseq's dictionary without GPU synchronizations for each token."""
+"""§5.1 fairseq's dictionary without a GPU synchronisation per token."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from fairseq.data import Dictionary
 
 
 class TokenDictionary(Dictionary):
-    """fairseq's dictionary, which reads the tokens of a sentence in one transfer.
+    """fairseq's dictionary, except that a sentence is copied from the GPU at once.
 
     fairseq reads each token of a tensor four times, and each read waits for the GPU.
     """

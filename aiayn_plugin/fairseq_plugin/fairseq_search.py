@@ -1,4 +1,4 @@
-"""§6.1 fairseq's searches and data splits, for inference from Python."""
+"""§6.1 fairseq's searches, models and tasks, for inference from Python."""
 
 from argparse import Namespace
 from collections.abc import Callable, Sequence
@@ -17,14 +17,14 @@ from ..errors import InputError
 from ..search import Hypothesis
 from ..search.batching import search_by_length
 from ..text.dictionary import Vocabulary
-from .generation_options import complete, stock_search
+from .generation_options import complete, find_fairseq_only_option
 
 
 def check_options(options: dict[str, Any]) -> None:
     """Raise InputError for options that fairseq-generate does not have or cannot combine."""
     if unknown := sorted(options.keys() - vars(GenerationConfig()).keys()):
         raise InputError(f"{unknown[0]} is not an option of the search")
-    stock_search(complete(Namespace(**options), {}))
+    find_fairseq_only_option(complete(Namespace(**options), {}))  # for its InputErrors
 
 
 def load_task(directory: Any) -> Any:
@@ -86,8 +86,11 @@ class FairseqSearch:
             net_input = {"src_tokens": source, "src_lengths": source.ne(pad).sum(dim=1)}
             sample = {"id": torch.arange(len(source)), "net_input": net_input}
             return [
-                [Hypothesis(h["tokens"].cpu(), h["score"], h["positional_scores"]) for h in found]
-                for found in self.task.inference_step(self.generator, [self.model], sample)
+                [
+                    Hypothesis(h["tokens"].cpu(), h["score"], h["positional_scores"])
+                    for h in hypotheses
+                ]
+                for hypotheses in self.task.inference_step(self.generator, [self.model], sample)
             ]
 
         return search_by_length(search_batch, sentences, pad, max_tokens, progress)

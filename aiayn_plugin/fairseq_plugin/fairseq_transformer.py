@@ -8,10 +8,10 @@ from torch import Tensor
 
 #: Stacks whose state the search can reorder. ConvS2S and LSTMs fix the number of hypotheses of a
 #: sentence at the first step, whereas this search grows it from 1 to b.
-STACKS = (TransformerEncoderBase, TransformerDecoderBase)
+SUPPORTED_STACKS = (TransformerEncoderBase, TransformerDecoderBase)
 
 
-class FairseqTransformerModel:
+class FairseqSearchModel:
     """fairseq's Transformer as a SearchModel (search/decoder_step.py)."""
 
     is_thread_safe = False  # fairseq does not guarantee it

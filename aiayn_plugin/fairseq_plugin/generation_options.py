@@ -18,7 +18,7 @@ from ..kernels.packing import pack_linear_layers
 from ..paper import PARSING_SEARCH, SearchSettings
 from ..parsing.grammar import TreeGrammar
 from ..text.settings import holds_trees
-from .fairseq_transformer import STACKS
+from .fairseq_transformer import SUPPORTED_STACKS
 from .generator import Generator
 from .model import Transformer
 from .option_names import flag
@@ -30,15 +30,15 @@ def build_search_generator(
     task: Any,
     models: list,
     args: Any,
-    build_stock: Callable,
+    build_fairseq_generator: Callable,
     seq_gen_cls: Any = None,
     extra_gen_cls_kwargs: dict[str, Any] | None = None,
     prefix_allowed_tokens_fn: Any = None,
 ) -> Any:
-    """Return a Generator under the rules of --length-penalty, or one of fairseq's generators.
+    """Return a Generator by the rules of --length-penalty, or one of fairseq's generators.
 
-    build_stock: FairseqTask.build_generator of the task; the arguments after it are those of
-    build_generator. Raises InputError for invalid search settings.
+    build_fairseq_generator: FairseqTask.build_generator of the task; the arguments after it are
+    those of build_generator. Raises InputError for invalid search settings.
     """
     extra = extra_gen_cls_kwargs or {}
     if isinstance(extra.get("lm_model"), FairseqEncoderDecoderModel):
@@ -53,7 +53,7 @@ def build_search_generator(
     if is_custom:
         reason: str | None = "--score-reference" if options.score_reference else "seq_gen_cls"
     else:
-        reason = stock_search(options) or unsupported_model(models)
+        reason = find_fairseq_only_option(options) or find_fairseq_only_model(models)
     if reason:
         if task.cfg.trees_only:
             raise InputError(
@@ -74,7 +74,9 @@ def build_search_generator(
                 options.beam,
                 options.lenpen,
             )
-        return build_stock(models, options, seq_gen_cls, extra, prefix_allowed_tokens_fn)
+        return build_fairseq_generator(
+            models, options, seq_gen_cls, extra, prefix_allowed_tokens_fn
+        )
     constraint = None
     if task.cfg.trees_only:
         if not trees:
@@ -106,9 +108,9 @@ def complete(args: Any, defaults: Mapping[str, Any]) -> Namespace:
     args: a GenerationConfig, or only the options that were given (--eval-bleu-args). defaults:
     those that differ from fairseq's.
     """
-    given = args if OmegaConf.is_config(args) else vars(args)
+    cli_options = args if OmegaConf.is_config(args) else vars(args)
     fairseq_defaults = {**vars(GenerationConfig()), "prefix_allowed_tokens_fn": None}
-    return Namespace(**{**fairseq_defaults, **defaults, **given})
+    return Namespace(**{**fairseq_defaults, **defaults, **cli_options})
 
 
 def search_defaults(args: Any, length_penalty: str, trees: bool) -> Mapping[str, Any]:
@@ -116,7 +118,7 @@ def search_defaults(args: Any, length_penalty: str, trees: bool) -> Mapping[str,
 
     args: as for `complete`. trees: whether the targets are trees.
     """
-    if length_penalty != "gnmt" or stock_search(complete(args, {})):
+    if length_penalty != "gnmt" or find_fairseq_only_option(complete(args, {})):
         return {}
     return (PARSING_SEARCH if trees else SearchSettings()).options()
 
@@ -131,10 +133,11 @@ def search_settings(options: Namespace, length_penalty: str) -> SearchSettings:
     )
 
 
-def stock_search(options: Namespace) -> str | None:
+def find_fairseq_only_option(options: Namespace) -> str | None:
     """Return the option that requests a search that only fairseq has; None if none does.
 
-    Raises InputError for options of several searches, and for an option without its search.
+    Raises InputError if options request several searches, or if an option lacks the search that it
+    needs.
     """
     requested = {
         "sampling": options.sampling,
@@ -159,11 +162,11 @@ def stock_search(options: Namespace) -> str | None:
     return flags[0] if flags else None
 
 
-def unsupported_model(models: Iterable[Any]) -> str | None:
+def find_fairseq_only_model(models: Iterable[Any]) -> str | None:
     """Return the class of a model that only fairseq's search supports; None if there is none."""
     for model in models:
         stacks = getattr(model, "encoder", None), getattr(model, "decoder", None)
-        if not (isinstance(model, Transformer) or all(map(isinstance, stacks, STACKS))):
+        if not (isinstance(model, Transformer) or all(map(isinstance, stacks, SUPPORTED_STACKS))):
             return type(model).__name__
     return None
 

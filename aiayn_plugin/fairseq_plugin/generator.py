@@ -11,8 +11,8 @@ from torch import Tensor
 from ..errors import InputError
 from ..paper import SearchSettings
 from ..search import BeamSearch, Hypothesis, SpecialTokens, TokenConstraint
-from ..search.decoder_step import SearchModel, TransformerModel
-from .fairseq_transformer import FairseqTransformerModel
+from ..search.decoder_step import AiaynSearchModel, SearchModel
+from .fairseq_transformer import FairseqSearchModel
 from .model import Transformer
 
 ALIGNMENTS = {"hard": utils.extract_hard_alignment, "soft": utils.extract_soft_alignment}
@@ -109,8 +109,8 @@ class Generator:
 def search_model(model: Any) -> SearchModel:
     """Return one of the plugin's models, or fairseq's Transformer, as a model of the search."""
     if isinstance(model, Transformer):
-        return TransformerModel(model.encoder, model.decoder)
-    return FairseqTransformerModel(model)
+        return AiaynSearchModel(model.encoder, model.decoder)
+    return FairseqSearchModel(model)
 
 
 def slice_sample(sample: dict[str, Any], rows: slice) -> dict[str, Any]:

@@ -59,14 +59,15 @@ class AdamConfig(FairseqDataclass):
     amp: bool = II("common.amp")
 
 
-def parse_betas(betas: Any) -> Any:
-    """Return β₁ and β₂; fairseq's command line gives them as a string: "(0.9, 0.98)".
+def parse_betas(betas: Any) -> tuple[float, float]:
+    """Parse "(0.9, 0.98)", as fairseq's command line gives it, into β₁ and β₂.
 
-    Raises InputError for any other string.
+    Raises InputError for anything but two numbers.
     """
     try:
-        return ast.literal_eval(betas) if isinstance(betas, str) else betas
-    except (SyntaxError, ValueError):
+        beta_1, beta_2 = ast.literal_eval(betas) if isinstance(betas, str) else betas
+        return float(beta_1), float(beta_2)
+    except (SyntaxError, TypeError, ValueError):
         raise InputError(f'--adam-betas is {betas!r}, not two numbers: "(0.9, 0.98)"') from None
 
 
@@ -83,11 +84,10 @@ class AiaynAdam(FairseqOptimizer):
 
     @property
     def optimizer_config(self) -> dict:
-        beta_1, beta_2 = parse_betas(self.cfg.adam_betas)
         lr = self.cfg.lr
         return {
             "lr": lr if isinstance(lr, float) else lr[0],
-            "betas": (beta_1, beta_2),
+            "betas": parse_betas(self.cfg.adam_betas),
             "eps": self.cfg.adam_eps,
         }
 
@@ -102,8 +102,7 @@ class AiaynAdam(FairseqOptimizer):
         gradients = [weight.grad for weight in self.params if weight.grad is not None]
         is_float32 = all(gradient.dtype == torch.float32 for gradient in gradients)
         if aggregate_norm_fn is not None or not gradients or not is_float32:
-            # Sharded weights, whose norms are aggregated, or half-precision gradients, whose norms
-            # are float32.
+            # Sharded weights need an aggregated norm, half-precision gradients a float32 one.
             norm = super().clip_grad_norm(max_norm, aggregate_norm_fn)
         else:  # the norm of all weights at once; fairseq's takes one small GPU kernel per weight
             norm = torch.nn.utils.get_total_norm(gradients)

@@ -14,10 +14,10 @@ STACK_OPTIONS = {
     "ffn_embed_dim": "d_ff",
     "attention_heads": "h",
 }
-#: fairseq's switch for learned positions, also with one for each stack.
+#: fairseq's switch for learned positions, one per stack.
 LEARNED = "learned_pos"
-#: fairseq's switches for shared matrices, and their values of --tie-embeddings. In fairseq the
-#: second includes the first, so it wins.
+#: fairseq's switches for shared matrices, and the equivalent --tie-embeddings. The second includes
+#: the first, so it takes precedence.
 TIES = {"share_decoder_input_output_embed": "target", "share_all_embeddings": "all"}
 
 
@@ -43,15 +43,15 @@ def add_args(parser: Any) -> None:
         )
 
 
-def to_paper_settings(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return our settings for fairseq's names among the given options.
+def to_paper_settings(cli_options: Mapping[str, Any]) -> dict[str, Any]:
+    """Translate fairseq's option names to the plugin's settings.
 
     Raises InputError if fairseq's names contradict each other or one of our options.
     """
     settings: dict[str, Any] = {}
     flags: dict[str, str] = {}  # fairseq's option for each of our settings
     for name, ours in {**STACK_OPTIONS, LEARNED: "positions"}.items():
-        encoder, decoder = (given.get(f"{stack}_{name}") for stack in STACKS)
+        encoder, decoder = (cli_options.get(f"{stack}_{name}") for stack in STACKS)
         both = [flag(f"{stack}_{name}") for stack in STACKS]
         if encoder != decoder:
             raise InputError(
@@ -63,13 +63,13 @@ def to_paper_settings(given: Mapping[str, Any]) -> dict[str, Any]:
             settings[ours] = "learned" if name == LEARNED else encoder
             flags[ours] = both[0]
     for name, value in TIES.items():
-        if name in given:
+        if name in cli_options:
             settings["tie_embeddings"], flags["tie_embeddings"] = value, flag(name)
     for ours, value in settings.items():
-        if given.get(ours, value) != value:
+        if cli_options.get(ours, value) != value:
             raise InputError(
-                f"{flags[ours]} means {flag(ours)} {value}, but {flag(ours)} {given[ours]} is also "
-                "given: drop one of them"
+                f"{flags[ours]} means {flag(ours)} {value}, but {flag(ours)} {cli_options[ours]} is "
+                "also given: drop one of them"
             )
     return settings
 

@@ -1,4 +1,4 @@
-"""--bf16 and --fp16 under the plugin's task."""
+"""--bf16 and --fp16 with the plugin's task."""
 
 import logging
 from typing import Any
@@ -13,7 +13,8 @@ logger = logging.getLogger(__name__)
 def train_in_bfloat16(cfg: Any, model: Any) -> None:
     """Make --bf16 train with torch's autocast: only matrix multiplications are in bfloat16.
 
-    fairseq would convert the whole model, its residual sums and checkpoints to bfloat16.
+    fairseq would convert the whole model to bfloat16, including the residual stream and the weights
+    in checkpoints.
     """
     if cfg.common.bf16 and not cfg.common.memory_efficient_bf16:
         cfg.common.bf16, model.matmul_dtype = False, torch.bfloat16
@@ -26,6 +27,5 @@ def check_float16(common: Any) -> None:
     needs_gpu = not (common.fp16_no_flatten_grads or common.memory_efficient_fp16)
     if on_cpu and common.fp16 and needs_gpu:
         raise InputError(
-            "--fp16 needs a GPU, but this run is on a CPU: give --bf16 instead, or "
-            "--fp16-no-flatten-grads with it"
+            "--fp16 on a CPU needs --fp16-no-flatten-grads: add it, or give --bf16 instead"
         )

@@ -41,7 +41,7 @@ class Recorder(logging.Handler):
         self.began = time.monotonic()
 
     def start(self) -> None:
-        """Record the start, once: the checkpoint is restored and the data is loaded."""
+        """Record the start, once, after the checkpoint is restored and the data is loaded."""
         if self.update is None:
             # The trainer logs the update that it restores.
             meter = metrics.get_meter("default", "num_updates")

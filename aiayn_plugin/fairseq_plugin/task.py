@@ -155,13 +155,11 @@ class AiaynTranslation(TrainerHooks):
         )
 
     def build_generator(self, models, args, *options, **kwargs):
-        """Return a Generator under the rules of --length-penalty, or one of fairseq's generators.
-
-        The arguments are FairseqTask.build_generator's. Raises InputError for invalid search
-        settings.
-        """
-        stock = super().build_generator
-        return build_search_generator(self, models, args, stock, *options, **kwargs)
+        """See build_search_generator. The arguments are FairseqTask.build_generator's."""
+        build_fairseq_generator = super().build_generator
+        return build_search_generator(
+            self, models, args, build_fairseq_generator, *options, **kwargs
+        )
 
     def inference_step(self, generator, models, sample, prefix_tokens=None, constraints=None):
         """Like fairseq's; a batch that does not fit in memory is searched in halves.

@@ -16,7 +16,7 @@ from .optimizer import DIVERGENCE_ADVICE
 
 
 class TrainingMemoryError(InputError, RuntimeError):
-    """The memory of one of several processes is too small.
+    """One of several processes ran out of memory.
 
     A RuntimeError, because for other errors fairseq saves the model as crash.pt.
     """
@@ -30,14 +30,14 @@ class TrainerHooks(TranslationTask):
         self.training_cfg: Any = None  # fairseq's whole configuration, when training
         self.update = 0  # the update that is being computed, from 1
         self.settings: Any = None  # ModelSettings of our model
-        self.trained = Identity()  # of the checkpoint being loaded
+        self.checkpoint_identity = Identity()  # of the checkpoint being loaded
 
     def build_model(self, cfg, from_checkpoint=False):
         """Like fairseq's. Raises InputError if a checkpoint was trained with different settings."""
         model = super().build_model(cfg, from_checkpoint)
         self.settings = model_settings(cfg) if isinstance(model, Transformer) else None
         if from_checkpoint:
-            self.trained.check_settings(self.identity())
+            self.checkpoint_identity.check_settings(self.identity())
         else:
             self.training_cfg = self.cfg._get_root()
         return model
@@ -56,9 +56,9 @@ class TrainerHooks(TranslationTask):
 
         Its settings are compared with those of the model that is built next.
         """
-        self.trained = Identity.read(state_dict)
-        self.check_dictionaries(self.trained)
-        own = self.trained.task_state().keys()
+        self.checkpoint_identity = Identity.read(state_dict)
+        self.check_dictionaries(self.checkpoint_identity)
+        own = self.checkpoint_identity.task_state().keys()
         super().load_state_dict({name: x for name, x in state_dict.items() if name not in own})
 
     def check_dictionaries(self, trained: Identity) -> None:
@@ -81,7 +81,7 @@ class TrainerHooks(TranslationTask):
             processes = self.training_cfg.distributed_training.distributed_world_size
             if processes == 1 or not OUT_OF_MEMORY.search(str(error)):
                 raise
-            # fairseq searches the message for "out of memory"
+            # without "out of memory", for which fairseq would skip the batch
             raise TrainingMemoryError(
                 f"update {self.update}: not enough memory for a batch: start the same command with "
                 "a smaller --max-tokens (--tokens-per-update keeps updates as large)"

@@ -15,7 +15,7 @@ from ..kernels.packing import pack_linear_layers
 from ..paper import PARSING_SEARCH, SearchSettings
 from ..parsing.grammar import TreeGrammar
 from ..search import BeamSearch, Hypothesis
-from ..search.decoder_step import TransformerModel
+from ..search.decoder_step import AiaynSearchModel
 from .run_directory import RunDirectory
 
 #: Search options that do not need fairseq, which takes seconds to import.
@@ -55,7 +55,7 @@ class Predictor:
             raise InputError("trees_only needs a model trained on trees")
         self._search = BeamSearch(
             replace(PARSING_SEARCH if parses else SearchSettings(), **options),
-            [TransformerModel(self.model.encoder, self.model.decoder)],
+            [AiaynSearchModel(self.model.encoder, self.model.decoder)],
             constraint=TreeGrammar(self.source.symbols, self.target.symbols)
             if trees_only
             else None,

@@ -17,7 +17,7 @@ ONEDNN_MIN_OUTPUTS = 4096
 def quantize_linear_layers(model: nn.Module) -> None:
     """Replace all linear layers of a model by int8 ones, in place; it can no longer be trained.
 
-    Embeddings, attention, residual sums and norms stay in float32. Raises the InputErrors of
+    Embeddings, attention, the residual stream and norms stay in float32. Raises the InputErrors of
     Int8Linear.
     """
     replace_linear_layers(model, Int8Linear)

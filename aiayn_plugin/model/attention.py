@@ -20,7 +20,10 @@ class AttentionCache(Protocol):
     """The keys and values of one attention sub-layer while decoding (search/kv_cache.py)."""
 
     def attention_inputs(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
-        """Project x (batch, n, d_model); return its queries, all keys and values so far, a mask."""
+        """Project x (batch, n, d_model).
+
+        Returns its queries, the keys and values of all positions so far, and a mask.
+        """
 
 
 def scaled_dot_product_attention(
@@ -54,7 +57,7 @@ def split_heads(x: Tensor, h: int) -> Tensor:
 class Projection(Linear):
     """x ↦ xW, or xW + b with a bias.
 
-    W is initialised as Glorot uniform, as if `stacked` such matrices were concatenated into one.
+    W is initialised with Glorot's uniform distribution for `stacked` such matrices in one.
     """
 
     def __init__(
@@ -158,7 +161,7 @@ class MultiHeadAttention(nn.Module):
         return self._join_heads(out), weights
 
     def _window(self, n: int) -> Window | None:
-        """Return the window of n positions that each one attends to; None if it is all of them."""
+        """Return the window that each of n positions attends to; None for all positions."""
         if self.causal:
             return causal_window(n, self.neighbourhood)
         return centred_window(self.neighbourhood) if self.neighbourhood is not None else None

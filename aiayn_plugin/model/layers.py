@@ -12,7 +12,7 @@ from .attention import AttentionCache, MultiHeadAttention
 class FeedForward(nn.Module):
     """Equation (2): max(0, xW₁ + b₁)W₂ + b₂, the same at every position.
 
-    W₁ and W₂ are initialised as Glorot uniform, times `gain`.
+    W₁ and W₂ are initialised with Glorot's uniform distribution, times `gain`.
     """
 
     def __init__(self, d_model: int, d_ff: int, gain: float = 1.0) -> None:

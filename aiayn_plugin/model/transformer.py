@@ -143,8 +143,9 @@ class Decoder(EmbeddedStack):
         """Map tokens (batch, n), shifted right, to features (batch, n, d_model).
 
         memory, memory_padding: the output of Encoder.encode. left_padded: tokens may begin with
-        padding. cache: replaces these three while decoding. After `cache.advance(tokens)`, tokens
-        (batch, b) are the last tokens of b hypotheses, and only their features are computed.
+        padding. cache: while decoding, replaces memory, memory_padding and left_padded. Call
+        cache.advance(tokens) first; tokens (batch, b) then hold the last token of each of b
+        hypotheses, and the result is (batch, b, d_model).
         Also returns, with need_weights, the last layer's encoder-decoder weights (batch, h, n, m).
         """
         padding = tokens.eq(self.embedding.padding) if left_padded else None

@@ -155,11 +155,13 @@ class BeamSearch:
         decodings = [model.start(source) for model in self.models]
         lengths = (source.ne(pad) & source.ne(eos)).sum(dim=1)
         limits = self.rules.limits(lengths, source.size(1)).clamp(max=self.max_length)
-        lowest, longest = (int(limits.min()), int(limits.max())) if len(limits) else (0, -1)
-        if lowest < self.settings.min_len and len(limits):
+        lowest_limit, highest_limit = 0, -1  # an empty batch takes no step
+        if len(limits):
+            lowest_limit, highest_limit = int(limits.min()), int(limits.max())
+        if lowest_limit < self.settings.min_len and len(limits):
             raise InputError(
-                f"--min-len {self.settings.min_len} is above the limit of {lowest} tokens: lower "
-                "it, or raise --max-len-b"
+                f"--min-len {self.settings.min_len} is above the limit of {lowest_limit} tokens: "
+                "lower it, or raise --max-len-b"
             )
         dtype = torch.promote_types(self.models[0].weight.dtype, torch.float32)
         no_scores = torch.empty(0, dtype=dtype, device=source.device)
@@ -176,9 +178,9 @@ class BeamSearch:
                 constraint=self.constraint.start(source, limits) if self.constraint else None,
             ),
             FinishedHypotheses(len(source), self.rules, like=no_scores),
-            lowest,
+            lowest_limit,
         )
-        for step in range(longest + 1):
+        for step in range(highest_limit + 1):
             state.step = step
             self._choose(state, *self._best_tokens(state, self._advance(state)))
             if not self._drop_finished(state):
@@ -212,7 +214,9 @@ class BeamSearch:
         best = []
         for start in range(0, sentences, at_once):
             rows = slice(start, start + at_once)
-            scores = self._scores(state, [x[rows] for x in features], state.open.rows(rows))
+            scores = self._scores(
+                state, [x[rows] for x in features], state.open.slice_sentences(rows)
+            )
             best.append(topk(scores, min(2 * self.settings.beam, scores.size(2))))
         log_p, token = (torch.cat(chunks) for chunks in zip(*best, strict=True))
         return log_p, token
@@ -231,7 +235,7 @@ class BeamSearch:
     ) -> Tensor:
         """Return log P of the next token (batch, b, V); −∞ for tokens that may not come next.
 
-        features, hypotheses: of some of the sentences.
+        features, hypotheses: of a chunk of the sentences.
         """
         log_ps = [
             decoding.log_probabilities(x, self.settings.temperature)

@@ -42,11 +42,11 @@ class SearchModel(Protocol):
 
     @property
     def max_positions(self) -> int:
-        """Target positions, the end symbol's included."""
+        """Maximum target length, including the end symbol."""
 
     @property
     def weight(self) -> Tensor:
-        """A weight, whose dtype and device are the model's; training may move them."""
+        """A weight, for the model's current dtype and device (training may change them)."""
 
     @property
     def is_thread_safe(self) -> bool:
@@ -56,7 +56,7 @@ class SearchModel(Protocol):
         """Encode source tokens (batch, m) and begin to decode them."""
 
 
-class TransformerModel:
+class AiaynSearchModel:
     """One of the plugin's models."""
 
     is_thread_safe = True

@@ -33,7 +33,7 @@ class OpenHypotheses:
     parents: Tensor | None = None  #: (batch, b) beam index at the previous step
     constraint: Tensor | None = None  #: (batch,) what TokenConstraint.start returned
 
-    def rows(self, rows: slice) -> "OpenHypotheses":
+    def slice_sentences(self, rows: slice) -> "OpenHypotheses":
         """Return the hypotheses of some of the sentences."""
         return replace(self, **{name: x[rows] for name, x in vars(self).items() if x is not None})
 

@@ -52,8 +52,8 @@ class SlotTable:
     def advance(self, tokens: Tensor, parents: Tensor | None = None) -> Tensor | None:
         """Begin the step that reads tokens (batch, b), whose hypotheses continue `parents`.
 
-        Returns None or, if a new buffer is needed, the old slot to copy into each of its slots,
-        (batch, capacity); free slots get an arbitrary one.
+        Returns None or, if a new buffer is needed, the index of the old slot that each new slot
+        copies, (batch, capacity); arbitrary for free slots.
         """
         batch, b = tokens.shape
         if self.steps == 0:
@@ -79,12 +79,12 @@ class SlotTable:
     def _drop_invisible_slots(self, free: int) -> Tensor:
         """Move visible slots to the front of a table with free slots; return their old indices.
 
-        The sentence with the most visible slots determines how many are kept, so the rest also keep
-        masked ones.
+        The sentence with the most visible slots determines how many are kept, so other sentences
+        also keep masked slots.
         """
         is_visible = self.visible.any(dim=1)
         self.used = int(is_visible.sum(dim=1).max()) if is_visible.numel() else 0
-        free = max(free, self.used // 8)
+        free = max(free, self.used // 8)  # a fraction, so that copies become rarer
         free += -(self.used + free) % CAPACITY_MULTIPLE
         visible_first = is_visible.byte().sort(dim=1, descending=True, stable=True).indices
         old_slots = visible_first[:, : self.used]
@@ -143,7 +143,7 @@ class SelfAttentionCache:
     def move(self, old_slots: Tensor) -> None:
         """Copy these slots (batch, capacity), as SlotTable.advance returns them, to new buffers."""
         batch, capacity = old_slots.shape
-        if self.slots.steps == 1:  # nothing to copy; zeros, since masking NaN would leave it NaN
+        if self.slots.steps == 1:  # nothing to copy; zeros, as an additive mask does not remove NaN
             _, d_k, d_v = (width // self.h for width in self.widths)
             shape = batch, self.h, capacity
             self.keys = old_slots.new_zeros(*shape, d_k, dtype=self.dtype)
@@ -248,7 +248,7 @@ class DecoderCache:
         for self_cache, memory_cache in self.layers:
             for cache in (self_cache, memory_cache):
                 cache.keys, cache.values = select_rows(cache.keys), select_rows(cache.values)
-            if memory_cache.mask is not None:  # the layers share one mask, so it is never moved
+            if memory_cache.mask is not None:  # shared by the layers, so not changed in place
                 memory_cache.mask = memory_cache.mask.index_select(0, rows)
 
 

@@ -16,11 +16,11 @@ from ..paper import SearchSettings
 
 @dataclass(frozen=True)
 class PaperRules:
-    """GNMT's penalty (Wu et al., 2016, equation 14), a limit per sentence, and an exact stop.
+    """GNMT's penalty (Wu et al., 2016, equation 14), a limit, and an early stop.
 
     A sentence of n tokens gets at most max_len_a·n + max_len_b tokens; neither number counts the
-    end symbol. `kept` finished hypotheses of each sentence are kept. stop_early: stop a sentence
-    once no open hypothesis can beat the worst kept one; False searches to the limit.
+    end symbol. kept: number of finished hypotheses to return per sentence. stop_early: stop a
+    sentence once no open hypothesis can beat the worst kept one; False searches to the limit.
     """
 
     alpha: float
@@ -50,7 +50,7 @@ class PaperRules:
 
 @dataclass(frozen=True)
 class FairseqRules:
-    """fairseq's rules: log P / |Y|^lenpen, a limit per batch, and a stop after `beam` hypotheses.
+    """fairseq's rules: log P / |Y|^lenpen, a limit per batch, stopping at `beam` hypotheses.
 
     fairseq returns all finished hypotheses; here only the best `kept` are. With stop_early, a
     sentence also stops once these cannot change, as in PaperRules.

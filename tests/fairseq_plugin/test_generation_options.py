@@ -11,11 +11,11 @@ from aiayn_plugin.errors import InputError
 from aiayn_plugin.fairseq_plugin.generation_options import (
     alignment_kind,
     complete,
+    find_fairseq_only_model,
+    find_fairseq_only_option,
     search_defaults,
     search_in_int8,
     search_settings,
-    stock_search,
-    unsupported_model,
 )
 from aiayn_plugin.paper import SearchSettings
 
@@ -59,7 +59,7 @@ def test_a_whole_configuration_keeps_its_values():
     ],
 )
 def test_options_of_searches_that_only_fairseq_has(given, flag):
-    assert stock_search(complete(Namespace(**given), {})) == flag
+    assert find_fairseq_only_option(complete(Namespace(**given), {})) == flag
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_options_of_searches_that_only_fairseq_has(given, flag):
 )
 def test_contradictory_options_are_an_error(given, message):
     with pytest.raises(InputError, match=message):
-        stock_search(complete(Namespace(**given), {}))
+        find_fairseq_only_option(complete(Namespace(**given), {}))
 
 
 def test_the_search_supports_both_transformers_and_nothing_else():
@@ -86,8 +86,8 @@ def test_the_search_supports_both_transformers_and_nothing_else():
         args, Namespace(source_dictionary=dictionary(WORDS), target_dictionary=dictionary(WORDS))
     )
     ours, theirs = build(), fairseq_model()[0]
-    assert unsupported_model([ours, theirs]) is None
-    assert unsupported_model([ours, lstm]) == "LSTMModel"
+    assert find_fairseq_only_model([ours, theirs]) is None
+    assert find_fairseq_only_model([ours, lstm]) == "LSTMModel"
 
 
 def test_settings_of_the_search_follow_from_the_options():

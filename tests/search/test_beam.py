@@ -9,7 +9,7 @@ from searches import MODEL_VARIANTS, WORDS, assert_same, beam_search, noisy_mode
 
 from aiayn_plugin.errors import InputError
 from aiayn_plugin.search.beam import remaining_rows
-from aiayn_plugin.search.decoder_step import TransformerModel, encode
+from aiayn_plugin.search.decoder_step import AiaynSearchModel, encode
 
 
 def obvious_search(model, source, alpha, a, b, beam):
@@ -173,7 +173,7 @@ def test_threads_change_nothing(threads):
         torch.testing.assert_close(one.attention, other.attention)
 
 
-class LimitedMemory(TransformerModel):
+class LimitedMemory(AiaynSearchModel):
     """A model that runs out of memory for more than two sentences."""
 
     def start(self, source):

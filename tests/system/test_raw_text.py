@@ -11,7 +11,7 @@ from commands import LINES, TRAIN
 from aiayn_plugin.inference import Translator
 from aiayn_plugin.paper import SearchSettings
 from aiayn_plugin.search import BeamSearch
-from aiayn_plugin.search.decoder_step import TransformerModel
+from aiayn_plugin.search.decoder_step import AiaynSearchModel
 
 
 @pytest.fixture
@@ -132,7 +132,7 @@ def test_ctranslate2_finds_the_same(run, model_dir, tmp_path):
     )
     search = BeamSearch(
         SearchSettings(length_penalty="fairseq", max_len_a=0, max_len_b=59),
-        [TransformerModel(translator.model.encoder, translator.model.decoder)],
+        [AiaynSearchModel(translator.model.encoder, translator.model.decoder)],
     )
     for line, result in zip(subwords, results, strict=True):
         [[best]] = search.search([translator.token_ids(line)])

@@ -125,9 +125,9 @@ def _check_identity(cfg: Any, task: Any, filename: str) -> None:
 def _check_last(path: Path, directory: str, suffix: str, error: Exception) -> None:
     """Raise InputError from an error if it came from a broken checkpoint_last.pt."""
     is_last = path == Path(directory, f"checkpoint_last{suffix}.pt")
-    if not is_last or not path.is_file() or (fault := _fault(path)) is None:
+    if not is_last or not path.is_file() or (fault := _find_fault(path)) is None:
         return
-    intact = (other for other in newest_first(path.parent, suffix) if _fault(other) is None)
+    intact = (other for other in newest_first(path.parent, suffix) if _find_fault(other) is None)
     if newest := next(intact, None):
         name = str(newest).removesuffix(f"{suffix}.pt") + ".pt"
         advice = (
@@ -140,7 +140,7 @@ def _check_last(path: Path, directory: str, suffix: str, error: Exception) -> No
     raise InputError(f"{fault}; {advice}") from error
 
 
-def _fault(path: Path) -> str | None:
+def _find_fault(path: Path) -> str | None:
     """Return what is wrong with a checkpoint; None if it is intact or cannot be read."""
     try:
         safe_load.check_intact(path)
@@ -153,24 +153,24 @@ def _fault(path: Path) -> str | None:
 
 
 def newest_first(directory: Path, suffix: str = "") -> list[Path]:
-    """Return a run's checkpoints except the last: in the order of their names, then the best.
+    """Return a run's checkpoints except checkpoint_last.pt, newest first; the best ones come last.
 
     For example checkpoint2.pt (the end of epoch 2), checkpoint_2_30.pt, checkpoint_2_20.pt,
     checkpoint1.pt, checkpoint_best.pt.
     """
     pattern = re.compile(rf"checkpoint(?:_?(\d+)(?:_(\d+))?|[_.]best.*){re.escape(suffix)}\.pt")
-    found = []
+    ranked = []
     for path in directory.iterdir():
         if match := pattern.fullmatch(path.name):
             epoch, update = (float(number or "inf") for number in match.groups())
-            found.append((bool(match[1]), epoch, update, os.path.getmtime(path), path))
-    return [path for *_, path in sorted(found, reverse=True)]
+            ranked.append((bool(match[1]), epoch, update, os.path.getmtime(path), path))
+    return [path for *_, path in sorted(ranked, reverse=True)]
 
 
 def _end_if_finished(trainer: Any, epoch: int) -> None:
     """End the training loop, and log it, if the run has reached its last update or epoch.
 
-    epoch: where the checkpoint continues, unless the run starts with new data or a new optimizer.
+    epoch: in which the checkpoint resumes; ignored with --reset-dataloader or --reset-optimizer.
     """
     limits, updates = trainer.cfg.optimization, trainer.get_num_updates()
     continues = updates > 0 and not trainer.cfg.checkpoint.reset_dataloader
@@ -183,4 +183,4 @@ def _end_if_finished(trainer: Any, epoch: int) -> None:
     logger.info(
         "this run has finished (%s, after %d updates): nothing is left to train", limit, updates
     )
-    limits.max_epoch = -1
+    limits.max_epoch = -1  # fairseq-train loops while the next epoch is at most max_epoch

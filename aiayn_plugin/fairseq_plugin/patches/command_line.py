@@ -34,8 +34,8 @@ def with_paper_defaults(parse: Callable) -> Callable:
             parser.epilog = help_text(has_arch)
         # fairseq's first pass without defaults: only what is on the command line
         first_pass = parser.parse_known_args(input_args, Namespace(**dict.fromkeys(known)))[0]
-        given = {name: value for name, value in vars(first_pass).items() if value is not None}
-        paper = defaults.training_defaults(given) if trains else {}
+        cli_options = {name: value for name, value in vars(first_pass).items() if value is not None}
+        paper = defaults.training_defaults(cli_options) if trains else {}
 
         def modify(parser: ArgumentParser) -> None:
             if parser.get_default("task") in (None, "translation"):
@@ -48,12 +48,12 @@ def with_paper_defaults(parse: Callable) -> Callable:
         parsed = result[0] if isinstance(result, tuple) else result
         join_torchrun(parsed)
         if trains:
-            defaults.complete_training(parsed, given)
+            defaults.complete_training(parsed, cli_options)
         elif searches:
-            defaults.complete_search(parsed, given)
+            defaults.complete_search(parsed, cli_options)
         if getattr(parsed, "bf16", False):
             # fairseq assumes a TPU for every --bf16, and would import torch_xla.
-            parsed.tpu = given.get("tpu", False)
+            parsed.tpu = cli_options.get("tpu", False)
         return result
 
     return parse_args_and_arch

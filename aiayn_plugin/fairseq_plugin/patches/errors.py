@@ -37,8 +37,8 @@ def show_one_line(show: Callable) -> Callable:
 def input_error(error: BaseException | None) -> str | None:
     """Return the message of the bad input behind an exception; None for a bug.
 
-    Some of fairseq's functions raise another exception from an InputError, and torch converts that
-    of a spawned process to text.
+    Some of fairseq's functions chain a different exception to an InputError, and torch passes on a
+    spawned process's exception as text.
     """
     if isinstance(error, OSError) and error.filename is not None:
         return f"cannot access {error.filename}: {error.strerror}"
@@ -61,7 +61,7 @@ def input_error(error: BaseException | None) -> str | None:
 def _is_overflow_on_cpu(error: BaseException) -> bool:
     """Return whether fairseq failed to handle a float16 gradient overflow on a CPU.
 
-    It then creates a zero on the GPU, and torch reports that there is none.
+    fairseq then creates a tensor on the GPU, and torch fails because there is none.
     """
     return (
         re.search("CUDA|NVIDIA", str(error)) is not None

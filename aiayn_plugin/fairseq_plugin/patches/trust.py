@@ -123,7 +123,7 @@ def ignore_unsafe_loading() -> None:
 def check_before_loading(load: Callable) -> Callable:
     """Wrap one of fairseq's functions that load a checkpoint: accept plain data only.
 
-    The result raises InputError for a file that is broken, is not a checkpoint, or has settings
+    The wrapper raises InputError for a file that is broken, is not a checkpoint, or has settings
     that are not plain values.
     """
 
@@ -186,12 +186,14 @@ def report_unusable_model(load: Callable) -> Callable:
         except Exception as error:
             for path in filter(os.path.isfile, filenames):
                 _check_names(safe_load.glance(Path(path)), path)
-            raise _error_about(filenames, f"its model cannot be built: {_fault(error)}") from error
+            raise _error_about(
+                filenames, f"its model cannot be built: {_describe_error(error)}"
+            ) from error
 
     return load_model_ensemble_and_task
 
 
-def _fault(error: Exception) -> str:
+def _describe_error(error: Exception) -> str:
     """Return what an error of fairseq or torch says about a checkpoint, in one line."""
     message = str(error)
     if "Error(s) in loading state_dict" in message:
@@ -216,8 +218,8 @@ def _error_about(filenames: list[str], message: str) -> InputError:
 def unpack_safely(load: Callable) -> Callable:
     """Wrap fairseq's load_archive_file: refuse archives that write outside their own directory.
 
-    from_pretrained unpacks its argument and moves the common prefix of all names. A path in an
-    archive may lead anywhere, for example to a user's start-up files.
+    from_pretrained unpacks the archive that it is given, and a path in it may
+    point anywhere, for example to a user's start-up files.
     """
 
     @functools.wraps(load)
