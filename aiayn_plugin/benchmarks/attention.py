@@ -114,9 +114,9 @@ def apply_layer(name: str, layer: nn.Module, x: Tensor) -> Tensor:
     return layer(x)[0]
 
 
-def train_layer(name: str, layer: nn.Module, x: Tensor) -> None:
-    """Run the forward and the backward pass of a layer, with a gradient of 1 for every output."""
-    apply_layer(name, layer, x).sum().backward()
+def train_layer(name: str, layer: nn.Module, x: Tensor, gradient: Tensor) -> None:
+    """Run the forward and the backward pass of a layer; gradient: of its output."""
+    apply_layer(name, layer, x).backward(gradient)
 
 
 def _measure(n: int, args: argparse.Namespace) -> list[dict]:
@@ -151,7 +151,8 @@ def _measure(n: int, args: argparse.Namespace) -> list[dict]:
         forward_s, backward_s = map(statistics.median, zip(*seconds[name], strict=True))
         clear_gradients(layer)
         forward_bytes = peak_memory(partial(apply_layer, name, layer, x), x.device)
-        training_bytes = peak_memory(partial(train_layer, name, layer, x), x.device)
+        both_passes = partial(train_layer, name, layer, x, gradient)
+        training_bytes = peak_memory(both_passes, x.device)
         measured = (forward_s, backward_s, forward_bytes, training_bytes)
         rows.append({"n": n, "layer": name, **dict(zip(QUANTITIES, measured, strict=True))})
     return rows

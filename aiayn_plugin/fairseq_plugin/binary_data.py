@@ -14,6 +14,12 @@ from fairseq.data.indexed_dataset import IndexedDataset, MMapIndexedDataset, _co
 from ..errors import InputError
 
 ADVICE = "copy both files again, or prepare the data again"
+#: Headers of an .idx: --dataset-impl mmap; cached and lazy.
+_MMAP_HEADER = struct.Struct("<9sQBQ")  # magic, version, token type, sentences
+#: magic, version, token type, bytes per token, sentences, dimensions
+_CACHED_HEADER = struct.Struct("<8sQQQQQ")
+_MMAP_MAGIC = MMapIndexedDataset.Index._HDR_MAGIC
+_CACHED_MAGIC = IndexedDataset._HDR_MAGIC
 
 
 class Index(NamedTuple):
@@ -34,6 +40,9 @@ def check_sentences(prefix: str, vocabulary: int, eos: int, chunk_size: int = 1 
     the .bin once, chunk_size sentences at a time.
     """
     idx, bin = Path(f"{prefix}.idx"), Path(f"{prefix}.bin")
+    for path, counterpart in ((idx, bin), (bin, idx)):
+        if not path.is_file():
+            raise InputError(f"{path} is missing, but {counterpart.name} exists: {ADVICE}")
     try:
         dtype, sizes, offsets, offset_step, first_token = _read_index(idx)
         ends = np.cumsum(sizes, dtype=np.int64)
@@ -49,7 +58,7 @@ def check_sentences(prefix: str, vocabulary: int, eos: int, chunk_size: int = 1 
             )
         tokens = np.memmap(bin, dtype, "r")
     except OSError as error:
-        raise InputError(f"{error.filename} cannot be read: {error.strerror}; {ADVICE}") from None
+        raise InputError(f"{error.filename} cannot be read: {error.strerror}") from None
     for first in range(0, len(sizes), chunk_size):
         chunk_ends = ends[first : first + chunk_size]
         chunk_start = chunk_ends[0] - sizes[first]
@@ -77,29 +86,37 @@ def check_sentences(prefix: str, vocabulary: int, eos: int, chunk_size: int = 1 
 def _read_index(path: Path) -> Index:
     """Return the content of an .idx. Raises InputError if it is broken, OSError if unreadable."""
     with open(path, "rb") as file:
-        header = file.read(48)
-    is_mmap = header.startswith(MMapIndexedDataset.Index._HDR_MAGIC) and len(header) >= 26
+        header = file.read(_CACHED_HEADER.size)
+    is_mmap = header.startswith(_MMAP_MAGIC) and len(header) >= _MMAP_HEADER.size
     if is_mmap:
-        version, code, sentences = struct.unpack_from("<QBQ", header, 9)
-        expected_size = 26 + 12 * sentences
-    elif header.startswith(IndexedDataset._HDR_MAGIC) and len(header) == 48:  # cached and lazy
-        version, code, token_bytes, sentences, dimensions = struct.unpack_from("<5Q", header, 8)
-        expected_size = 48 + 8 * (2 * (sentences + 1) + dimensions)
+        _, version, code, sentences = _MMAP_HEADER.unpack_from(header)
+        expected_size = _MMAP_HEADER.size + 12 * sentences
+    elif header.startswith(_CACHED_MAGIC) and len(header) == _CACHED_HEADER.size:
+        _, version, code, token_bytes, sentences, dimensions = _CACHED_HEADER.unpack(header)
+        expected_size = _CACHED_HEADER.size + 8 * (2 * (sentences + 1) + dimensions)
     else:
         raise InputError(f"{path} is not a fairseq index: {ADVICE}")
     dtype = np.dtype(_code_to_dtype.get(code, object))
-    if version != 1 or dtype.kind not in "iu" or path.stat().st_size != expected_size:
-        raise InputError(f"{path} is broken: its header and its size do not match; {ADVICE}")
+    if version != 1 or dtype.kind not in "iu":
+        raise InputError(
+            f"{path} is broken: its header has version {version} and token type {code}; {ADVICE}"
+        )
+    if (size := path.stat().st_size) != expected_size:
+        raise InputError(
+            f"{path} is broken: it has {size:,} bytes instead of {expected_size:,} for the "
+            f"{sentences:,} sentences of its header; {ADVICE}"
+        )
     if not sentences:
         raise InputError(f"{path} holds no sentences: {ADVICE}")
     if is_mmap:
-        sizes = np.memmap(path, np.int32, "r", 26, sentences)
-        offsets = np.memmap(path, np.int64, "r", 26 + sizes.nbytes, sentences)
+        sizes = np.memmap(path, np.int32, "r", _MMAP_HEADER.size, sentences)
+        offsets = np.memmap(path, np.int64, "r", _MMAP_HEADER.size + sizes.nbytes, sentences)
         return Index(dtype, sizes, offsets, offset_step=dtype.itemsize, first_token=0)
-    dim_offsets, data_offsets = np.memmap(path, np.int64, "r", 48, (2, sentences + 1))
-    if dimensions != sentences or (dim_offsets != np.arange(sentences + 1)).any():
+    start, entries = _CACHED_HEADER.size, sentences + 1
+    dim_offsets, data_offsets = np.memmap(path, np.int64, "r", start, (2, entries))
+    if dimensions != sentences or (dim_offsets != np.arange(entries)).any():
         raise InputError(f"{path} is broken or holds tables instead of sentences: {ADVICE}")
-    sizes = np.memmap(path, np.int64, "r", 48 + 16 * (sentences + 1), sentences)
+    sizes = np.memmap(path, np.int64, "r", start + 16 * entries, sentences)
     if token_bytes != dtype.itemsize or data_offsets[-1] != sizes.sum():
         raise InputError(f"{path} is broken: its sizes do not add up to its tokens; {ADVICE}")
     return Index(dtype, sizes, data_offsets[:-1], offset_step=1, first_token=1)

@@ -126,25 +126,31 @@ def weights_from_fairseq(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def weights_to_fairseq(
-    ours: Mapping[str, Tensor], theirs: Mapping[str, Tensor], attention_bias: bool
+    weights: Mapping[str, Tensor], theirs: Mapping[str, Tensor], settings: ModelSettings
 ) -> dict[str, Tensor]:
     """Rename the plugin's weights to fairseq's names.
 
-    theirs: the state_dict of a new fairseq model.
+    theirs: the state_dict of a new fairseq model. Raises KeyError for a missing weight, and
+    InputError for one that the model does not have.
     """
-    ours = {"decoder.W_vocabulary.weight": ours["decoder.embedding.weight"], **ours}
-    weights = {}
+    ours = dict(weights)
+    if settings.tie_embeddings != "none":
+        ours.setdefault("decoder.W_vocabulary.weight", ours["decoder.embedding.weight"])
+    converted, used = {}, set()
     for name, default in theirs.items():
         if name.endswith(BUFFERS):
-            weights[name] = default
-        elif name.endswith("proj.bias") and not attention_bias:
-            weights[name] = torch.zeros_like(default)
+            converted[name] = default
+        elif name.endswith("proj.bias") and not settings.attention_bias:
+            converted[name] = torch.zeros_like(default)
         elif not COPIES.fullmatch(name):
+            used.add(rename_weight(name))
             weight = ours[rename_weight(name)]
             if "embed_positions" in name:
                 weight = torch.cat((weight.new_zeros(FIRST_POSITION, weight.size(1)), weight))
-            weights[name] = weight
-    return weights
+            converted[name] = weight
+    if unused := sorted(ours.keys() - used):
+        raise InputError(f"the model of the checkpoint's settings has no weight {unused[0]}")
+    return converted
 
 
 def convert(state: dict) -> tuple[dict, str]:
@@ -218,7 +224,7 @@ def _convert_to_fairseq(args: Namespace, weights: dict[str, Tensor]) -> tuple[Na
     names = {"_name": "transformer", "arch": "transformer"}
     theirs = Namespace(**names, **settings_to_fairseq(settings), **limits)
     model = TransformerModel.build_model(theirs, _task(weights, "embedding"))
-    converted = weights_to_fairseq(weights, model.state_dict(), settings.attention_bias)
+    converted = weights_to_fairseq(weights, model.state_dict(), settings)
     model.load_state_dict(converted)  # compares the shapes
     return theirs, converted
 

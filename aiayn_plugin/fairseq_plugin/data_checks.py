@@ -3,7 +3,7 @@
 import itertools
 import logging
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -75,22 +75,7 @@ def check_split(
     files = {path.name for path in data.iterdir()} | manifest.keys()
     endings = ("",) if cfg.dataset_impl in TEXT_FORMATS else (".bin", ".idx")
     langs = [cfg.source_lang, cfg.target_lang]
-    prefixes = {  # of the files by the name of their split: test.en-de for test
-        name: f"{name}.{pair}"
-        for pair in ("-".join(reversed(langs)), "-".join(langs))  # fairseq prefers the second
-        for lang, ending in itertools.product(langs, endings)
-        for file in files
-        if (name := file.removesuffix(f".{pair}.{lang}{ending}")) != file
-    }
-    # With combine, fairseq also reads test1, test2 and so on.
-    is_chosen = re.compile(re.escape(split) + (r"\d*" if combine else "")).fullmatch
-    chosen = [prefixes[name] for name in sorted(prefixes) if is_chosen(name)]
-    if not chosen:
-        raise InputError(
-            f"no split {split!r} of {' and '.join(langs)} in {data}: "
-            + (f"its splits are {', '.join(sorted(prefixes))}" if prefixes else ADVICE)
-        )
-    for prefix in chosen:
+    for prefix in _find_prefixes(data, split, langs, combine, endings, files):
         sides = [f"{prefix}.{lang}" for lang in langs]
         names = [side + ending for side in sides for ending in endings]
         verify_files(data, manifest, names, contents=False)
@@ -113,6 +98,38 @@ def check_split(
             raise InputError(
                 f"{data / sides[0]} holds {counts[0]:,} sentences, but {data / sides[1]} "
                 f"{counts[1]:,}: prepare the data again"
+            )
+
+
+def _find_prefixes(
+    data: Path,
+    split: str,
+    langs: list[str],
+    combine: bool,
+    endings: tuple[str, ...],
+    files: Collection[str],
+) -> Iterator[str]:
+    """Yield the prefixes of a split's files: test.en-de; with combine also test1.en-de, and so on.
+
+    As in fairseq, the source side decides which exist, and the first missing number ends the split.
+    Raises InputError if there is none.
+    """
+    pairs = ["-".join(langs), "-".join(reversed(langs))]
+    for number in itertools.count() if combine else (0,):
+        candidates = [f"{split}{number or ''}.{pair}" for pair in pairs]
+        # In fairseq's order; a split without its source side gets an error of its own.
+        sides = itertools.product(langs[:1] if number else langs, candidates, endings)
+        prefixes = [prefix for lang, prefix, end in sides if f"{prefix}.{lang}{end}" in files]
+        if prefixes:
+            yield prefixes[0]
+        elif number:
+            return
+        else:
+            pattern = re.compile(rf"(.+)\.(?:{'|'.join(map(re.escape, pairs))})\..*")
+            splits = sorted({match[1] for match in map(pattern.fullmatch, files) if match})
+            raise InputError(
+                f"no split {split!r} of {' and '.join(langs)} in {data}: "
+                + (f"its splits are {', '.join(splits)}" if splits else ADVICE)
             )
 
 

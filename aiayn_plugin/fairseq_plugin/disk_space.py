@@ -1,7 +1,6 @@
 """Disk space for the checkpoints of a training run."""
 
 import logging
-import os
 import shutil
 from pathlib import Path
 
@@ -39,7 +38,7 @@ def needed_bytes(cfg: DictConfig, parameters: int) -> int:
 
 def used_bytes(directory: str) -> int:
     """Return the size of the checkpoints in a directory; hard links of a file count once."""
-    stats = (os.stat(path) for path in Path(directory).glob("checkpoint*.pt"))
+    stats = (path.lstat() for path in Path(directory).glob("checkpoint*.pt"))
     return sum({stat.st_ino: stat.st_size for stat in stats}.values())
 
 

@@ -68,8 +68,8 @@ def to_paper_settings(cli_options: Mapping[str, Any]) -> dict[str, Any]:
     for ours, value in settings.items():
         if cli_options.get(ours, value) != value:
             raise InputError(
-                f"{flags[ours]} means {flag(ours)} {value}, but {flag(ours)} {cli_options[ours]} is "
-                "also given: drop one of them"
+                f"{flags[ours]} means {flag(ours)} {value}, but {flag(ours)} {cli_options[ours]} "
+                "is also given: drop one of them"
             )
     return settings
 

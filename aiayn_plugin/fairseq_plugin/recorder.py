@@ -16,6 +16,7 @@ from typing import Any
 
 from fairseq.distributed.utils import is_master
 from fairseq.logging import metrics
+from fairseq.logging.progress_bar import BaseProgressBar
 from fairseq.utils import split_paths
 from omegaconf import DictConfig
 from torch import nn
@@ -76,7 +77,10 @@ class Recorder(logging.Handler):
         rows = compare_with_paper(cfg) if architecture in ARCHITECTURES else ()
         data = Path(split_paths(task.cfg.data)[0])
         pairs, text = data / PAIRS_FILE, data / SETTINGS_FILE
-        kept = pairs.read_text("utf-8", "replace").split("\n")[0] if pairs.is_file() else None
+        kept = None
+        if pairs.is_file():
+            with open(pairs, encoding="utf-8", errors="replace") as file:
+                kept = file.readline(1000).strip()
         subsets = {"train": cfg.dataset.train_subset, "valid": cfg.dataset.valid_subset}
         dictionaries = {"source": task.source_dictionary, "target": task.target_dictionary}
         return {
@@ -99,12 +103,12 @@ class Recorder(logging.Handler):
         }
 
 
-class RecordingBar:
+class RecordingBar(BaseProgressBar):
     """A progress bar of fairseq's whose statistics are recorded."""
 
     def __init__(self, bar: Any, recorder: Recorder, epoch: int | None, validates: bool) -> None:
         self.bar, self.recorder, self.epoch, self.validates = bar, recorder, epoch, validates
-        self.update_config = bar.update_config
+        self.iterable, self.update_config = bar, bar.update_config
 
     def __iter__(self):
         return iter(self.bar)

@@ -65,9 +65,11 @@ def _html(block: Block) -> str:
 
 def _html_table(table: Table) -> str:
     rows, caption = _cells(table), escape(table.caption)
-    columns = list(zip(*rows, strict=True))
-    numeric = {n for n in range(1, len(table.head)) if all(map(NUMBER.fullmatch, columns[n]))}
-    kinds = ['class="number"' if n in numeric else 'dir="auto"' for n in range(len(columns))]
+    columns = range(len(table.head or rows[0]))
+    numeric = {n for n in columns[1:] if all(NUMBER.fullmatch(row[n]) for row in rows)}
+    if not table.head:
+        numeric = set()
+    kinds = ['class="number"' if n in numeric else 'dir="auto"' for n in columns]
     head = "".join(
         f'<th scope="col" {kind}>{escape(name)}</th>'
         for kind, name in zip(kinds, table.head, strict=False)

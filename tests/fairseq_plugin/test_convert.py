@@ -1,5 +1,6 @@
 """fairseq's post-norm Transformers as models of the plugin."""
 
+from argparse import Namespace
 from dataclasses import asdict
 
 import pytest
@@ -8,7 +9,12 @@ from commands import stock_model
 from models import PAD, build, fairseq_model, pad_left, pad_right, parse, sentences
 
 from aiayn_plugin.errors import InputError
-from aiayn_plugin.fairseq_plugin.convert import settings_from_fairseq, weights_from_fairseq
+from aiayn_plugin.fairseq_plugin.convert import (
+    convert,
+    settings_from_fairseq,
+    weights_from_fairseq,
+)
+from aiayn_plugin.paper import ModelSettings
 
 
 @pytest.mark.parametrize(
@@ -50,3 +56,33 @@ def test_the_converted_model_computes_what_fairseqs_does(options, training):
 def test_options_that_the_papers_model_lacks_are_refused(flags, message):
     with pytest.raises(InputError, match=message):
         settings_from_fairseq(parse(*stock_model(32, 64, 4), *flags))
+
+
+SMALL = ModelSettings(N=2, d_model=8, d_ff=8, h=2, positions="fairseq", tie_embeddings="none")
+
+
+@pytest.mark.parametrize(
+    "change, settings, message",
+    [
+        (lambda weights: None, {}, None),
+        (lambda weights: None, {"N": 1}, "has no weight decoder.layers.1"),
+        (lambda weights: weights.update(extra=torch.ones(1)), {}, "has no weight extra"),
+        (
+            lambda weights: weights.update({"decoder.layers.0.self_attention.W_Q.bias": 0}),
+            {},
+            "has no weight decoder.layers.0.self_attention.W_Q.bias",
+        ),
+        (lambda weights: weights.pop("decoder.W_vocabulary.weight"), {}, "weights do not fit"),
+    ],
+)
+def test_no_weight_is_lost_or_invented_on_the_way_to_fairseqs_model(change, settings, message):
+    positions = {"max_source_positions": 9, "max_target_positions": 9}
+    weights = build(**asdict(SMALL), **positions).state_dict()
+    change(weights)
+    model = {"_name": "aiayn_transformer", **asdict(SMALL), **positions, **settings}
+    state = {"cfg": {"model": Namespace(**model), "task": {}}, "model": weights}
+    if message is None:
+        assert convert(state)[1] == "fairseq's transformer"
+    else:
+        with pytest.raises(InputError, match=message):
+            convert(state)

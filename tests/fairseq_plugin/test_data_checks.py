@@ -105,6 +105,16 @@ def test_each_file_of_a_combined_split_is_checked(data):
         load(data, "valid", "--upsample-primary", "1", combine=True)
 
 
+def test_files_that_fairseq_does_not_read_are_not_checked(data):
+    """It reads valid, valid1, … until a source side is missing, and prefers the pair en-de."""
+    for stray in ("valid2.en-de.en", "valid2.en-de.de", "valid2014.en-de.en", "valid.de-en.en"):
+        for end in ("bin", "idx"):
+            (data / f"{stray}.{end}").write_bytes(b"broken")
+    (data / "valid1.en-de.de.bin").write_bytes(b"no source side")
+    task = load(data, "valid", combine=True)
+    assert len(task.dataset("valid")) == 1014
+
+
 def test_raw_text_with_unequal_sides_ends_with_one_line(corpus, tmp_path):
     data = shutil.copytree(corpus, tmp_path / "data")
     for lang, lines in (("en", "a\nb\n"), ("de", "a\n")):

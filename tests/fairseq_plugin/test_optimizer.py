@@ -81,7 +81,15 @@ def test_a_restart_keeps_the_moments_and_uses_the_new_settings():
 
 def test_betas_come_from_a_command_line_or_from_a_list():
     assert parse_betas("(0.9, 0.98)") == (0.9, 0.98)
-    assert parse_betas([0.9, 0.98]) == [0.9, 0.98]
+    assert parse_betas([0.9, 0.98]) == (0.9, 0.98)
+
+
+@pytest.mark.parametrize(
+    "betas", ["0.9", "(0.9,)", "(0.9, 0.98, 0.99)", "(0.9, None)", "x", "(", 0.9]
+)
+def test_anything_but_two_betas_is_refused(betas):
+    with pytest.raises(InputError, match="not two numbers"):
+        parse_betas(betas)
 
 
 @pytest.mark.parametrize("max_norm", [0.0, 0.5, 100.0])

@@ -36,6 +36,12 @@ def test_columns_of_numbers_are_aligned_right():
     assert text.count('<th scope="row"') == 2 and text.count('<th scope="col"') == 3
 
 
+def test_a_table_may_have_no_rows():
+    section = Section("s", [Table("c", ("", "all"), [])])
+    assert to_html("t", [section]).count('<th scope="col"') == 2
+    assert "|  | all |" in to_markdown("t", [section])
+
+
 def test_powers_of_ten_are_aligned_right_too():
     table = Table("c", ("", "FLOPs"), [["a", power(2.3e19)], ["b", None]])
     assert f'<td class="number">{power(2.3e19)}</td>' in to_html("t", [Section("s", [table])])

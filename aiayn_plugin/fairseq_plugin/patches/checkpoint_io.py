@@ -1,7 +1,6 @@
 """Patches of how fairseq writes checkpoints and resumes from them."""
 
 import logging
-import os
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -81,9 +80,9 @@ def resume(load: Callable) -> Callable:
     """Wrap Trainer.load_checkpoint: resume killed, broken and finished runs.
 
     Removes files that a killed run left half-written, rejects a checkpoint of different
-    dictionaries or settings, lists the newest intact checkpoint if the last is broken, and trains
-    no further after the last update. Several processes each read the file: rank 0 would send its
-    content as a pickle, which weights_only refuses.
+    dictionaries or settings, names the newest intact checkpoint if the last is broken, and ends a
+    finished run, which would otherwise take another update. Several processes each read the file:
+    rank 0 would send its content as a pickle, which weights_only refuses.
     """
 
     def load_checkpoint(trainer: Any, filename: str, *args: Any, **options: Any) -> Any:
@@ -100,7 +99,8 @@ def resume(load: Callable) -> Callable:
             _check_last(Path(filename), cfg.save_dir, trainer.checkpoint_suffix, error)
             raise
         if extra_state is not None:
-            _end_if_finished(trainer, extra_state["train_iterator"]["epoch"])
+            restarts = cfg.reset_dataloader or filename == cfg.finetune_from_model
+            _end_if_finished(trainer, 1 if restarts else extra_state["train_iterator"]["epoch"])
         return extra_state
 
     return load_checkpoint
@@ -161,22 +161,21 @@ def newest_first(directory: Path, suffix: str = "") -> list[Path]:
     pattern = re.compile(rf"checkpoint(?:_?(\d+)(?:_(\d+))?|[_.]best.*){re.escape(suffix)}\.pt")
     ranked = []
     for path in directory.iterdir():
-        if match := pattern.fullmatch(path.name):
+        if (match := pattern.fullmatch(path.name)) and path.is_file():
             epoch, update = (float(number or "inf") for number in match.groups())
-            ranked.append((bool(match[1]), epoch, update, os.path.getmtime(path), path))
+            ranked.append((bool(match[1]), epoch, update, path.lstat().st_mtime, path))
     return [path for *_, path in sorted(ranked, reverse=True)]
 
 
 def _end_if_finished(trainer: Any, epoch: int) -> None:
     """End the training loop, and log it, if the run has reached its last update or epoch.
 
-    epoch: in which the checkpoint resumes; ignored with --reset-dataloader or --reset-optimizer.
+    epoch: the one with which training would continue.
     """
     limits, updates = trainer.cfg.optimization, trainer.get_num_updates()
-    continues = updates > 0 and not trainer.cfg.checkpoint.reset_dataloader
     if 0 < limits.max_update <= updates:
         limit = f"--max-update {limits.max_update}"
-    elif continues and 0 < limits.max_epoch < epoch:
+    elif 0 < limits.max_epoch < epoch:
         limit = f"--max-epoch {limits.max_epoch}"
     else:
         return

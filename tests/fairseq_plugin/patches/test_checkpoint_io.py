@@ -111,6 +111,7 @@ def test_a_broken_last_checkpoint_names_the_newest_intact_one(corpus, tmp_path, 
     with pytest.raises(InputError, match="no other checkpoint in .* is intact: move it away"):
         trainer(corpus, tmp_path)
     (tmp_path / "checkpoint_1_3.pt").write_bytes(b"y")
+    (tmp_path / "checkpoint_1_4.pt").symlink_to("missing")
     (once := tmp_path / "checkpoint_1_1.pt").write_bytes(intact)
     message = f"the newest intact one is {once}: resume from it once with --restore-file {once}$"
     with pytest.raises(InputError, match=message):
@@ -157,6 +158,22 @@ def test_a_finished_run_takes_no_further_update(corpus, tmp_path, limit, finishe
     max_epoch = training.cfg.optimization.max_epoch
     assert finished == (max_epoch < 0)
     assert not finished or epochs.next_epoch_idx > max_epoch, "fairseq's loop ends"
+
+
+def test_a_run_that_has_reached_its_last_epoch_is_finished(corpus, tmp_path):
+    training, epochs = trainer(corpus, tmp_path)
+    rates_taken(training, epochs, 1)
+    epochs.epoch = 3
+    save(training, epochs)
+    for flags, finished in (
+        ([], True),
+        (["--reset-optimizer"], True),
+        (["--reset-dataloader"], False),
+        (["--finetune-from-model", str(tmp_path / "checkpoint_last.pt")], False),
+    ):
+        directory = tmp_path / "new" if "--finetune-from-model" in flags else tmp_path
+        training, _ = trainer(corpus, directory, "--max-epoch", "2", *flags)
+        assert (training.cfg.optimization.max_epoch < 0) == finished, flags
 
 
 def test_leftovers_of_a_killed_run_are_removed(corpus, tmp_path):
