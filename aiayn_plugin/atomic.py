@@ -79,7 +79,8 @@ def remove_leftovers(paths: Iterable[Path]) -> None:
     for path in paths:
         with suppress(OSError), open(path, "r+b") as file:
             fcntl.flock(file, LOCK)
-            path.unlink()
+            if _names_open_file(path, file.fileno()):
+                path.unlink()
 
 
 @contextmanager
@@ -89,12 +90,8 @@ def hold_lock(path: Path, busy: str, patience: float = 5.0) -> Iterator[None]:
     Forked worker processes share the lock of a killed process until they end, so wait up to
     `patience` seconds. Raises InputError with the message `busy` if the lock is still held then.
     """
-    deadline = time.monotonic() + patience
     with open(path, "w") as file:
-        while not _try_lock(file.fileno()):
-            if time.monotonic() > deadline:
-                raise InputError(busy)
-            time.sleep(0.05)
+        _lock(file.fileno(), busy, patience)
         yield
 
 
@@ -110,51 +107,82 @@ def find_os_error(error: BaseException | None) -> OSError | None:
 
 @contextmanager
 def _reserve(temporary: Path, path: Path, create: Callable[[Path], None]) -> Iterator[None]:
-    """Create and lock the temporary file or directory of `path`; remove it after an error."""
+    """Create and lock the temporary file or directory of `path`; remove it if it still exists."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    _remove_leftover(temporary, path)
-    create(temporary)
-    with _hold(temporary, path):
-        try:
-            yield
-        except BaseException as error:
-            _remove(temporary)
-            cause = find_os_error(error)
-            if isinstance(error, Exception) and cause and cause.errno in DISK_FULL:
-                raise InputError(
-                    f"{path} cannot be written: {os.strerror(cause.errno)}; free disk space and "
-                    "run the same command again"
-                ) from error
-            raise
-
-
-@contextmanager
-def _hold(temporary: Path, path: Path) -> Iterator[None]:
-    """Hold the lock of a temporary file or directory of `path`.
-
-    Raises InputError if another process holds it or has just removed the file.
-    """
-    # NFS locks only files that are open for writing.
-    descriptor = os.open(temporary, os.O_RDONLY if temporary.is_dir() else os.O_RDWR)
+    descriptor = _create_and_lock(temporary, path, create)
     try:
-        if not _try_lock(descriptor) or not _names_open_file(temporary, descriptor):
-            raise InputError(f"another command is writing {path}: wait until it ends")
         yield
+    except Exception as error:
+        if (cause := find_os_error(error)) and cause.errno in DISK_FULL:
+            raise InputError(
+                f"{path} cannot be written: {os.strerror(cause.errno)}; free disk space and "
+                "run the same command again"
+            ) from error
+        raise
     finally:
+        if _names_open_file(temporary, descriptor):
+            _remove(temporary)
         os.close(descriptor)
 
 
-def _try_lock(descriptor: int) -> bool:
-    """Lock an open file if its file system supports locks; return False if it is locked already."""
+def _create_and_lock(temporary: Path, path: Path, create: Callable[[Path], None]) -> int:
+    """Return the locked descriptor of a new file or directory.
+
+    Another process may remove it as a leftover before it is locked, so try again. A thousand
+    failures are not a race: the last one raises its error.
+    """
+    attempts = 1000
+    while True:
+        _remove_leftover(temporary, path)
+        attempts -= 1
+        with suppress(*(FileExistsError, FileNotFoundError) if attempts else ()):
+            create(temporary)
+            return _open_and_lock(temporary, path)
+
+
+def _open_and_lock(temporary: Path, path: Path) -> int:
+    """Return the locked descriptor of a temporary file or directory of `path`.
+
+    Raises FileNotFoundError if it is missing or was removed before it was locked, and InputError if
+    another process keeps its lock. One that only removes a leftover holds the lock for a moment.
+    """
     try:
-        fcntl.flock(descriptor, LOCK)
-    except OSError as error:
-        return not isinstance(error, BlockingIOError)
-    return True
+        descriptor = os.open(temporary, os.O_RDWR)  # NFS locks only files open for writing
+    except IsADirectoryError:
+        descriptor = os.open(temporary, os.O_RDONLY)
+    try:
+        _lock(descriptor, f"another command is writing {path}: wait until it ends", patience=0.5)
+        if not _names_open_file(temporary, descriptor):
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(temporary))
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _lock(descriptor: int, busy: str, patience: float) -> None:
+    """Lock an open file if its file system supports locks.
+
+    Raises InputError with the message `busy` if it is still locked after `patience` seconds.
+    """
+    deadline = time.monotonic() + patience
+    while True:
+        try:
+            fcntl.flock(descriptor, LOCK)
+            return
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                raise InputError(busy) from None
+        except OSError:
+            return
+        time.sleep(0.01)
 
 
 def _names_open_file(path: Path, descriptor: int) -> bool:
-    return path.exists() and os.path.samestat(os.fstat(descriptor), path.stat())
+    try:
+        return os.path.samestat(os.fstat(descriptor), os.stat(path))
+    except FileNotFoundError:
+        return False
 
 
 def _flush_to_disk(file: Path) -> None:
@@ -165,8 +193,12 @@ def _flush_to_disk(file: Path) -> None:
 
 def _remove_leftover(temporary: Path, path: Path) -> None:
     """Remove what a killed process left; writing to it could change a hard-linked checkpoint."""
-    with suppress(FileNotFoundError), _hold(temporary, path):
-        _remove(temporary)
+    with suppress(FileNotFoundError):
+        descriptor = _open_and_lock(temporary, path)
+        try:
+            _remove(temporary)
+        finally:
+            os.close(descriptor)
 
 
 def _remove(path: Path) -> None:

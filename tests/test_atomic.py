@@ -1,9 +1,11 @@
 """Atomic writes: no partial output under its final name, and no leftovers of killed commands."""
 
+import fcntl
 import os
 import resource
 import subprocess
 import sys
+import threading
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -102,6 +104,85 @@ def test_concurrent_writer_is_refused(tmp_path, write_atomically):
         remove_leftovers(tmp_path.iterdir())
         assert temporary.exists()
     assert names_in(tmp_path) == ["out"]
+
+
+#: A command that writes an output again and again; it may only succeed or be refused.
+WRITES = """
+from pathlib import Path
+from aiayn_plugin.atomic import write_directory_atomically, write_file_atomically
+from aiayn_plugin.errors import InputError
+path = Path({path!r})
+for _ in range(300):
+    try:
+        with {writer}(path, *{arguments!r}) as temporary:
+            (temporary / "file" if temporary.is_dir() else temporary).write_text("complete")
+    except InputError as error:
+        assert "another command is writing" in str(error), error
+"""
+
+
+@both_writers
+def test_two_writers_succeed_or_are_refused(tmp_path, write_atomically):
+    arguments = (True,) if write_atomically is write_directory_atomically else ()
+    program = WRITES.format(
+        writer=write_atomically.__name__, path=str(tmp_path / "out"), arguments=arguments
+    )
+    command = [sys.executable, "-c", program]
+    writers = [subprocess.Popen(command, stderr=subprocess.PIPE, text=True) for _ in range(2)]
+    assert [writer.communicate()[1] for writer in writers] == ["", ""]
+    assert names_in(tmp_path) == ["out"]
+
+
+def test_new_file_that_is_removed_as_a_leftover_is_created_again(tmp_path, monkeypatch):
+    """Before the writer locks its new file, another process may lock and remove it."""
+    touch = Path.touch
+
+    def touch_and_lock(path, **options):
+        touch(path, **options)
+        other = open(path, "r+b")
+        fcntl.flock(other, fcntl.LOCK_EX)
+        monkeypatch.undo()
+        threading.Timer(0.1, lambda: (path.unlink(), other.close())).start()
+
+    monkeypatch.setattr(Path, "touch", touch_and_lock)
+    with write_file_atomically(tmp_path / "out") as temporary:
+        temporary.write_text("complete")
+    assert (tmp_path / "out").read_text() == "complete" and names_in(tmp_path) == ["out"]
+
+
+@both_writers
+def test_file_of_the_next_writer_is_kept(tmp_path, monkeypatch, write_atomically):
+    """An interrupt may arrive when the output has its final name and the next writer has begun."""
+    temporaries = []
+
+    def rename(old, new):
+        monkeypatch.undo()
+        os.replace(old, new)
+        old.touch()
+        temporaries.append(old)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "replace", rename)
+    monkeypatch.setattr(Path, "rename", rename)
+    with pytest.raises(KeyboardInterrupt), write_atomically(tmp_path / "out"):
+        pass
+    assert (tmp_path / "out").exists() and temporaries[0].exists()
+
+
+def test_file_that_replaced_a_leftover_is_kept(tmp_path, monkeypatch):
+    """A writer may replace a leftover that another process has opened to remove it."""
+    path, flock = tmp_path / "out.tmp", fcntl.flock
+
+    def replace_and_lock(*arguments):
+        monkeypatch.undo()
+        path.unlink()
+        path.write_text("of the next writer")
+        flock(*arguments)
+
+    path.touch()
+    monkeypatch.setattr(fcntl, "flock", replace_and_lock)
+    remove_leftovers([path])
+    assert path.read_text() == "of the next writer"
 
 
 def test_lock_excludes_others_until_it_is_released(tmp_path):
