@@ -52,8 +52,8 @@ STEPS = {
     ),
     "binarise": (
         "data",
-        "rm -rf {text}.data; fairseq-preprocess --source-lang en --target-lang de "
-        "--trainpref {text}.bpe --joined-dictionary --destdir {text}.data --workers {jobs}",
+        "fairseq-preprocess --source-lang en --target-lang de --trainpref {text}.bpe "
+        "--joined-dictionary --destdir {text}.data --workers {jobs}",
     ),
 }
 ENDS = ["."] * 80 + ["?", "!", ":", '."', " –"] * 4
@@ -123,6 +123,7 @@ def head(path: Path, lines: int | None) -> str:
 def run_commands(step: str, text: Path, jobs: int, merges: int = VOCABULARY) -> float:
     """Return the seconds that the commands of a step take on the files text.*."""
     command = STEPS[step][1].format(text=text, jobs=jobs, merges=merges)
+    shutil.rmtree(f"{text}.data", ignore_errors=True)  # of an earlier run; not part of any step
     began = time.monotonic()
     subprocess.run(["bash", "-ec", command], check=True, stderr=subprocess.DEVNULL)
     return time.monotonic() - began

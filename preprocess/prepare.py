@@ -42,6 +42,8 @@ def parse_args(argv: list[str] | None) -> argparse.Namespace:
     option("--testpref", metavar="FP", help="test files, likewise (default: no test set)")
     add_workers(parser)
     add_check(parser)
+    joined = "one dictionary for both languages (always on)"
+    option("--joined-dictionary", action="store_true", default=True, help=joined)
     uniform = "normalise quotes, dashes and similar punctuation like Moses (default: keep them)"
     option("--normalize-punctuation", action="store_true", help=uniform)
     add_tokenizer(parser)

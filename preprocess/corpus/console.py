@@ -5,6 +5,7 @@ import contextlib
 import os
 import signal
 import sys
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures.process import BrokenProcessPool
 
@@ -25,23 +26,27 @@ def progress(
 ) -> Iterator[Callable[[int], object]]:
     """Yield a function that adds to the work done and shows the progress.
 
-    On a terminal it advances a bar; otherwise it prints a line for every tenth of the total. A
-    total of 0 shows nothing; None is unknown.
+    On a terminal it advances a bar; otherwise it prints a line for every tenth of the total, for
+    bytes in MB and with the rate. A total of 0 shows nothing; None is unknown.
     """
-    done = initial
+    done, began = initial, time.monotonic()
 
     def add(number: int) -> None:
         nonlocal done
         before, done = done, done + number
         if total and done * 10 // total > before * 10 // total:
-            say(f"{activity}: {done:,} of {total:,} {unit}")
+            state = f"{done:,} of {total:,} {unit}"
+            if unit == "bytes":
+                rate = (done - initial) / max(time.monotonic() - began, 1e-3)
+                state = f"{done / 1e6:,.1f} of {total / 1e6:,.1f} MB, {rate / 1e6:,.1f} MB/s"
+            say(f"{activity}: {state}")
 
     if sys.stderr.isatty():
         with tqdm(
             desc=activity,
             total=total,
             initial=initial,
-            unit=f" {unit}",
+            unit="B" if unit == "bytes" else f" {unit}",
             unit_scale=unit == "bytes",
             disable=total == 0,
         ) as bar:

@@ -23,7 +23,8 @@ def is_up_to_date(
     """Return whether a data directory is finished; False if it is missing or empty.
 
     Raises InputError if it is not a data directory, has other settings or inputs than those of
-    find_settings, or lacks a file. Versions do not count: a newer library does not invalidate
+    find_settings, lacks its codes, a dictionary or a binary file, or if a file of its manifest is
+    missing or has a different size. Versions do not count: a newer library does not invalidate
     finished data. program: makes such directories; option: chooses another one.
     """
     if not data.exists() or (data.is_dir() and not any(data.iterdir())):
@@ -47,6 +48,13 @@ def is_up_to_date(
                 made, give = "with", "give"
             advice = f"it was made {made} --protect-patterns: {give} this option, or {advice}"
         raise InputError(f"{data} has different settings: {', '.join(differences)}; {advice}")
+    langs = wanted.source_lang, wanted.target_lang
+    splits = dict.fromkeys(name.partition(".")[0] for name in wanted.inputs)
+    stems = [f"{split}.{'-'.join(langs)}.{lang}" for split in splits for lang in langs]
+    files = [wanted.codes, *(f"dict.{lang}.txt" for lang in langs)]
+    files += [f"{stem}.{end}" for stem in stems for end in ("bin", "idx")]
+    if missing := [name for name in files if not (data / name).is_file()]:
+        raise InputError(f"{data} lacks {', '.join(missing)}; delete it to prepare it again")
     for name, checksum in read_manifest(data).items():
         if change := describe_change(data / name, checksum, contents=False):
             raise InputError(f"{change}; delete {data} to prepare it again")

@@ -1,6 +1,7 @@
 """Downloads from a local HTTP server: resuming, mirrors, checksums and limits."""
 
 import hashlib
+import re
 
 import pytest
 from corpus.download import Download, Unavailable, fetch
@@ -44,6 +45,11 @@ def test_faults_of_a_server_do_not_change_the_file(mirror, get, fault, requests)
         mirror.faults["x"] = fault
     assert get(sha256=SHA256) == CONTENT
     assert mirror.requests == requests
+
+
+def test_log_shows_megabytes_and_their_rate(get, capsys):
+    get(size=SIZE)
+    assert re.search(r"^x: 0\.3 of 0\.3 MB, [\d,]+\.\d MB/s$", capsys.readouterr().err, re.M)
 
 
 def test_second_mirror_is_used_if_the_first_server_is_down(mirror, get):

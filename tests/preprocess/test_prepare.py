@@ -148,7 +148,7 @@ def state(folder):
 def test_second_run_is_up_to_date_and_changes_nothing(made, capsys):
     raw, data, _ = made
     before = state(data)
-    assert prepare.main(arguments(raw, data)) == 0
+    assert prepare.main(arguments(raw, data, "--joined-dictionary")) == 0  # the default
     assert "up to date" in capsys.readouterr().out
     assert state(data) == before
 
@@ -179,9 +179,20 @@ def test_directory_with_different_settings_or_inputs_is_left_alone(made, tmp_pat
     (other / "test.de").write_text("x\ny\nz\n")
     assert "input test.de;" in error(prepare, *arguments(other, data))
     assert state(data) == before
+
+
+def test_directory_without_checksums_must_still_be_complete(made, tmp_path, error):
+    """Users may delete the checksums after an intended change."""
+    raw, data, _ = made
     copy = shutil.copytree(data, tmp_path / "copy")
-    (copy / "train.en-de.en.bin").unlink()
-    assert "train.en-de.en.bin is missing" in error(prepare, *arguments(raw, copy))
+    (copy / MANIFEST).unlink()
+    assert prepare.main(arguments(raw, copy)) == 0
+    for path in copy.iterdir():
+        if path.name not in ("text.json", "dict.en.txt", "train.en-de.en.bin"):
+            path.unlink()
+    line = error(prepare, *arguments(raw, copy))
+    assert line.startswith(f"{copy} lacks codes.bpe, dict.de.txt, train.en-de.en.idx, ")
+    assert line.endswith("test.en-de.de.bin, test.en-de.de.idx; delete it to prepare it again")
 
 
 def test_directory_not_made_by_prepare_is_left_alone(raw, tmp_path, error):
