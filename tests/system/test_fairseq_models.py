@@ -167,7 +167,7 @@ def test_sentences_too_long_for_a_model(fairseq, data, tmp_path):
     ]
     refused = fairseq(*command, status=1)
     skip = "--skip-invalid-size-inputs-valid-test"
-    assert refused.strip().endswith(f"or skip this example with {skip}")
+    assert refused.strip().endswith(f"or skip these sentences with {skip}")
     fairseq(*command, skip)
     short = generated(generate(fairseq, data, tmp_path / "checkpoint_last.pt", skip))
     assert 0 < len(short) < VALID

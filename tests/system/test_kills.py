@@ -4,6 +4,7 @@ AIAYN_KILLS=10 makes it 50 kills of training, 30 of preparing, and 10 each of av
 and exporting; without it there are a tenth of them.
 """
 
+import json
 import os
 import random
 import re
@@ -90,7 +91,9 @@ def test_training(prepare, tmp_path):
 
     def check():
         assert {path.name for path in run.iterdir()} == {path.name for path in whole.iterdir()}
-        for path in whole.iterdir():
+        for line in (run / "run.jsonl").read_text().splitlines():
+            json.loads(line)
+        for path in whole.glob("checkpoint*.pt"):
             expected, found = (torch.load(p, weights_only=True) for p in (path, run / path.name))
             for name, weight in expected["model"].items():
                 assert torch.equal(found["model"][name], weight), (path, name)
