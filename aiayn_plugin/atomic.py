@@ -62,6 +62,8 @@ def link_or_copy_atomically(source: Path, path: Path) -> None:
     temporary = path.with_name(f"{path.name}.tmp")
     _remove_leftover(temporary, path)
     with open(source, "rb") as file:
+        if _names_open_file(path, file.fileno()):
+            return  # renaming one of two links to the same file does nothing
         with suppress(OSError):
             fcntl.flock(file, LOCK)  # the link is the same file, so it is locked as well
         try:
@@ -71,7 +73,6 @@ def link_or_copy_atomically(source: Path, path: Path) -> None:
                 shutil.copyfile(source, copy)
             return
         os.replace(temporary, path)
-        temporary.unlink(missing_ok=True)  # renaming does nothing if both already were one file
 
 
 def remove_leftovers(paths: Iterable[Path]) -> None:

@@ -169,6 +169,20 @@ def test_file_of_the_next_writer_is_kept(tmp_path, monkeypatch, write_atomically
     assert (tmp_path / "out").exists() and temporaries[0].exists()
 
 
+def test_file_of_the_next_writer_is_kept_after_linking(tmp_path, monkeypatch):
+    source, link, temporary = (tmp_path / name for name in ("a.pt", "b.pt", "b.pt.tmp"))
+    source.write_text("complete")
+
+    def replace(old, new):
+        monkeypatch.undo()
+        os.replace(old, new)
+        old.touch()
+
+    monkeypatch.setattr(os, "replace", replace)
+    link_or_copy_atomically(source, link)
+    assert os.path.samefile(source, link) and temporary.exists()
+
+
 def test_file_that_replaced_a_leftover_is_kept(tmp_path, monkeypatch):
     """A writer may replace a leftover that another process has opened to remove it."""
     path, flock = tmp_path / "out.tmp", fcntl.flock
