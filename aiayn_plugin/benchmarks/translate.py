@@ -45,7 +45,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("--runs", type=int, default=3, help="runs, of which the median counts")
     length_help = "tokens of each hypothesis, for an untrained model (default: the model decides)"
     add("--length", type=int, metavar="N", help=length_help)
-    count_help = "measure the latency of the first N sentences instead of batches"
+    count_help = "measure the latency of the first N sentences (default: measure batches)"
     add("--one-by-one", type=int, default=0, metavar="N", help=count_help)
     precisions, precision_help = ("float32", "fp16", "bf16", "int8"), "precisions of the plugin"
     add("--precisions", nargs="+", choices=precisions, default=["float32"], help=precision_help)

@@ -1,8 +1,8 @@
 """Convert a checkpoint between fairseq's Transformer and the plugin's.
 
-The input is a model of fairseq's post-norm Transformers (transformer_wmt_en_de,
-transformer_vaswani_wmt_en_de_big, …), or one of the plugin's with --positions fairseq or learned.
-The dictionaries do not change.
+A checkpoint of fairseq's post-norm Transformers (transformer_wmt_en_de,
+transformer_vaswani_wmt_en_de_big, …) becomes one for the plugin; one of the plugin's, with
+--positions fairseq or learned, becomes one for fairseq. The dictionaries do not change.
 """
 
 import argparse
