@@ -57,6 +57,11 @@ torch.serialization.add_safe_globals(
 #: Intended differences: check, pattern of the text to leave out of each line, reason.
 INTENDED: list[tuple[str, str, str]] = [
     ("options of aiayn_plugin.cli score", "^--json$", "reports read scores from JSON files"),
+    (
+        "options of aiayn_plugin.cli benchmark translate",
+        "^--ctranslate2 {.*",
+        "the help lists the choices",
+    ),
     ("score a", "the same on characters.*?(?= \\()|character n-gram.*?(?= \\()", "wording"),
     ("score a log of trees", "mended|repaired|by|mends.*|with|repairs", "wording"),
     ("bundle", "^(README.txt|checksums.json) .*", "wording of the README, and its checksum"),
