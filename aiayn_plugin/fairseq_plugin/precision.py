@@ -27,5 +27,6 @@ def check_float16(common: Any) -> None:
     needs_gpu = not (common.fp16_no_flatten_grads or common.memory_efficient_fp16)
     if on_cpu and common.fp16 and needs_gpu:
         raise InputError(
-            "--fp16 on a CPU needs --fp16-no-flatten-grads: add it, or give --bf16 instead"
+            "--fp16 needs a GPU, but this run is on a CPU: give --bf16 instead, or add "
+            "--fp16-no-flatten-grads"
         )
