@@ -113,7 +113,8 @@ def _read_index(path: Path) -> Index:
         offsets = np.memmap(path, np.int64, "r", _MMAP_HEADER.size + sizes.nbytes, sentences)
         return Index(dtype, sizes, offsets, offset_step=dtype.itemsize, first_token=0)
     start, entries = _CACHED_HEADER.size, sentences + 1
-    dim_offsets, data_offsets = np.memmap(path, np.int64, "r", start, (2, entries))
+    dim_offsets = np.memmap(path, np.int64, "r", start, entries)
+    data_offsets = np.memmap(path, np.int64, "r", start + dim_offsets.nbytes, entries)
     if dimensions != sentences or (dim_offsets != np.arange(entries)).any():
         raise InputError(f"{path} is broken or holds tables instead of sentences: {ADVICE}")
     sizes = np.memmap(path, np.int64, "r", start + 16 * entries, sentences)
