@@ -56,13 +56,13 @@ def run(request: dict) -> object:
     return function()
 
 
-def wait(child: int, timeout: float | None) -> int | None:
-    """Return the exit status of a child; after the timeout kill it and its children."""
+def wait(child: int, timeout: float | None) -> tuple[int, int] | None:
+    """Return exit status and peak memory of a child; after the timeout kill it and its children."""
     end = time.monotonic() + (float("inf") if timeout is None else timeout)
     while True:
-        ended, status = os.waitpid(child, os.WNOHANG)
+        ended, status, usage = os.wait4(child, os.WNOHANG)
         if ended:
-            return os.waitstatus_to_exitcode(status)
+            return os.waitstatus_to_exitcode(status), usage.ru_maxrss
         if time.monotonic() > end:
             os.killpg(child, signal.SIGKILL)
             os.waitpid(child, 0)

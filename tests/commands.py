@@ -59,6 +59,14 @@ def losses(log: subprocess.CompletedProcess[str]) -> list[float]:
     return [float(loss) for loss in re.findall(r"train_inner .* loss=([\d.]+),", text)]
 
 
+class Completed(subprocess.CompletedProcess[str]):
+    """A command that has ended, and its peak memory in kB."""
+
+    def __init__(self, args: list[str], status: int, stdout: str, stderr: str, peak: int) -> None:
+        super().__init__(args, status, stdout, stderr)
+        self.peak = peak
+
+
 class CommandServer:
     """A process that has imported libraries and runs console scripts in forks of itself."""
 
@@ -73,7 +81,7 @@ class CommandServer:
 
     def run(
         self, command: Sequence[str | Path], cwd: str | Path, timeout: float | None = None
-    ) -> subprocess.CompletedProcess[str]:
+    ) -> Completed:
         """Run a console script. Raises subprocess.TimeoutExpired."""
         assert self.process.stdin is not None and self.process.stdout is not None
         words = [str(word) for word in command]
@@ -90,11 +98,12 @@ class CommandServer:
             }
             self.process.stdin.write(json.dumps(request) + "\n")
             self.process.stdin.flush()
-            status = json.loads(self.process.stdout.readline())
-            if status is None:
+            answer = json.loads(self.process.stdout.readline())
+            if answer is None:
                 assert timeout is not None
                 raise subprocess.TimeoutExpired(words, timeout, stdout.read(), stderr.read())
-            return subprocess.CompletedProcess(words, status, stdout.read(), stderr.read())
+            status, peak = answer
+            return Completed(words, status, stdout.read(), stderr.read(), peak)
 
     def stop(self) -> None:
         """End the process."""

@@ -1,9 +1,16 @@
-"""Checkpoints that try to run code: each would create a file, the mark."""
+"""Checkpoints that try to do harm. Code in them would create a file, the mark.
+
+Others try to open files or addresses, to print the environment, to write outside a tensor, or to
+take more memory or time than a file of their size should.
+"""
 
 import copy
 import io
+import os
 import pickle
+import struct
 import tarfile
+import zipfile
 from argparse import Namespace
 from collections.abc import Callable
 from pathlib import Path
@@ -59,8 +66,6 @@ def imports(module: str, function: str, *arguments: str) -> Callable:
 
 def replace_pickle(archive: bytes, path: Path, data: bytes) -> None:
     """Write a torch archive with its pickle replaced."""
-    import zipfile
-
     with zipfile.ZipFile(io.BytesIO(archive)) as old, zipfile.ZipFile(path, "w") as new:
         for part in old.infolist():
             new.writestr(
@@ -145,6 +150,86 @@ def type_of_objects(path: Path, good: dict, mark: Path) -> None:
     torch.save(state, path, pickle_protocol=2)
 
 
+def changed(change: Callable[[dict, Path], object]) -> Callable:
+    """Return a function that writes a checkpoint with a change to its content."""
+
+    def make(path: Path, good: dict, mark: Path) -> None:
+        state = copy.deepcopy(good)
+        change(state, mark)
+        torch.save(state, path)
+
+    return make
+
+
+def with_weight(make_weight: Callable[[], torch.Tensor]) -> Callable:
+    """Return a function that writes a checkpoint in which a tensor replaces the first weight."""
+
+    def change(state: dict, mark: Path) -> None:
+        state["model"][next(iter(state["model"]))] = make_weight()
+
+    return changed(change)
+
+
+def beyond_its_size() -> torch.Tensor:
+    """Return a sparse tensor with an index far outside it, which torch does not check."""
+    indices, values = torch.tensor([[10**9]]), torch.tensor([1.0])
+    return torch.ops.aten._sparse_coo_tensor_unsafe(indices, values, (4,))
+
+
+def rewritten(data: Callable[[str, bytes], bytes], **options) -> Callable:
+    """Return a function that writes a torch archive with the data of its records replaced."""
+
+    def make(path: Path, good: dict, mark: Path) -> None:
+        archive = io.BytesIO()
+        torch.save(good, archive)
+        with zipfile.ZipFile(archive) as old, zipfile.ZipFile(path, "w", **options) as new:
+            for record in old.infolist():
+                new.writestr(record.filename, data(record.filename, old.read(record)))
+
+    return make
+
+
+def two_directories(path: Path, good: dict, mark: Path) -> None:
+    """An archive with a second directory: zipfile reads the last one, torch the one named."""
+    torch.save(good, path)
+    whole = path.read_bytes()
+    end = len(whole) - 22
+    size, offset = struct.unpack("<LL", whole[end + 12 : end + 20])
+    path.write_bytes(whole[:end] + whole[offset : offset + size] + whole[end:])
+
+
+def pickle_of(*opcodes: bytes) -> Callable:
+    """Return a function that writes a torch archive with a pickle of these opcodes."""
+
+    def make(path: Path, good: dict, mark: Path) -> None:
+        archive = io.BytesIO()
+        torch.save({"model": {}}, archive)
+        replace_pickle(archive.getvalue(), path, b"\x80\2" + b"".join(opcodes) + b".")
+
+    return make
+
+
+def shared_lists(levels: int) -> list:
+    """Return lists that hold the next one twice: 2 ** levels values in a few bytes."""
+    lists: list = [1]
+    for _ in range(levels):
+        lists = [lists, lists]
+    return lists
+
+
+def names_a_fifo(**settings: str) -> Callable:
+    """Return a function that writes a checkpoint with the path FIFO in a setting of its model."""
+
+    def make(path: Path, good: dict, mark: Path) -> None:
+        fifo = path.parent / "fifo"
+        if not fifo.exists():
+            os.mkfifo(fifo)
+        named = {name: value.replace("FIFO", str(fifo)) for name, value in settings.items()}
+        setting("args", **named)(path, good, mark)
+
+    return make
+
+
 #: Each payload: a function of the path of the file, a good checkpoint, and the mark.
 PAYLOADS: dict[str, Callable[[Path, dict, Path], None]] = {
     "pickle, beside the weights": pickled(),
@@ -184,4 +269,82 @@ PAYLOADS: dict[str, Callable[[Path, dict, Path], None]] = {
     "criterion ctc": setting("criterion", name="ctc", wer_args="EVAL", zero_infinity=False),
     "optimizer adam": setting("optimizer", name="adam", adam_betas="EVAL", lr=["EVAL"]),
     "user_dir": user_dir,
+    "sparse weight": with_weight(beyond_its_size),
+    "weight without data": with_weight(lambda: torch.empty(4, device="meta")),
+    "weight of a gigabyte in one number": with_weight(lambda: torch.zeros(1).expand(1 << 28)),
+    "quantized weight": with_weight(
+        lambda: torch.quantize_per_tensor(torch.ones(4), 0.1, 0, torch.qint8)
+    ),
+    "nested weight": with_weight(lambda: torch.nested.nested_tensor([torch.ones(2)])),
+    "complex weight": with_weight(lambda: torch.ones(4, dtype=torch.complex64)),
+    "weight with less data than it states": rewritten(
+        lambda name, data: data[:-4] if name.endswith("data/0") else data
+    ),
+    "compressed archive": rewritten(lambda name, data: data, compression=zipfile.ZIP_DEFLATED),
+    "two directories": two_directories,
+    "pickle with a huge memo": pickle_of(b"}r\xff\xff\xff\x7f"),
+    "pickle of deep lists": pickle_of(b"]" * 500_000, b"a" * 499_999),
+    "pickle of a huge number": pickle_of(b"\x8b\xff\xff\xff\x7f"),
+    "embeddings of /dev/zero": setting("args", arch="transformer", encoder_embed_path="/dev/zero"),
+    "embeddings of /etc/passwd": setting(
+        "args", arch="transformer", decoder_embed_path="/etc/passwd"
+    ),
+    "embeddings of a FIFO": names_a_fifo(arch="transformer", encoder_embed_path="FIFO"),
+    "cfg, embeddings of /dev/zero": setting(
+        "cfg", arch="transformer_iwslt_de_en", encoder_embed_path="/dev/zero"
+    ),
+    "pretrained model in a FIFO": names_a_fifo(
+        arch="fconv_self_att", pretrained="True", pretrained_checkpoint="FIFO"
+    ),
+    "20,000,000 positions": setting(
+        "args", arch="transformer", encoder_learned_pos=True, max_source_positions=20_000_000
+    ),
+    "230,000 wide": setting(
+        "args", arch="transformer", encoder_embed_dim=230_000, encoder_layers=20
+    ),
+    "a billion layers": setting("args", arch="transformer", encoder_layers=10**9),
+    "a billion layers as text": setting(
+        "args", arch="fconv", encoder_layers="[(9, 3)] * 1000000000"
+    ),
+    "environment": setting("args", arch="transformer", lr="${oc.env:PATH}"),
+    "environment in a literal": setting("args", arch="transformer", lr="'\\x24{oc.env:PATH}'"),
+    "environment in a sum": setting("args", arch="transformer", lr="'$' + '{oc.env:PATH}'"),
+    "environment by its name": setting("args", arch="transformer", lr="os.environ"),
+    "text of a gigabyte": setting("args", arch="transformer", lr="'%1000000000d' % 1"),
+    "power": setting("args", arch="transformer", lr="9 ** 9 ** 9"),
+    "optimizer of nested lists": changed(
+        lambda state, mark: state.update(last_optimizer_state={"state": shared_lists(34)})
+    ),
+    "settings of nested lists": changed(
+        lambda state, mark: state["cfg"]["common"].update(seed=shared_lists(34))
+    ),
+    "updates as text": changed(
+        lambda state, mark: state["optimizer_history"][-1].update(num_updates="many")
+    ),
+    "schedule as text": changed(
+        lambda state, mark: state["optimizer_history"][-1].update(lr_scheduler_state="x")
+    ),
+    "epoch as text": changed(
+        lambda state, mark: state["extra_state"].update(train_iterator={"epoch": "one"})
+    ),
+    "iterator of a list": changed(
+        lambda state, mark: state["extra_state"].update(train_iterator=[1])
+    ),
+    "meter of any class": changed(
+        lambda state, mark: state["extra_state"].update(
+            metrics={"train": [(1, "loss", "OrderedDict", {})]}
+        )
+    ),
+    "optimizer of another kind": changed(
+        lambda state, mark: state.update(last_optimizer_state={"state": 7})
+    ),
+    "BPE that downloads": changed(
+        lambda state, mark: state["cfg"].update(
+            bpe={"_name": "gpt2", "gpt2_encoder_json": "http://127.0.0.1:9/encoder.json"}
+        )
+    ),
+    "name with escape sequences": changed(
+        lambda state, mark: state["model"].update({"\x1b]0;x\x07": torch.ones(1)})
+    ),
+    "part with escape sequences": changed(lambda state, mark: state.update({"\x1b[2J": 1})),
 }

@@ -22,7 +22,9 @@ def test_a_saved_checkpoint_is_loaded(tmp_path):
 
 def test_a_file_that_would_run_code_is_refused(tmp_path, capsys):
     torch.save({"model": Hostile()}, tmp_path / "hostile.pt")
-    with pytest.raises(InputError, match="loaded safely: it would run print$") as error:
+    with pytest.raises(
+        InputError, match="loaded safely: it would run .*print; use an intact"
+    ) as error:
         load(tmp_path / "hostile.pt")
     assert "\n" not in str(error.value)
     assert "this must not run" not in capsys.readouterr().out
@@ -67,7 +69,7 @@ def test_a_truncated_file_is_found(written):
     whole = path.read_bytes()
     for size in (0, 1, 4, 30, 200, len(whole) // 2, len(whole) - 30, len(whole) - 1):
         path.write_bytes(whole[:size])
-        with pytest.raises(InputError, match="not a checkpoint|broken checkpoint|loaded safely"):
+        with pytest.raises(InputError, match="cannot be loaded safely"):
             load(path)
 
 
@@ -86,9 +88,7 @@ def test_a_truncated_file_is_found(written):
 def test_other_files_are_refused(data, tmp_path):
     (tmp_path / "a.pt").write_bytes(data)
     for read in (load, glance):
-        with pytest.raises(
-            InputError, match="not a checkpoint|broken checkpoint|loaded safely"
-        ) as error:
+        with pytest.raises(InputError, match="cannot be loaded safely") as error:
             read(tmp_path / "a.pt")
         assert "\n" not in str(error.value)
 
@@ -133,13 +133,13 @@ def test_a_glance_leaves_the_weights_in_the_file(written):
     "settings, message",
     [
         ({"x": {"y": "${oc.env:HOME}"}}, "contain a reference in y"),
-        ({"dropout": torch.ones(1)}, "have a Tensor as dropout, which is not a plain value"),
+        ({"dropout": torch.ones(1)}, "have a Tensor as dropout"),
         ({"encoder_layers": 3}, "have 3 as encoder_layers, and its weights are too few"),
         ({"N": 10**9}, "have 1000000000 as N"),
         ({"N": " 0x190 "}, "have  0x190  as N"),
-        ({"d_ff": "4e6"}, "have 4e6 as d_ff"),
-        ({"encoder_embed_dim": 504}, "have 504 as encoder_embed_dim, and its weights are too few"),
-        ({"x": {7: 8}}, "have a int instead of a name"),
+        ({"x": {"\x1b[31m": 8}}, r"it has '\\x1b\[31m' as a name"),
+        ({"x": {None: 8}}, "it has None as a name"),
+        ({"x": "\x1b[31m"}, "unprintable as x"),
         ({"_name": ["a"]}, "have a list as _name"),
         ({"task": {"_name": "a"}}, "have a dict as task"),
         ({"x": [[b"bytes"]]}, "have a bytes as x"),
@@ -163,7 +163,7 @@ def test_settings_and_weights_of_other_types_are_refused(written):
         {"model": {7: torch.ones(1)}},
     ):
         save({**state, **change}, path)
-        with pytest.raises(InputError, match="its settings hold a (str|list|int)|its weight [w7]"):
+        with pytest.raises(InputError, match="settings hold a (str|list|int)|weight 'w'|has 7 as"):
             load(path)
 
 
@@ -199,7 +199,7 @@ def test_recursive_settings_are_refused(written):
     crowd += [crowd] * 100_000
     for cfg in (endless, {"laughs": laughs}, {"crowd": crowd}):
         save({**state, "cfg": cfg}, path)
-        with pytest.raises(InputError, match="are more than 100,000, or contain themselves"):
+        with pytest.raises(InputError, match="too many values, or .* contains itself"):
             load(path)
 
 

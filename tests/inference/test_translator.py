@@ -35,8 +35,8 @@ def replace(path, old, new):
     "damage, message",
     [
         (lambda folder: (folder / "model.pt").write_bytes(b"PK"), "cannot be loaded safely"),
-        (lambda folder: (folder / "model.pt").write_bytes(b""), "is not a checkpoint"),
-        (lambda folder: (folder / "model.pt").write_text("hello"), "is not a checkpoint"),
+        (lambda folder: (folder / "model.pt").write_bytes(b""), "cannot be loaded safely"),
+        (lambda folder: (folder / "model.pt").write_text("hello"), "cannot be loaded safely"),
         (lambda folder: torch.save({"model": Hostile()}, folder / "model.pt"), "would run"),
         (lambda folder: torch.save({"weights": {}}, folder / "model.pt"), "holds no model"),
         (lambda folder: torch.save({"model": {}}, folder / "model.pt"), "no settings of its model"),

@@ -1,4 +1,4 @@
-"""No checkpoint runs code, whichever command reads it."""
+"""No checkpoint does harm, whichever command reads it."""
 
 import os
 import shutil
@@ -14,6 +14,7 @@ from hostile import PAYLOADS
 
 import aiayn_plugin.fairseq_plugin  # noqa: F401  it registers the plugin
 from aiayn_plugin.checkpoints.safe_load import load
+from aiayn_plugin.errors import InputError
 from aiayn_plugin.fairseq_plugin.hydra import CONFIG_DIRECTORY
 
 USE = f"{{data}} --user-dir {PLUGIN} --cpu --path {{model}}"
@@ -109,6 +110,10 @@ FUNCTIONS: dict[str, Callable[[Path, Path], object]] = {
     "safe_load.load": lambda model, data: load(model),
 }
 ENTRIES = [*COMMANDS, *FUNCTIONS]
+#: A line of /etc/passwd, and a value of the environment.
+SECRETS = ("root:", os.environ["PATH"])
+#: Peak memory of a command in kB; most of it is torch and fairseq.
+MAX_MEMORY = 1 << 20
 
 
 @pytest.fixture(scope="module")
@@ -138,6 +143,8 @@ def attack(run, model_dir, good, tmp_path) -> Callable[[str, str], str]:
             log = run(*words, cwd=folder, timeout=120)
             assert log.returncode >= 0, f"{payload} under {entry}: {log}"
             assert "Traceback" not in log.stderr, (payload, entry, log.stderr)
+            assert not any(secret in log.stdout + log.stderr for secret in SECRETS), log
+            assert log.peak < MAX_MEMORY, (payload, entry, log.peak)
             error = log.stderr.strip() if log.returncode else ""
         else:
             try:
@@ -151,14 +158,29 @@ def attack(run, model_dir, good, tmp_path) -> Callable[[str, str], str]:
     return attempt
 
 
+def is_refused(payload: str, good: dict, folder: Path) -> bool:
+    """Return whether a checkpoint does not even pass the check that every entry makes."""
+    PAYLOADS[payload](folder / "a.pt", good, folder / "mark")
+    try:
+        load(folder / "a.pt")
+    except InputError as error:
+        assert "\n" not in str(error) and str(error).isprintable()
+        return True
+    return False
+
+
 @pytest.mark.parametrize("payload", PAYLOADS)
 @pytest.mark.parametrize(
     "entries",
-    [["fairseq-generate"], pytest.param(ENTRIES, marks=pytest.mark.long, id="every entry")],
+    [
+        ["fairseq-generate", "fairseq-train, resumed"],
+        pytest.param(ENTRIES, marks=pytest.mark.long, id="every entry"),
+    ],
 )
-def test_no_payload_runs(entries, payload, attack):
-    for entry in entries:
-        print(f"{payload:36}{entry:42}{attack(entry, payload)[-150:]!r}")
+def test_no_payload_does_harm(entries, payload, attack, good, tmp_path_factory):
+    if not is_refused(payload, good, tmp_path_factory.mktemp("check")):
+        for entry in entries:
+            print(f"{payload:36}{entry:42}{attack(entry, payload)[-150:]!r}")
 
 
 @pytest.mark.parametrize("entry", ENTRIES)
@@ -166,7 +188,7 @@ def test_every_entry_accepts_a_good_checkpoint_and_refuses_a_hostile_one(entry, 
     another_kind = "fairseq-eval-lm", "fairseq-generate --lm-path", "load_ema_from_checkpoint"
     if entry not in another_kind:
         assert attack(entry, "none") == ""
-    assert "it would run eval" in attack(entry, "pickle, among the weights").splitlines()[-1]
+    assert "it would run" in attack(entry, "pickle, among the weights").splitlines()[-1]
 
 
 def test_the_payloads_would_run(model_dir, good, tmp_path):

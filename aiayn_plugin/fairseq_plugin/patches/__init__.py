@@ -103,13 +103,6 @@ PATCHES: tuple[Patch, ...] = (
         "all that fairseq-train logs passes through its progress bars only",
         "fairseq has a hook for what it logs",
     ),
-    Patch(
-        "fairseq.*.eval",  # each module finds it before Python's own
-        trust.use_literals,
-        "fairseq evaluates strings as Python, some of them from checkpoints: fconv's layers, --lr, "
-        "--model-overrides",
-        "fairseq uses ast.literal_eval",
-    ),
 )
 if "_load_from_state_dict" in vars(TransformerEncoderLayerBase):  # of fairseq 0.12.2
     PATCHES += (
@@ -127,8 +120,8 @@ def apply() -> None:
     trust.ignore_unsafe_loading()
     for patch in PATCHES:
         owner, _, name = patch.name.rpartition(".")
-        for target in trust.fairseq_modules() if owner == "fairseq.*" else [resolve_name(owner)]:
-            setattr(target, name, patch.wrap(getattr(target, name, None)))
+        target = resolve_name(owner)
+        setattr(target, name, patch.wrap(getattr(target, name, None)))
     # fairscale's sharded models send this placeholder for tensors.
     torch.serialization.add_safe_globals([_TensorPlaceholder])
     # On GPUs from the H100 on, torch prefers cuDNN's attention, which takes tens of milliseconds

@@ -13,6 +13,7 @@ from ...checkpoints import safe_load
 from ...checkpoints.compatibility import Identity
 from ...errors import InputError
 from ..optimizer import DIVERGENCE_ADVICE
+from .errors import input_error
 
 logger = logging.getLogger(__name__)
 
@@ -97,7 +98,13 @@ def resume(load: Callable) -> Callable:
             extra_state = load(trainer, filename, *args, **options)
         except Exception as error:
             _check_last(Path(filename), cfg.save_dir, trainer.checkpoint_suffix, error)
-            raise
+            if isinstance(error, (InputError, OSError)):
+                raise
+            first_line = str(error).partition("\n")[0]
+            raise InputError(
+                input_error(error)
+                or f"{filename} does not fit this run: {type(error).__name__}: {first_line}"
+            ) from error
         if extra_state is not None:
             restarts = cfg.reset_dataloader or filename == cfg.finetune_from_model
             _end_if_finished(trainer, 1 if restarts else extra_state["train_iterator"]["epoch"])
@@ -143,8 +150,7 @@ def _check_last(path: Path, directory: str, suffix: str, error: Exception) -> No
 def _find_fault(path: Path) -> str | None:
     """Return what is wrong with a checkpoint; None if it is intact or cannot be read."""
     try:
-        safe_load.check_intact(path)
-        safe_load.glance(path)
+        safe_load.load(path)
     except InputError as error:
         return str(error)
     except OSError:

@@ -12,7 +12,6 @@ from ...paper import ModelSettings, format_architectures
 from .. import defaults
 from ..option_names import flag
 from .training import join_torchrun
-from .trust import evaluate_only_literals
 
 
 def with_paper_defaults(parse: Callable) -> Callable:
@@ -25,7 +24,6 @@ def with_paper_defaults(parse: Callable) -> Callable:
     def parse_args_and_arch(
         parser: ArgumentParser, input_args=None, *args, modify_parser=None, **kwargs
     ):
-        evaluate_only_literals()  # also in the command's module, imported after the plugin
         known = vars(parser.parse_known_args([])[0])
         has_arch, searches = "arch" in known, "lenpen" in known  # fairseq-generate has both
         trains = has_arch and not searches

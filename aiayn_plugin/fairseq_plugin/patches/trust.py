@@ -1,112 +1,36 @@
-"""Patches that keep untrusted files from running code.
+"""Patches that keep untrusted files from running code, or opening other files.
 
 Every checkpoint that fairseq opens passes `check_before_loading` before anything is built from it.
 """
 
-import ast
 import functools
 import logging
-import operator
 import os
+import re
 import shutil
-import sys
 import tarfile
 import tempfile
-from collections.abc import Callable
+from argparse import Namespace
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import Any
 
+import torch
 from fairseq.file_io import PathManager
 from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_REGISTRY
 from fairseq.tasks import TASK_REGISTRY
 
 from ...checkpoints import safe_load
-from ...checkpoints.numpy_unpickling import with_arrays
 from ...errors import InputError
 
 logger = logging.getLogger(__name__)
 
 UNSAFE_LOADING = "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD"
-
-
-# ---- Strings that fairseq evaluates
-
-#: Maximum length of a setting: characters of a string, entries of a list.
-MAX_LENGTH = 1_000
-ARITHMETIC: dict[type, Callable[[Any, Any], Any]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.Div: operator.truediv,
-}
-
-
-def fairseq_modules() -> list[Any]:
-    """Return the modules of fairseq that have been imported."""
-    modules = [
-        module
-        for name, module in sys.modules.items()
-        if name.partition(".")[0] in ("fairseq", "fairseq_cli")
-    ]
-    main = sys.modules["__main__"]  # python -m fairseq_cli.validate
-    if str(getattr(main.__spec__, "name", "")).startswith("fairseq_cli."):
-        modules.append(main)
-    return modules
-
-
-def use_literals(evaluate: Any) -> Callable[[Any], Any]:
-    """Replace `eval` in a module of fairseq with one that accepts only literals."""
-    return literal
-
-
-def evaluate_only_literals() -> None:
-    """Replace `eval` in the modules of fairseq that were imported after the plugin, too."""
-    for module in fairseq_modules():
-        vars(module).setdefault("eval", literal)
-
-
-def literal(text: Any) -> Any:
-    """Return the value of a literal, or of arithmetic with literals: [(512, 3)] * 2.
-
-    Raises InputError for any other string, and TypeError, as eval does, for other types.
-    """
-    if not isinstance(text, str):
-        raise TypeError("eval() arg 1 must be a string, bytes or code object")
-    try:
-        if len(text) > MAX_LENGTH:
-            raise ValueError
-        return _value(ast.parse(text.strip(), mode="eval").body)
-    except (ValueError, TypeError, SyntaxError, ArithmeticError, RecursionError, MemoryError):
-        raise InputError(
-            f"{text[:200]!r} is not a valid setting: give numbers, strings, or lists of them, such "
-            "as [(512, 3)] * 20"
-        ) from None
-
-
-def _value(node: ast.expr) -> Any:
-    if not isinstance(node, ast.BinOp):
-        return _collection(node)
-    left, right = _value(node.left), _value(node.right)
-    numbers = [x for x in (left, right) if isinstance(x, (int, float))]
-    lists = [x for x in (left, right) if isinstance(x, (list, tuple))]
-    size = sum(map(len, lists)) * (numbers[0] if lists and numbers else 1)
-    if len(numbers) + len(lists) < 2 or type(node.op) not in ARITHMETIC or size > MAX_LENGTH:
-        raise ValueError
-    return ARITHMETIC[type(node.op)](left, right)
-
-
-def _collection(node: ast.expr) -> Any:
-    """Return the value of a literal that is not an arithmetic expression."""
-    if isinstance(node, ast.List):
-        return [_value(item) for item in node.elts]
-    if isinstance(node, ast.Tuple):
-        return tuple(_value(item) for item in node.elts)
-    if isinstance(node, ast.Dict) and None not in node.keys:
-        return {
-            _value(key): _value(item)  # type: ignore[arg-type]
-            for key, item in zip(node.keys, node.values, strict=True)
-        }
-    return ast.literal_eval(node)
+#: Settings of fairseq's models and tasks that name a file: embeddings, a pretrained model, a
+#: dictionary.
+FILES = re.compile(r"_(path|from|checkpoint|dict|vocab|codes|url)$|^pretrained_")
+#: A setting that matches FILES, which every command has and none opens.
+NO_FILES = {"plasma_path"}
 
 
 # ---- Checkpoints
@@ -129,25 +53,53 @@ def check_before_loading(load: Callable) -> Callable:
 
     @functools.wraps(load)
     def load_checked(path, *args, **kwargs):
-        evaluate_only_literals()  # in modules imported since
-        local = Path(PathManager.get_local_path(str(path)))
-        safe_load.check_intact(local)
-        state = safe_load.glance(local)
+        state = safe_load.load(Path(PathManager.get_local_path(str(path))))
         if state.get("args") is not None:  # fairseq looks up the names in it immediately
             _check_names(state, path)
-        del state
+        _forget_files(state)
         try:
-            with safe_load.plain_data():
-                return with_arrays(load(path, *args, **kwargs))
+            with _torch_loads(state):
+                return load(path, *args, **kwargs)
         except (InputError, OSError):
             raise
-        except Exception as error:  # a malformed file may cause any of them
+        except Exception as error:  # settings and state may be malformed in any way
             raise InputError(
                 f"{path} is not a checkpoint that fairseq can read: "
                 f"{type(error).__name__}: {_first_line(error)}"
             ) from error
 
     return load_checked
+
+
+@contextmanager
+def _torch_loads(state: dict) -> Iterator[None]:
+    """Give fairseq a checkpoint that was read and checked, instead of what torch.load reads."""
+    load = torch.load
+    torch.load = lambda *args, **kwargs: state
+    try:
+        yield
+    finally:
+        torch.load = load
+
+
+def _forget_files(state: dict) -> None:
+    """Remove the files and addresses that a checkpoint names, so that loading opens no other.
+
+    Its weights replace those of a pretrained model or of embeddings. Whoever needs another file,
+    such as the codes of a BPE for fairseq's hub interface, names it.
+    """
+    args, cfg = state.get("args"), state.get("cfg")
+    groups = [args] if args else []
+    if isinstance(cfg, dict):
+        groups += [cfg.get(part) for part in ("model", "task", "criterion")]
+    for group in groups:
+        settings = vars(group) if isinstance(group, Namespace) else group
+        for name in settings if isinstance(settings, dict) else ():
+            if FILES.search(name) and name not in NO_FILES:
+                settings[name] = None
+    for group in (args, cfg):
+        settings = vars(group) if isinstance(group, Namespace) else group or {}
+        settings.update({name: None for name in ("bpe", "tokenizer") if name in settings})
 
 
 def _check_names(state: dict, path: str) -> None:
@@ -173,8 +125,11 @@ def report_unusable_model(load: Callable) -> Callable:
 
     @functools.wraps(load)
     def load_model_ensemble_and_task(filenames, *args, **kwargs):
+        paths = [Path(name) for name in filenames]
+        exist = all(path.is_file() for path in paths)  # not so for shards, with suffixes
         try:
-            return load(filenames, *args, **kwargs)
+            with safe_load.limited_memory(*paths) if exist else nullcontext():
+                return load(filenames, *args, **kwargs)
         except InputError as error:
             raise _error_about(filenames, str(error)) from error
         except OSError as error:
@@ -196,9 +151,11 @@ def report_unusable_model(load: Callable) -> Callable:
 def _describe_error(error: Exception) -> str:
     """Return what an error of fairseq or torch says about a checkpoint, in one line."""
     message = str(error)
+    if isinstance(error, MemoryError) or "allocate memory" in message:
+        return "its settings ask for more memory than its weights need"
     if "Error(s) in loading state_dict" in message:
         first = message.splitlines()[1:2] or [""]
-        return f"its weights do not fit its settings: {first[0].strip()}"
+        return f"its weights do not fit its settings: {first[0].strip():.300}"
     return f"{type(error).__name__}: {_first_line(error)[:500]}"
 
 

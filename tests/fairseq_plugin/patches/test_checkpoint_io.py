@@ -262,9 +262,17 @@ def test_a_model_is_loaded_with_its_own_settings_only(corpus, tmp_path, flag, va
 
 def test_weights_of_a_different_architecture_are_refused(corpus, tmp_path):
     train(corpus, tmp_path)
-    with pytest.raises(Exception, match="ensure that the architectures match") as error:
+    with pytest.raises(InputError, match="has a different architecture"):
         trainer(corpus, tmp_path, "--d-ff", "32")
-    assert isinstance(error.value.__context__, InputError)
+
+
+def test_a_state_that_does_not_fit_is_refused(corpus, tmp_path):
+    train(corpus, tmp_path)
+    path = tmp_path / "checkpoint_last.pt"
+    state = torch.load(path, weights_only=False)
+    torch.save({**state, "last_optimizer_state": {"state": 7}}, path)
+    with pytest.raises(InputError, match="checkpoint_last.pt does not fit this run: "):
+        trainer(corpus, tmp_path)
 
 
 def test_a_missing_model_is_one_line(tmp_path):

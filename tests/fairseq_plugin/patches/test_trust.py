@@ -1,150 +1,20 @@
 """No untrusted file runs code under fairseq."""
 
 import argparse
-import ast
-import importlib
 import io
 import os
 import subprocess
 import sys
 import tarfile
-from pathlib import Path
 
-import fairseq
 import numpy as np
 import pytest
 import torch
-from fairseq import checkpoint_utils, file_utils, options, utils
+from fairseq import checkpoint_utils, file_utils
 from hostile import Calls, expression
 
 from aiayn_plugin.errors import InputError
-from aiayn_plugin.fairseq_plugin.patches.trust import (
-    UNSAFE_LOADING,
-    evaluate_only_literals,
-    literal,
-)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "[(512, 3)] * 20",
-        "[(512, 3)] * 2 + [(768, 3)]",
-        "3 * [(4, 5)] + [(1,)]",
-        "(0.9, 0.98)",
-        "[1e-4, -5e-4]",
-        "True",
-        "None",
-        "{'data': '/x', 'beam': 4}",
-        "'text'",
-        "0.0005",
-        "1e-3 / 2",
-        "-1",
-        "[[1, 2], [3]]",
-        "[(512, 10, 5)] + [(512,2,2)] + [(512,2,2)]",
-        " [1, 2] ",
-        "1 + 2 - 4",
-    ],
-)
-def test_literals_have_pythons_value(text):
-    assert literal(text) == eval(text.strip())
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "__import__('os').getpid()",
-        "[x for x in (1,)]",
-        "open('x')",
-        "a",
-        "f'{1}'",
-        "[1].append",
-        "lambda: 1",
-        "(x := 1)",
-        "1 if True else 2",
-        "[1][0]",
-        "'a' * 3",
-        "[1] * 100_000",
-        "[[0] * 900] * 900 * 900",
-        "1 << 3",
-        "2 ** 99999",
-        "1 / 0",
-        "",
-        "(",
-        "1" + "+1" * 9_000,
-        "(" * 9_000,
-        "[1] * -1.5",
-        "9" * 900 + " / 3",
-        "9" * 900 + " * 1.0",
-        "{**{}}",
-        "1 + True()",
-        "x" * 100_000,
-        "\0",
-    ],
-)
-def test_other_expressions_are_refused(text):
-    with pytest.raises(InputError, match="is not a valid setting") as error:
-        literal(text)
-    assert "\n" not in str(error.value).replace("\\n", "") and len(str(error.value)) < 400
-
-
-def test_other_types_are_refused_as_by_eval():
-    with pytest.raises(TypeError):
-        literal(None)
-    assert utils.eval_bool(None, default=True) is True
-    assert utils.eval_bool(7, default=True) is True
-    assert utils.eval_bool("False", default=True) is False
-
-
-def calls_of_eval(path: Path) -> bool:
-    """Return whether a Python file calls eval."""
-    calls = (
-        node.func for node in ast.walk(ast.parse(path.read_bytes())) if isinstance(node, ast.Call)
-    )
-    return any(isinstance(call, ast.Name) and call.id == "eval" for call in calls)
-
-
-def test_no_module_of_fairseq_can_evaluate_more():
-    """Each that calls eval; fairseq/examples are plugins that a user must ask for."""
-    root = Path(fairseq.__file__).parent
-    files = [
-        path
-        for folder in (root, root.parent / "fairseq_cli")
-        for path in sorted(folder.rglob("*.py"))
-        if "examples" not in path.parts and calls_of_eval(path)
-    ]
-    modules = [".".join(path.relative_to(root.parent).with_suffix("").parts) for path in files]
-    assert {"fairseq.utils", "fairseq.models.fconv", "fairseq_cli.validate"} < {*modules}
-    found = [importlib.import_module(module) for module in modules]
-    evaluate_only_literals()
-    assert all(vars(module)["eval"] is literal for module in found), modules
-
-
-def test_options_that_fairseq_evaluates_still_work():
-    parser = options.get_training_parser()
-    args = options.parse_args_and_arch(
-        parser,
-        [
-            *("data", "--arch", "fconv_iwslt_de_en", "--lr", "0.25,0.1", "--update-freq", "2"),
-            *("--encoder-layers", "[(256, 3)] * 4"),
-        ],
-    )
-    assert args.lr == [0.25, 0.1] and args.update_freq == [2]
-    assert utils.eval_str_list("[3, 5]", type=int) == [3, 5]
-    for arch in ("fconv_wmt_en_de", "lightconv_wmt_en_de", "wav2vec2"):
-        options.parse_args_and_arch(options.get_training_parser(), ["data", "--arch", arch])
-
-
-@pytest.mark.parametrize("command", ["fairseq-validate", "fairseq-eval-lm"])
-def test_model_overrides_run_nothing(run, command, model_dir, corpus, tmp_path):
-    mark = tmp_path / "mark"
-    log = run(
-        *(command, corpus, "--user-dir", "aiayn_plugin", "--cpu", "--max-tokens", "99"),
-        *("--task", "aiayn_translation", "--path", model_dir / "model.pt"),
-        *("--model-overrides", expression(mark)),
-    )
-    assert log.returncode == 1 and not mark.exists()
-    assert "is not a valid setting" in log.stderr.splitlines()[-1]
+from aiayn_plugin.fairseq_plugin.patches.trust import UNSAFE_LOADING
 
 
 def test_numpys_numbers_are_loaded(model_dir, tmp_path):
@@ -176,7 +46,7 @@ def test_the_environment_cannot_disable_the_protection(run, corpus, model_dir, t
     )
     assert not mark.exists() and log.returncode == 1
     assert log.stderr.count(f"{UNSAFE_LOADING} is ignored") == 1
-    assert "it would run eval" in log.stderr.splitlines()[-1]
+    assert "it would run" in log.stderr.splitlines()[-1]
     program = f"import fairseq.models, aiayn_plugin, os; print(os.environ.get({UNSAFE_LOADING!r}))"
     alone = subprocess.run(
         [sys.executable, "-c", program],
@@ -233,7 +103,7 @@ def test_an_archive_unpacks_only_into_its_directory(tmp_path):
         ({"arch": "transformer", "encoder_layers": 10**9}, "have 1000000000 as encoder_layers"),
         (
             {"arch": "transformer", "encoder_embed_dim": 2**50},
-            "as encoder_embed_dim, and its weights",
+            "its settings ask for more memory than its weights need",
         ),
         ({"arch": "transformer", "data": "${oc.env:HOME}"}, "contain a reference in data"),
         ({"arch": "transformer", "dropout": torch.ones(1)}, "have a Tensor as dropout"),

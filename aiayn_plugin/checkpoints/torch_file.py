@@ -1,0 +1,330 @@
+"""The files of torch.save, read without torch.load.
+
+torch's reader, even with weights_only, builds tensors that reach outside their data, and trusts the
+sizes that a file states. This one interprets only the opcodes that torch.save writes, builds only
+the types that fairseq stores, and allocates no more than the size of the file.
+"""
+
+import math
+import operator
+import pickletools
+import zipfile
+from argparse import Namespace
+from collections import OrderedDict
+from collections.abc import Callable
+from io import BufferedReader
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+DTYPES = {
+    "DoubleStorage": torch.float64,
+    "FloatStorage": torch.float32,
+    "HalfStorage": torch.float16,
+    "BFloat16Storage": torch.bfloat16,
+    "LongStorage": torch.int64,
+    "IntStorage": torch.int32,
+    "ShortStorage": torch.int16,
+    "CharStorage": torch.int8,
+    "ByteStorage": torch.uint8,
+    "BoolStorage": torch.bool,
+}
+#: Codes of the numpy types that fairseq stores.
+NUMBERS = {"b1", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8"}
+#: Opcodes of a pickle: two orders of magnitude above fairseq's, and seconds to interpret.
+MAX_OPCODES = 3_000_000
+#: How much larger than the file its tensors may be.
+MAX_SHARING = 8
+#: The first two pickles of a file of torch before 1.6.
+LEGACY_MAGIC, LEGACY_PROTOCOL = 0x1950A86A20F9469CFC6C, 1001
+
+
+class FileError(Exception):
+    """The file is broken, or asks for more than plain data; the message says how."""
+
+
+def read(path: Path, with_data: bool = True) -> Any:
+    """Return the object in a file of torch.save, its tensors on the CPU.
+
+    with_data: False leaves the tensors' data in the file, and returns tensors without data (on the
+    meta device); files of torch before 1.6 are always read completely. Raises FileError, and
+    OSError if the file cannot be read.
+    """
+    if path.exists() and not path.is_file():
+        raise FileError("it is not a regular file")
+    with open(path, "rb") as file:
+        is_archive = file.read(4) == b"PK\3\4"
+        file.seek(0)
+        budget = _Budget(path.stat().st_size)
+        try:
+            return (
+                _read_archive(file, budget, with_data) if is_archive else _read_legacy(file, budget)
+            )
+        except (FileError, OSError):
+            raise
+        except MemoryError:
+            raise FileError("it does not fit into memory") from None
+        except Exception as error:  # a malformed file may raise any of them
+            first_line = str(error).partition("\n")[0]
+            raise FileError(
+                f"it is damaged, or not a file of torch.save ({type(error).__name__}: "
+                f"{ascii(first_line)[1:-1]:.200})"
+            ) from None
+
+
+class _Budget:
+    """The bytes that a file may make its reader allocate: its own size.
+
+    Its tensors may be larger together, because tied weights share their data.
+    """
+
+    def __init__(self, size: int) -> None:
+        self.left = size
+        self.left_for_tensors = MAX_SHARING * size
+
+    def spend(self, size: int) -> int:
+        """Return the size. Raises FileError if it exceeds the rest."""
+        if not 0 <= size <= self.left:
+            raise FileError("it states more data than it holds")
+        self.left -= size
+        return size
+
+    def share(self, tensor: Tensor) -> Tensor:
+        """Return the tensor. Raises FileError if all of them are too large for the file."""
+        self.left_for_tensors -= tensor.nbytes
+        if self.left_for_tensors < 0:
+            raise FileError("its tensors are larger than their data")
+        return tensor
+
+
+def _read_archive(file: BufferedReader, budget: _Budget, with_data: bool) -> Any:
+    """Read a zip archive of data.pkl and a record for each storage. zipfile verifies their CRC."""
+    with zipfile.ZipFile(file) as archive:
+        records = {record.filename: record for record in archive.infolist()}
+        if any(record.compress_type != zipfile.ZIP_STORED for record in records.values()):
+            raise FileError("it is compressed")  # torch never does that: it may be a zip bomb
+        if min(record.header_offset for record in records.values()) != 0:
+            # zipfile searches for the directory before the end record: others would use its offset
+            raise FileError("its directory is not where its end record says")
+        (pickled,) = (record for name, record in records.items() if name.endswith("/data.pkl"))
+        folder = pickled.filename.removesuffix("data.pkl")
+        byte_order = records.get(f"{folder}byteorder")
+        if byte_order and archive.read(byte_order) != b"little":
+            raise FileError("its numbers are big-endian")
+
+        def read_storage(key: str, size: int) -> Tensor:
+            record = records[f"{folder}data/{key}"]
+            if record.file_size != size:
+                raise FileError("it states more data than it holds")
+            if not with_data:
+                return torch.empty(size, dtype=torch.uint8, device="meta")
+            budget.spend(size)
+            data = bytearray(archive.read(record))
+            if len(data) != size:
+                raise FileError("it is cut off")
+            return _from_bytes(data)
+
+        return _unpickle(archive.read(pickled), budget, read_storage)
+
+
+def _read_legacy(file: BufferedReader, budget: _Budget) -> Any:
+    """Read pickles of a header, the value and the keys of the storages, then their data."""
+    storages: dict[str, bytearray] = {}
+
+    def new_storage(key: str, size: int) -> Tensor:
+        storages[key] = bytearray(budget.spend(size))
+        return _from_bytes(storages[key])
+
+    def unpickle() -> Any:
+        return _unpickle(file, budget, new_storage)
+
+    if (unpickle(), unpickle()) != (LEGACY_MAGIC, LEGACY_PROTOCOL):
+        raise FileError("it is not a file of torch.save")
+    system, value, keys = unpickle(), unpickle(), unpickle()
+    if not system["little_endian"] or storages.keys() != set(keys):
+        raise FileError("its storages are not the ones it names")
+    for key in keys:
+        file.seek(8, 1)  # the number of elements
+        if file.readinto(storages[key]) != len(storages[key]):
+            raise FileError("it is cut off")
+    return value
+
+
+def _from_bytes(data: bytearray) -> Tensor:
+    """Return a tensor that shares the memory."""
+    return torch.frombuffer(data, dtype=torch.uint8) if data else torch.empty(0, dtype=torch.uint8)
+
+
+# ---- Pickles
+
+
+def _unpickle(
+    pickled: bytes | BufferedReader, budget: _Budget, read_storage: Callable[[str, int], Tensor]
+) -> Any:
+    """Return the value of a pickle: lists, tuples, dictionaries, plain values and tensors.
+
+    pickled: a file is read up to the end of the pickle. read_storage: returns the bytes of a
+    storage from its key and its size in bytes.
+    """
+    builders = _builders(budget)
+    storages: dict[str, Tensor] = {}
+    stack: list[Any] = []
+    marks: list[int] = []
+    memo: dict[int, Any] = {}
+
+    def pop_items() -> list[Any]:
+        start = marks.pop()
+        items = stack[start:]
+        del stack[start:]
+        return items
+
+    def storage(
+        kind: str, dtype: torch.dtype, key: str, _: str, length: int, *view: None
+    ) -> Tensor:
+        if kind != "storage" or any(view):
+            raise FileError("it holds references that torch.save no longer writes")
+        if key not in storages:
+            storages[key] = read_storage(key, operator.index(length) * dtype.itemsize)
+        return storages[key].view(dtype)
+
+    argument: Any
+    for number, (opcode, argument, _) in enumerate(pickletools.genops(pickled)):
+        if number > MAX_OPCODES:
+            raise FileError("its pickle is too long")
+        match opcode.name:
+            case "PROTO" | "FRAME":
+                pass
+            case "STOP":
+                break
+            case "MARK":
+                marks.append(len(stack))
+            case "NONE":
+                stack.append(None)
+            case "NEWTRUE" | "NEWFALSE":
+                stack.append(opcode.name == "NEWTRUE")
+            case "BININT" | "BININT1" | "BININT2" | "LONG1" | "BINFLOAT" | "BINUNICODE":
+                stack.append(argument)
+            case "SHORT_BINUNICODE" | "SHORT_BINSTRING" | "BINBYTES" | "SHORT_BINBYTES":
+                stack.append(argument)
+            case "EMPTY_DICT":
+                stack.append({})
+            case "EMPTY_LIST":
+                stack.append([])
+            case "EMPTY_TUPLE":
+                stack.append(())
+            case "TUPLE1" | "TUPLE2" | "TUPLE3":
+                start = len(stack) - int(opcode.name[-1])
+                stack[start:] = [tuple(stack[start:])]
+            case "TUPLE":
+                items = pop_items()
+                stack.append(tuple(items))
+            case "APPEND" | "APPENDS":
+                items = [stack.pop()] if opcode.name == "APPEND" else pop_items()
+                _expect(list, stack[-1]).extend(items)
+            case "SETITEM" | "SETITEMS":
+                items = [stack.pop(-2), stack.pop()] if opcode.name == "SETITEM" else pop_items()
+                _expect(dict, stack[-1]).update(zip(items[::2], items[1::2], strict=True))
+            case "BINPUT" | "LONG_BINPUT":
+                memo[argument] = stack[-1]
+            case "MEMOIZE":
+                memo[len(memo)] = stack[-1]
+            case "BINGET" | "LONG_BINGET":
+                stack.append(memo[argument])
+            case "GLOBAL" | "STACK_GLOBAL":
+                if argument is None:
+                    name, module = stack.pop(), stack.pop()
+                else:
+                    module, name = argument.split(" ")
+                if (builder := builders.get((module, name))) is None:
+                    raise FileError(f"it would run {ascii(f'{module}.{name}')[1:-1]:.80}")
+                stack.append(builder)
+            case "REDUCE" | "NEWOBJ":
+                arguments, builder = _expect(tuple, stack.pop()), stack.pop()
+                budget.spend(len(arguments))
+                stack.append(builder(*arguments))
+            case "BUILD":
+                state = stack.pop()
+                budget.spend(len(state))
+                _set_state(stack[-1], state, budget)
+            case "BINPERSID":
+                stack.append(storage(*stack.pop()))
+            case _:
+                raise FileError(f"it has the opcode {opcode.name}, which torch.save never writes")
+    (value,) = stack
+    return value
+
+
+def _expect(kind: type, value: Any) -> Any:
+    """Return a value. Raises FileError if it has a different type."""
+    if not isinstance(value, kind):
+        raise FileError(f"it has a {type(value).__name__} in the place of a {kind.__name__}")
+    return value
+
+
+class _NumberType:
+    """numpy.dtype in a file: numpy would let its state turn numbers into addresses of objects."""
+
+    def __init__(self, code: str) -> None:
+        if code not in NUMBERS:
+            raise FileError(f"it holds numpy's type {ascii(code)[:20]}, which is not numeric")
+        self.dtype = np.dtype(code)
+
+
+def _set_state(target: Any, state: Any, budget: _Budget) -> None:
+    """Fill a new object, as its pickle says."""
+    if isinstance(target, (Namespace, OrderedDict)):
+        vars(target).update(state)
+    elif isinstance(target, _NumberType):
+        target.dtype = target.dtype.newbyteorder(state[1])
+    elif isinstance(target, np.ndarray):
+        version, shape, kind, is_fortran, data = state
+        budget.spend(len(data))
+        target.__setstate__((version, shape, _expect(_NumberType, kind).dtype, is_fortran, data))
+    else:
+        raise FileError(f"it sets the state of a {type(target).__name__}")
+
+
+def _builders(budget: _Budget) -> dict[tuple[str, str], Any]:
+    """Return what a pickle may name: functions to call, and types of storages."""
+
+    def encode(text: str, encoding: str) -> bytes:  # how protocol 2 writes bytes
+        return text.encode("latin-1")[: budget.spend(len(text))]
+
+    def tensor(*arguments: Any) -> Tensor:
+        return budget.share(_tensor(*arguments))
+
+    def number(kind: _NumberType, data: bytes) -> np.generic:
+        return np.frombuffer(data, kind.dtype, count=1)[0]
+
+    builders: dict[tuple[str, str], Any] = {
+        ("collections", "OrderedDict"): lambda: OrderedDict(),
+        ("argparse", "Namespace"): lambda: Namespace(),
+        ("torch._utils", "_rebuild_tensor_v2"): lambda *arguments: budget.share(
+            _tensor(*arguments)
+        ),
+        ("torch._utils", "_rebuild_parameter"): lambda data, *_: data,
+        ("_codecs", "encode"): encode,
+        ("numpy", "dtype"): lambda code, *_: _NumberType(code),
+        ("numpy", "ndarray"): "numpy.ndarray",
+    }
+    for module in ("numpy.core.multiarray", "numpy._core.multiarray"):  # before numpy 2, and since
+        builders[module, "scalar"] = number
+        builders[module, "_reconstruct"] = lambda *_: np.zeros(0, np.uint8)
+    for module in ("torch", "torch.cuda"):
+        builders |= {(module, name): dtype for name, dtype in DTYPES.items()}
+    return builders
+
+
+def _tensor(storage: Tensor, offset: int, size: tuple, stride: tuple, *_: Any) -> Tensor:
+    """Return a view of a storage. Raises FileError if it is larger."""
+    if max(len(_expect(tuple, size)), len(stride)) > 8:
+        raise FileError("it holds a tensor of more than 8 dimensions")
+    numbers = [operator.index(number) for number in (offset, *size, *stride)]
+    end = offset + sum((n - 1) * step for n, step in zip(size, stride, strict=True)) + 1
+    count = math.prod(size)
+    if min(numbers) < 0 or count > storage.numel() or (count and end > storage.numel()):
+        raise FileError("it holds a tensor that is larger than its data")
+    return storage.as_strided(size, stride, offset)
