@@ -10,10 +10,11 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from ..errors import InputError
-from .lines import decode_line
+from .lines import decode_line, read_data_file
 
 #: The symbols that begin every dictionary of fairseq; its file does not list them.
 SPECIAL_SYMBOLS = ("<s>", "<pad>", "</s>", "<unk>")
+MAX_WORDS = 1_000_000
 #: At the end of a line, allows a word that the dictionary already contains.
 OVERWRITE = "#fairseq:overwrite"
 # fairseq splits text at these characters, so no word contains one. It also splits at other spaces
@@ -29,7 +30,7 @@ def read_dictionary(path: str | Path) -> list[tuple[str, int]]:
     is malformed or cannot be read.
     """
     try:
-        content = Path(path).read_bytes()
+        content = read_data_file(path)
     except FileNotFoundError:
         raise InputError(
             f"{path} is missing: give a directory made by a program of preprocess/, "
@@ -45,6 +46,8 @@ def read_dictionary(path: str | Path) -> list[tuple[str, int]]:
     lines = content.removesuffix(b"\n").split(b"\n")
     if lines == [b""]:
         raise InputError(f"{path} is empty: {_ADVICE}")
+    if len(lines) > MAX_WORDS:
+        raise InputError(f"{path} has {len(lines):,} words; at most {MAX_WORDS:,} are read")
     entries: list[tuple[str, int]] = []
     origins = dict.fromkeys(SPECIAL_SYMBOLS, "fairseq's special symbols")
     for number, line in enumerate(lines, start=1):

@@ -9,6 +9,8 @@ from ..errors import InputError
 
 #: Characters of the longest word in real text; also the limit of Moses's clean-corpus-n.perl.
 MAX_WORD_LENGTH = 1_000
+#: Bytes of a dictionary, of settings or of a subword model.
+MAX_DATA_FILE = 64 << 20
 
 # Every character that some reader treats as the end of a line (str.splitlines, files in text mode)
 # is one of these. Moses's tokeniser replaces the same ones.
@@ -40,6 +42,19 @@ def read_lines(path: str | Path) -> Iterator[str]:
     """
     with open(path, "rb") as file:
         yield from decode_lines(file, path)
+
+
+def read_data_file(path: str | Path, max_size: int = MAX_DATA_FILE) -> bytes:
+    """Return the content of a file of a data directory, which may come from anywhere.
+
+    Raises InputError for a device or a pipe, which may never end, and for more than max_size bytes.
+    """
+    path = Path(path)
+    if path.exists() and not path.is_file():
+        raise InputError(f"{path} is not a regular file: use an intact copy of its directory")
+    if (size := path.stat().st_size) > max_size:
+        raise InputError(f"{path} has {size:,} bytes; at most {max_size:,} make sense")
+    return path.read_bytes()
 
 
 def decode_lines(lines: Iterable[bytes], name: str | Path) -> Iterator[str]:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from ..errors import InputError
 from .dictionary import find_unsorted_line, read_dictionary
+from .lines import read_data_file
 
 logger = logging.getLogger(__name__)
 
@@ -56,9 +57,7 @@ def read_manifest(directory: Path) -> dict[str, Checksum]:
     """
     path = directory / MANIFEST
     try:
-        with open(path, "rb") as file:
-            text = file.read(MAX_SIZE + 1)
-        content: Any = json.loads(text) if len(text) <= MAX_SIZE else None
+        content: Any = json.loads(read_data_file(path, MAX_SIZE))
         if content["format"] != FORMAT_VERSION:
             raise ValueError
         return {name: _parse_entry(name, **entry) for name, entry in content["files"].items()}
@@ -94,6 +93,8 @@ def describe_change(
     """
     try:
         size = path.stat().st_size
+        if not path.is_file():
+            return f"{path} is not a regular file"
         if size != expected.size:
             return f"{path} has changed: its size is {size:,} bytes, not {expected.size:,}"
         if contents and hash_file(path, progress=progress) != expected.sha256:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import InputError
+from .lines import read_data_file
 from .subwords import SUBWORDS
 from .tokenizer import MOSES
 
@@ -65,7 +66,7 @@ class TextSettings:
         read.
         """
         try:
-            content: Any = json.loads(Path(path).read_bytes())
+            content: Any = json.loads(read_data_file(path))
         except (ValueError, RecursionError) as error:
             raise InputError(f"{path}: not valid JSON: {error}") from None
         if not isinstance(content, dict) or content.pop("format", None) != FORMAT_VERSION:

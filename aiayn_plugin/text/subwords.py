@@ -4,12 +4,13 @@ import functools
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Container, Iterable
+from io import BytesIO, StringIO
 from pathlib import Path
 
 from subword_nmt.apply_bpe import BPE
 
 from ..errors import InputError
-from .lines import MAX_WORD_LENGTH, read_lines
+from .lines import MAX_WORD_LENGTH, decode_lines, read_data_file
 
 #: Words whose subwords a process caches, in about 0.25 GB, unless they exceed MAX_WORD_LENGTH.
 #: Splitting a word is slow, and in a smaller cache the rare words of a large corpus evict each
@@ -55,14 +56,14 @@ class Bpe(Subwords):
         Raises InputError if the file is malformed, and OSError if it cannot be read.
         """
         # subword-nmt would exit the program at a malformed line.
-        version, *merges = list(read_lines(codes)) or [""]
+        content = read_data_file(codes)
+        version, *merges = list(decode_lines(BytesIO(content), codes)) or [""]
         if not version.startswith("#version: 0.2") or not merges:
             raise InputError(f"{codes}: not a file of BPE merges")
         for number, merge in enumerate(merges, start=2):
             if len(merge.split(" ")) != 2:
                 raise InputError(f"{codes}, line {number}: not a pair of subwords: {merge!r}")
-        with open(codes, encoding="utf-8", newline="\n") as file:
-            self._bpe = BPE(file, vocab=vocabulary)
+        self._bpe = BPE(StringIO(content.decode(), newline="\n"), vocab=vocabulary)
         self._vocabulary = vocabulary
         super().__init__()
 
@@ -96,7 +97,7 @@ class WordPieces(Subwords):
         Raises InputError if sentencepiece is not installed or the file is malformed, and OSError
         if the file cannot be read.
         """
-        content = Path(model).read_bytes()
+        content = read_data_file(model)
         try:
             from sentencepiece import SentencePieceProcessor
         except ImportError:

@@ -2,6 +2,7 @@
 
 import copy
 import logging
+import os
 import shutil
 from argparse import Namespace
 from dataclasses import fields
@@ -24,6 +25,18 @@ def change_checkpoint(folder, change):
     state = torch.load(folder / "model.pt")
     change(state)
     torch.save(state, folder / "model.pt")
+
+
+def to_pipe(path):
+    """Replace a file by a pipe, from which a reader would wait forever."""
+    path.unlink()
+    os.mkfifo(path)
+
+
+def to_device(path):
+    """Replace a file by a link to a device without an end."""
+    path.unlink()
+    path.symlink_to("/dev/zero")
 
 
 def replace(path, old, new):
@@ -58,6 +71,16 @@ def replace(path, old, new):
             ),
             "a different architecture",
         ),
+        *(
+            (lambda folder, name=name: to_pipe(folder / "data" / name), message)
+            for name, message in {
+                "text.json": "is missing",
+                "codes.bpe": "is missing",
+                "dict.en.txt": "is not a regular file",
+                "checksums.json": "not a list of checksums",
+            }.items()
+        ),
+        (lambda folder: to_device(folder / "data" / "dict.de.txt"), "is not a regular file"),
         (lambda folder: (folder / "data" / "text.json").write_text("{"), "not valid JSON"),
         (
             lambda folder: replace(folder / "data" / "text.json", "codes.bpe", "../codes.bpe"),

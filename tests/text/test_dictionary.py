@@ -1,5 +1,6 @@
 """fairseq's dictionary files: read as by fairseq, or refused with file and line."""
 
+import os
 import re
 
 import pytest
@@ -70,6 +71,16 @@ def test_malformed_dictionary_is_one_line_with_its_location(tmp_path, how):
         read_dictionary(path)
     assert re.match(rf"{re.escape(str(path))}(, line \d+|) *(:| is empty)", str(error.value))
     assert "\n" not in str(error.value) and len(str(error.value)) < 500
+
+
+def test_a_dictionary_of_millions_of_words_is_refused(tmp_path):
+    path = tmp_path / "dict.en.txt"
+    path.write_text("".join(f"{n} 1\n" for n in range(1_000_001)))
+    with pytest.raises(InputError, match="has 1,000,001 words; at most 1,000,000"):
+        read_dictionary(path)
+    os.truncate(path, 65 << 20)
+    with pytest.raises(InputError, match="has 68,157,440 bytes"):
+        read_dictionary(path)
 
 
 def test_hash_depends_on_words_and_their_order():
