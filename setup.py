@@ -28,6 +28,7 @@ setup(
         "regex",
         "subword-nmt",
         "sacrebleu>=2.0",
+        "safetensors",
     ],
     extras_require={
         "test": [

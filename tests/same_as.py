@@ -512,7 +512,7 @@ def bundle(side: Side) -> list[str]:
     aiayn(side, "export $work/bundle --output $work/export")
     aiayn(side, "export $work/run --quantization int8 --output $work/exported8")
     digests = [line for name in ("export", "exported8") for line in files(side.work / name)]
-    return files(side.work / "bundle") + weights(side.work / "bundle" / "model.pt") + digests
+    return files(side.work / "export") + digests
 
 
 def attention(side: Side, options: str, stdin: str = "") -> list[str]:

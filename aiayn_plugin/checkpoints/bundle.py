@@ -10,11 +10,12 @@ from ..paper import ARCHITECTURES
 from ..text.manifest import read_verified_dictionary, write_manifest
 from ..text.pipeline import load_subwords
 from ..text.settings import SETTINGS_FILE
+from . import shared_model
 from .averaging import average
 from .compatibility import Identity
-from .safe_load import configuration, glance, save
+from .safe_load import configuration, glance
 
-#: The checkpoint of a run directory.
+#: The checkpoint of a run directory; a bundle has `shared_model.WEIGHTS_FILE` instead.
 MODEL_FILE = "model.pt"
 NOTE = """This directory holds a model for `aiayn {command}` ({source} to {target}).
 
@@ -30,7 +31,8 @@ def locate(run_dir: Path, checkpoint: Path | None = None) -> tuple[Path, Path]:
     The data directory holds the dictionaries, the codes and text.json: data/ where a recipe ran,
     the run directory itself in a bundle. Raises InputError if there is no checkpoint.
     """
-    checkpoint = checkpoint or run_dir / MODEL_FILE
+    shared = run_dir / shared_model.WEIGHTS_FILE
+    checkpoint = checkpoint or (shared if shared.is_file() else run_dir / MODEL_FILE)
     if not checkpoint.is_file():
         raise InputError(
             f"{checkpoint} is missing: give a directory that a recipe or aiayn bundle wrote"
@@ -62,8 +64,8 @@ def task_settings(checkpoint: Path) -> dict[str, Any]:
 def bundle(run_dir: Path, checkpoint: Path | None, output: Path) -> int:
     """Write what translation needs to a new directory, and return its size in bytes.
 
-    The checkpoint keeps weights in float32, settings and identity, without optimizer and training
-    state. Raises InputError or OSError for unusable input, and if the output exists.
+    The model keeps its weights in float32, its settings and its identity. Raises InputError or
+    OSError for unusable input, and if the output exists.
     """
     checkpoint, data = locate(run_dir, checkpoint)
     task_settings(checkpoint)
@@ -76,9 +78,10 @@ def bundle(run_dir: Path, checkpoint: Path | None, output: Path) -> int:
     here = Identity.of(words)
     trained.check_dictionaries(here, data, names)
     state["task_state"] = Identity(here.dictionaries, trained.settings).task_state()
-    state["extra_state"] = {}
     with write_directory_atomically(output) as directory:
-        save(state, directory / MODEL_FILE)
+        cfg, _ = configuration(state)
+        cfg["task"].update(source_lang=languages[0], target_lang=languages[1])
+        shared_model.write(state, cfg, directory)
         for name in (SETTINGS_FILE, settings.codes, *names):
             shutil.copyfile(data / name, directory / name)
         command = "parse" if settings.holds_trees else "translate"

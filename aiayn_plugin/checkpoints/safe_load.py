@@ -11,7 +11,7 @@ import torch
 
 from ..atomic import write_file_atomically
 from ..errors import InputError
-from . import schema, torch_file
+from . import schema, shared_model, torch_file
 
 ADVICE = "use an intact copy, or a different checkpoint"
 #: Bytes that building a model may take besides those in proportion to its weights.
@@ -38,7 +38,8 @@ def glance(path: Path) -> dict:
 
 def _read(path: Path, with_data: bool = True) -> dict:
     try:
-        state = torch_file.read(path, with_data)
+        is_shared = path.suffix == shared_model.WEIGHTS_SUFFIX
+        state = (shared_model if is_shared else torch_file).read(path, with_data)
         schema.check(state)
     except torch_file.FileError as error:
         raise InputError(f"{path} cannot be loaded safely: {error}; {ADVICE}") from None

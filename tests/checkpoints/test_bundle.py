@@ -1,30 +1,101 @@
 """A bundle holds what translating needs, and nothing of the training."""
 
+import json
+import re
 import shutil
 
 import pytest
+import safetensors.torch
 import torch
 from breakages import change
 
 from aiayn_plugin.checkpoints.bundle import bundle
+from aiayn_plugin.checkpoints.safe_load import load
 from aiayn_plugin.errors import InputError
-from aiayn_plugin.text.manifest import MANIFEST
+from aiayn_plugin.inference import Translator
+from aiayn_plugin.text.manifest import MANIFEST, hash_file, read_manifest
 
 
-def test_a_bundle_keeps_weights_settings_and_identity_only(model_dir, tmp_path):
-    size = bundle(model_dir, None, tmp_path / "bundle")
-    assert size == sum(path.stat().st_size for path in (tmp_path / "bundle").iterdir())
-    trained, bundled = (
-        torch.load(folder / "model.pt", weights_only=True)
-        for folder in (model_dir, tmp_path / "bundle")
-    )
-    assert bundled["extra_state"] == {} and bundled["last_optimizer_state"] is None
-    assert bundled["task_state"] == trained["task_state"]
-    assert bundled["task_state"].keys() == {"dictionaries", "settings"}
-    assert bundled["cfg"]["model"] == trained["cfg"]["model"]
-    assert bundled["model"].keys() == trained["model"].keys()
+@pytest.fixture(scope="module")
+def bundled(model_dir, tmp_path_factory):
+    """A bundle of the barely trained model."""
+    directory = tmp_path_factory.mktemp("bundles") / "bundle"
+    size = bundle(model_dir, None, directory)
+    assert size == sum(path.stat().st_size for path in directory.iterdir())
+    return directory
+
+
+def test_a_bundle_keeps_weights_settings_and_identity_only(model_dir, bundled):
+    names = {path.name for path in bundled.iterdir()}
+    assert not any(name.endswith(".pt") for name in names)
+    assert names == {*read_manifest(bundled), MANIFEST}
+    trained, shared = load(model_dir / "model.pt"), load(bundled / "model.safetensors")
+    config = json.loads((bundled / "config.json").read_text())
+    assert config["task_state"] == shared["task_state"] == trained["task_state"]
+    assert config["task"]["source_lang"] == "en" and "data" not in config["task"]
+    assert shared["cfg"]["model"] == trained["cfg"]["model"]
+    assert shared["model"].keys() == trained["model"].keys()
     for name, weight in trained["model"].items():
-        assert torch.equal(bundled["model"][name], weight), name
+        assert torch.equal(shared["model"][name], weight), name
+    tied = trained["model"]["encoder.embedding.weight"]
+    assert torch.equal(tied, trained["model"]["decoder.embedding.weight"])
+    stored = safetensors.torch.load_file(bundled / "model.safetensors")
+    assert stored.keys() == trained["model"].keys() - {"decoder.embedding.weight"}
+
+
+def test_every_command_reads_a_bundle(run, model_dir, bundled, corpus, tmp_path):
+    for search in ({}, {"beam": 4, "diverse_beam_groups": 2}):
+        ours, theirs = (
+            Translator.load(folder, device="cpu", **search).translate_nbest(["March 3", "a"])
+            for folder in (bundled, model_dir)
+        )
+        assert ours == theirs
+    back = tmp_path / "model.pt"
+    done = run("aiayn", "average", "--inputs", bundled / "model.safetensors", "--output", back)
+    assert done.returncode == 0, done.stderr
+    hypotheses = {}
+    for path in (model_dir / "model.pt", bundled / "model.safetensors", back):
+        log = run(
+            *("fairseq-generate", corpus, "--user-dir", "aiayn_plugin", "--cpu", "--path", path),
+            *("--gen-subset", "test", "--max-len-b", "3"),
+        )
+        assert log.returncode == 0, log.stderr
+        hypotheses[path] = re.findall(r"^H-.*$", log.stdout, re.MULTILINE)
+    first, *others = hypotheses.values()
+    assert first and all(other == first for other in others)
+
+
+@pytest.mark.parametrize(
+    "name, damage, message",
+    [
+        ("model.safetensors", lambda data: data[:-1], "its checksum is not that of config.json"),
+        ("model.safetensors", lambda data: b"\xff" * 8 + data[8:], "checksum is not that"),
+        ("config.json", lambda data: b"[]", "not one that aiayn bundle wrote"),
+        ("config.json", lambda data: b"[" * 100_000, "not one that aiayn bundle wrote"),
+        ("config.json", lambda data: data.replace(b'"tied"', b'"tie"'), "not one that aiayn"),
+        ("config.json", lambda data: data.replace(b'"format": 1', b'"format": 2'), "format"),
+        ("config.json", lambda data: data.replace(b'"en"', b'"os.getcwd()"'), "contain code"),
+        ("config.json", lambda data: data.replace(b'"en"', b'"${oc.env:HOME}"'), "a reference"),
+    ],
+)
+def test_a_damaged_bundle_is_refused(bundled, tmp_path, name, damage, message):
+    shutil.copytree(bundled, tmp_path / "bundle")
+    path = tmp_path / "bundle" / name
+    path.write_bytes(damage(path.read_bytes()))
+    with pytest.raises(InputError, match=message) as error:
+        load(tmp_path / "bundle" / "model.safetensors")
+    assert "\n" not in str(error.value)
+
+
+def test_weights_that_are_not_safetensors_are_refused(bundled, tmp_path):
+    shutil.copytree(bundled, tmp_path / "bundle")
+    path = tmp_path / "bundle" / "model.safetensors"
+    before = hash_file(path)
+    path.write_bytes(b"\xff" * 8 + path.read_bytes()[8:])
+    config = path.with_name("config.json")
+    config.write_text(config.read_text().replace(before, hash_file(path)))
+    with pytest.raises(InputError, match="cannot be loaded safely: it is damaged"):
+        load(path)
 
 
 @pytest.mark.parametrize("language, side", [("en", "source"), ("de", "target")])

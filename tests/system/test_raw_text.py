@@ -52,7 +52,8 @@ def test_a_bundle_translates_the_same_elsewhere(run, translate, model_dir, tmp_p
     assert log.returncode == 0, log.stderr
     names = {path.name for path in (tmp_path / "bundle").iterdir()}
     assert names == {
-        "model.pt",
+        "model.safetensors",
+        "config.json",
         "dict.en.txt",
         "dict.de.txt",
         "codes.bpe",
@@ -60,7 +61,7 @@ def test_a_bundle_translates_the_same_elsewhere(run, translate, model_dir, tmp_p
         "README.txt",
         "checksums.json",
     }
-    size = (tmp_path / "bundle" / "model.pt").stat().st_size
+    size = (tmp_path / "bundle" / "model.safetensors").stat().st_size
     assert size < 0.5 * (model_dir / "model.pt").stat().st_size  # no optimiser
     (tmp_path / "bundle").rename(tmp_path / "moved")
     text = "\n".join(LINES).encode()

@@ -1,0 +1,82 @@
+"""A model to share: `model.safetensors`, which can hold nothing but tensors, and `config.json`.
+
+The configuration holds the settings of the model and its task, the languages, the identity of the
+dictionaries, and the SHA-256 of the weights.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+
+from ..text.lines import read_data_file
+from ..text.manifest import hash_file
+from .torch_file import FileError
+
+WEIGHTS_SUFFIX = ".safetensors"
+WEIGHTS_FILE, CONFIG_FILE = f"model{WEIGHTS_SUFFIX}", "config.json"
+FORMAT_VERSION = 1
+TASK_SETTINGS = (
+    *("_name", "source_lang", "target_lang"),
+    *("max_source_positions", "max_target_positions"),
+)
+#: What fairseq expects in a checkpoint besides.
+NO_TRAINING = {
+    "optimizer_history": [{"optimizer_name": "", "lr_scheduler_state": {}, "num_updates": 0}],
+    "extra_state": {"train_iterator": {"epoch": 1}},
+}
+
+
+def write(state: dict[str, Any], settings: dict[str, Any], directory: Path) -> None:
+    """Write the weights of a checkpoint, in float32, and its configuration to a directory.
+
+    settings: the checkpoint's configuration, as `safe_load.configuration` returns it.
+    """
+    weights = {name: weight.contiguous() for name, weight in state["model"].items()}
+    tied = {}
+    for name, weight in weights.items():
+        twin = name.replace("decoder", "encoder")
+        if name.endswith("embedding.weight") and twin != name and twin in weights:
+            if torch.equal(weight, weights[twin]):
+                tied[name] = twin
+    path = directory / WEIGHTS_FILE
+    save_file({name: weight for name, weight in weights.items() if name not in tied}, path)
+    config = {
+        "format": FORMAT_VERSION,
+        "model": vars(settings["model"]),
+        "task": {name: settings["task"].get(name) for name in TASK_SETTINGS},
+        "task_state": state["task_state"],
+        "tied": tied,
+        "sha256": hash_file(path),
+    }
+    content = json.dumps(config, indent=2, ensure_ascii=False)
+    (directory / CONFIG_FILE).write_text(content + "\n", "utf-8")
+
+
+def read(path: Path, with_data: bool = True) -> dict[str, Any]:
+    """Return the content of model.safetensors and its config.json as a checkpoint.
+
+    with_data: False skips the verification of the weights' checksum. Raises FileError, InputError
+    if the configuration is not readable, and OSError.
+    """
+    try:
+        config = json.loads(read_data_file(path.with_name(CONFIG_FILE)))
+        if config["format"] != FORMAT_VERSION:
+            raise FileError(f"its {CONFIG_FILE} has a different format")
+        if with_data and hash_file(path) != config["sha256"]:
+            raise FileError(f"its checksum is not that of {CONFIG_FILE}")
+        weights: dict[str, Any] = load_file(path)
+        weights |= {name: weights[twin] for name, twin in config["tied"].items()}
+        return {
+            "model": weights,
+            "cfg": {"model": config["model"], "task": config["task"]},
+            "task_state": config["task_state"],
+            **NO_TRAINING,
+        }
+    except SafetensorError as error:
+        raise FileError(f"it is damaged ({error})") from None
+    except (KeyError, TypeError, AttributeError, RecursionError, json.JSONDecodeError) as error:
+        raise FileError(f"its {CONFIG_FILE} is not one that aiayn bundle wrote: {error}") from None
