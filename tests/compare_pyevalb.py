@@ -3,34 +3,39 @@
 python tests/compare_pyevalb.py GOLD SYSTEM
 
 PYEVALB does not implement the conventions of COLLINS.prm, so they are applied to the trees first:
-punctuation (by the gold tags) and the outer label are removed, and PRT becomes ADVP. PYEVALB counts
-brackets with the same label and words once, so a repeated bracket gets a numbered label.
+each tree loses punctuation by its own tags and TOP, and PRT becomes ADVP. PYEVALB counts brackets
+with the same label and words once, so a repeated bracket gets a numbered label.
 """
 
+import re
 import sys
 from collections import Counter
 
 from nltk import Tree
 
+from aiayn_plugin.errors import InputError
 from aiayn_plugin.parsing.f1 import BracketCounts, compare_trees
-from aiayn_plugin.parsing.trees import category, format_tree, is_preterminal, read_trees
+from aiayn_plugin.parsing.trees import format_tree, is_preterminal, read_sentences
 
 #: Labels and tags that COLLINS.prm does not count.
-NOT_COUNTED = ("TOP", "ROOT", "S1", "", "-NONE-", ",", ":", "``", "''", ".")
+NOT_COUNTED = ("TOP", "-NONE-", ",", ":", "``", "''", ".")
 
 
-def apply_conventions(tree: Tree, is_counted: list[bool]) -> Tree | None:
-    """Return a tree of the counted words and brackets; None if nothing is left."""
-    words, seen, place = iter(is_counted), Counter(), 0
+def apply_conventions(tree: Tree) -> Tree:
+    """Return a tree of the counted words and brackets, of which there is at least one."""
+    seen, place = Counter(), 0
 
     def keep(part: Tree) -> list[Tree]:
         nonlocal place
         if is_preterminal(part):
-            place += (counted := next(words))
-            return [Tree(part.label(), [f"w{place}"])] if counted else []
+            if part.label() in NOT_COUNTED:
+                return []
+            place += 1
+            tag = "ADVP" if part.label() == "PRT" else part.label()
+            return [Tree(tag, [f"w{place}"])]
         start = place
         children = [found for child in part for found in keep(child)]
-        label = category(part.label())
+        label = re.split("[-=]", part.label())[0]
         if not children or label in NOT_COUNTED:
             return children
         label = "ADVP" if label == "PRT" else label
@@ -38,19 +43,19 @@ def apply_conventions(tree: Tree, is_counted: list[bool]) -> Tree | None:
         return [Tree(f"{label}{seen[label, start, place]}", children)]
 
     parts = keep(tree)
-    return parts[0] if len(parts) == 1 else Tree("WHOLE", parts) if parts else None
+    return parts[0] if len(parts) == 1 else Tree("WHOLE", parts)
 
 
 def compare(gold: Tree, system: Tree) -> tuple[BracketCounts, str]:
     """Return our counts of a sentence, and how PYEVALB's differ ("" if they agree)."""
     from PYEVALB import parser, scorer
 
-    ours = compare_trees(gold, system)
-    is_counted = [tag not in NOT_COUNTED for _, tag in gold.pos()]
-    trees = [apply_conventions(tree, is_counted) for tree in (gold, system)]
-    if any(
-        tree is None or is_preterminal(tree) for tree in trees
-    ):  # PYEVALB divides by its brackets
+    try:
+        ours = compare_trees(gold, system)
+    except InputError:  # EVALB skips the sentence
+        return BracketCounts(sentences=1, skipped=1), ""
+    trees = list(map(apply_conventions, (gold, system)))
+    if any(map(is_preterminal, trees)):  # PYEVALB divides by its brackets
         return ours, "" if ours.matched == 0 else "we count brackets where there are none"
     theirs = scorer.Scorer().score_trees(
         *(parser.create_from_bracket_string(format_tree(tree)) for tree in trees)
@@ -72,7 +77,7 @@ def compare(gold: Tree, system: Tree) -> tuple[BracketCounts, str]:
 
 def main(gold: str, system: str) -> None:
     """Print how many sentences have the same scores, and the differences."""
-    pairs = list(zip(read_trees(gold), read_trees(system), strict=True))
+    pairs = list(zip(read_sentences(gold), read_sentences(system), strict=True))
     total, differing = BracketCounts(), 0
     for number, pair in enumerate(pairs, start=1):
         ours, difference = compare(*pair)
@@ -81,8 +86,8 @@ def main(gold: str, system: str) -> None:
             differing += 1
             print(f"sentence {number}: ours and PYEVALB's differ: {difference}")
     print(
-        f"{len(pairs) - differing:,} of {len(pairs):,} sentences have the same scores; F1 of all: "
-        f"{100 * total.f1:.2f}"
+        f"{len(pairs) - differing:,} of {len(pairs):,} sentences have the same scores "
+        f"({total.skipped:,} are skipped); F1 of all: {100 * total.f1:.2f}"
     )
     sys.exit(differing > 0)
 

@@ -1,20 +1,20 @@
-"""§6.3, Table 4: labelled bracketing F1 by the conventions of EVALB with COLLINS.prm.
+"""§6.3, Table 4: labelled bracketing F1, counted as EVALB does with COLLINS.prm.
 
-The outer bracket (TOP) and punctuation do not count, and PRT counts as ADVP. EVALB removes
-punctuation from each tree by that tree's own tags, and skips a sentence if the remaining lengths
-differ. Here the gold tags decide for both trees, so each sentence has a score; it equals EVALB's
-wherever EVALB has one.
+Constituents labelled TOP and the words with a deleted tag do not count, and PRT equals ADVP. Each
+side deletes words by its own tags; a sentence whose remaining words differ is skipped. EVALB stops
+at the eleventh such sentence, which we do not, and compares words as they are spelled.
 """
 
+import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ..errors import InputError
-from .trees import ROOTS, Tree, category, is_preterminal, tree_words
+from .trees import TRACE, Tree, is_preterminal, unescape
 
-#: Tags of words that are not counted.
-PUNCTUATION = (",", ":", "``", "''", ".", "-NONE-")
+#: Tags whose words do not count, and labels whose constituents do not.
+DELETED_LABELS = ("TOP", TRACE, ",", ":", "``", "''", ".")
 EQUIVALENT_LABELS = {"PRT": "ADVP"}
 #: Words of the longest sentence that counts as short.
 MAX_SHORT_WORDS = 40
@@ -28,9 +28,10 @@ class BracketCounts:
     gold: int = 0
     system: int = 0
     tags: int = 0  #: correct tags
-    words: int = 0  #: excluding punctuation
+    words: int = 0  #: that count
     exact: int = 0  #: sentences whose brackets all match the gold tree
-    sentences: int = 0
+    sentences: int = 0  #: including skipped ones
+    skipped: int = 0  #: sentences whose words differ or that have none
 
     def __add__(self, other: "BracketCounts") -> "BracketCounts":
         return BracketCounts(
@@ -55,68 +56,84 @@ class BracketCounts:
 
 
 def compare_trees(gold: Tree, system: Tree) -> BracketCounts:
-    """Return the counts of one sentence. Raises InputError if the words differ."""
-    words, gold_words = tree_words(system), tree_words(gold)
+    """Return the counts of one sentence.
+
+    Raises InputError if EVALB skips it: the words that count differ, or the system has none.
+    """
+    (gold_words, gold_tags), (words, tags) = map(_counted_words, (gold, system))
+    if not words:
+        raise InputError("the tree has no word that counts")
     if words != gold_words:
         raise InputError(
-            f"the words differ from the gold tree's: {' '.join(words)[:80]!r} instead of "
-            f"{' '.join(gold_words)[:80]!r}"
+            "without punctuation by its own tags, the words are "
+            f"{' '.join(words)[:80]!r} instead of {' '.join(gold_words)[:80]!r}"
         )
-    gold_tags, tags = ([tag for _, tag in tree.pos()] for tree in (gold, system))
-    is_counted = [tag not in PUNCTUATION for tag in gold_tags]
-    expected, actual = (Counter(brackets(tree, is_counted)) for tree in (gold, system))
-    pairs = zip(gold_tags, tags, is_counted, strict=True)
+    expected, actual = Counter(brackets(gold)), Counter(brackets(system))
     return BracketCounts(
         matched=(expected & actual).total(),
         gold=expected.total(),
         system=actual.total(),
-        tags=sum(counted and gold_tag == tag for gold_tag, tag, counted in pairs),
-        words=sum(is_counted),
+        tags=sum(a == b for a, b in zip(gold_tags, tags, strict=True)),
+        words=len(words),
         exact=int(expected == actual),
         sentences=1,
     )
 
 
-def brackets(tree: Tree, is_counted: Sequence[bool]) -> list[tuple[str, int, int]]:
+def _counted_words(tree: Tree) -> tuple[list[str], list[str]]:
+    """Return the words that count, in plain spelling, and their tags."""
+    counted = [(word, tag) for word, tag in tree.pos() if tag not in DELETED_LABELS]
+    return [unescape(word) for word, _ in counted], [_unify(tag) for _, tag in counted]
+
+
+def _unify(label: str) -> str:
+    return EQUIVALENT_LABELS.get(label, label)
+
+
+def brackets(tree: Tree) -> list[tuple[str, int, int]]:
     """Return label, start and end of each constituent that counts.
 
-    is_counted: for each word; positions are those among the counted words, and a constituent
-    without a counted word does not count. For example, (S (NP (NNS dogs)) (VP (VBP bark)) (. .))
-    has (S, 0, 2), (NP, 0, 1) and (VP, 1, 2).
+    Positions are those among the counted words, and a constituent without a counted word does not
+    count. Labels end at the first - or =, so that -NONE- above words is an empty label, which
+    counts. For example, (S (NP (NNS dogs)) (VP (VBP bark)) (. .)) has (S, 0, 2), (NP, 0, 1) and
+    (VP, 1, 2).
     """
     result: list[tuple[str, int, int]] = []
-    word = position = 0
+    position = 0
 
     def walk(constituent: Tree) -> None:
-        nonlocal word, position
+        nonlocal position
         if is_preterminal(constituent):
-            position += is_counted[word]
-            word += 1
+            position += constituent.label() not in DELETED_LABELS
             return
         index, start = len(result), position
         for child in constituent:
             walk(child)
-        label = category(constituent.label())
-        if position > start and label not in (*ROOTS, *PUNCTUATION):
-            result.insert(index, (EQUIVALENT_LABELS.get(label, label), start, position))
+        label = re.split("[-=]", constituent.label())[0]
+        if position > start and label not in DELETED_LABELS:
+            result.insert(index, (_unify(label), start, position))
 
     walk(tree)
     return result
 
 
-def compare_all(pairs: Iterable[tuple[Tree, Tree]]) -> tuple[BracketCounts, BracketCounts]:
+def compare_all(
+    pairs: Iterable[tuple[Tree, Tree]],
+) -> tuple[BracketCounts, BracketCounts, list[str]]:
     """Return the counts of all sentences, and of those with up to MAX_SHORT_WORDS words.
 
-    pairs: gold tree and system tree of each sentence. Raises InputError, with the sentence's
-    number, if the words of a pair differ.
+    pairs: gold tree and system tree of each sentence. The third result gives number and reason of
+    each skipped sentence.
     """
     total = short = BracketCounts()
+    skipped = []
     for number, (gold, system) in enumerate(pairs, start=1):
         try:
             counts = compare_trees(gold, system)
         except InputError as error:
-            raise InputError(f"sentence {number}: {error}") from None
+            skipped.append(f"sentence {number}: {error}")
+            counts = BracketCounts(sentences=1, skipped=1)
         total += counts
-        if sum(tag != "-NONE-" for _, tag in gold.pos()) <= MAX_SHORT_WORDS:
+        if sum(tag != TRACE for _, tag in gold.pos()) <= MAX_SHORT_WORDS:
             short += counts
-    return total, short
+    return total, short, skipped

@@ -1,7 +1,6 @@
 """§6.3, Table 4: labelled F1 of fairseq-generate's output, or of a file of trees."""
 
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ from ..text.scores import read_hypotheses
 from .f1 import MAX_SHORT_WORDS, BracketCounts, compare_all
 from .linearisation import linearise_tree
 from .pipeline import ParsingPipeline, read_tree
-from .trees import Tree, clean_tree, format_tree, read_trees, tree_words
+from .trees import Tree, format_tree, read_sentences, tree_words
 
 #: A target in the output of fairseq-generate.
 TARGET = re.compile(r"T-(\d{1,18})\t(.*)\n?")
@@ -26,6 +25,7 @@ class TreeScores:
     gold: list[Tree]
     all: BracketCounts
     short: BracketCounts  #: of sentences of up to MAX_SHORT_WORDS words
+    skipped: list[str]  #: number and reason of each skipped sentence
     repairs: list[int]  #: for each tree parsed from symbols; empty for trees read from a file
 
     def as_json(self) -> dict[str, Any]:
@@ -56,10 +56,15 @@ class TreeScores:
             f"precision    {100 * counts.precision:.2f}   recall {100 * counts.recall:.2f}",
             f"F1 short     {100 * short.f1:.2f}   of the {short.sentences:,} sentences of up to "
             f"{MAX_SHORT_WORDS} words",
-            f"exact match  {counts.exact / counts.sentences:.1%}   "
+            f"exact match  {counts.exact / (counts.sentences - counts.skipped):.1%}   "
             f"({counts.sentences:,} sentences)",
             f"tags         {counts.tags / max(1, counts.words):.1%}   of {counts.words:,} words",
         ]
+        if self.skipped:
+            lines.append(
+                f"skipped      {counts.skipped:,} of {counts.sentences:,} sentences, as EVALB "
+                f"does; first {self.skipped[0]}"
+            )
         if self.repairs:
             repaired = sum(number > 0 for number in self.repairs)
             lines.append(
@@ -81,7 +86,7 @@ def score_log(log: Path, data: Path, split: str) -> TreeScores:
         symbols = read_hypotheses(lines)
     with open(log, encoding="utf-8", newline="\n") as lines:
         targets = {int(match[1]): match[2] for match in map(TARGET.fullmatch, lines) if match}
-    gold = list(_read_clean_trees(data / raw))
+    gold = list(read_sentences(data / raw))
     differing = next(
         (i for i, tree in enumerate(gold) if not _matches(targets.get(i, "<unk>"), tree)), None
     )
@@ -98,10 +103,10 @@ def score_log(log: Path, data: Path, split: str) -> TreeScores:
 def score_files(gold: Path, system: Path) -> TreeScores:
     """Return the scores of a file of trees against a file of gold trees.
 
-    Raises InputError or OSError for unusable files, and InputError if their trees differ in number
-    or in their words.
+    Raises InputError or OSError for unusable files, and InputError if their sentences differ in
+    number or are all skipped.
     """
-    trees, gold_trees = list(_read_clean_trees(system)), list(_read_clean_trees(gold))
+    trees, gold_trees = list(read_sentences(system)), list(read_sentences(gold))
     if len(trees) != len(gold_trees):
         pairs = zip(map(tree_words, trees), map(tree_words, gold_trees), strict=False)
         first = next(
@@ -109,8 +114,8 @@ def score_files(gold: Path, system: Path) -> TreeScores:
             min(len(trees), len(gold_trees)) + 1,
         )
         raise InputError(
-            f"{system} has {len(trees):,} trees, but {gold} has {len(gold_trees):,}: they differ "
-            f"from sentence {first} on"
+            f"{system} has {len(trees):,} sentences, but {gold} has {len(gold_trees):,}: they "
+            f"differ from sentence {first} on"
         )
     return _score(gold_trees, trees, [])
 
@@ -120,12 +125,10 @@ def _matches(target: str, tree: Tree) -> bool:
     return "<unk>" in target or target.split() == linearise_tree(tree)
 
 
-def _read_clean_trees(path: Path) -> Iterable[Tree]:
-    return (tree for tree in map(clean_tree, read_trees(path)) if tree is not None)
-
-
 def _score(gold: list[Tree], system: list[Tree], repairs: list[int]) -> TreeScores:
     if not gold:
         raise InputError("there are no trees to score")
-    total, short = compare_all(zip(gold, system, strict=True))
-    return TreeScores(system, gold, total, short, repairs)
+    total, short, skipped = compare_all(zip(gold, system, strict=True))
+    if total.skipped == total.sentences:
+        raise InputError(f"no sentence can be scored: {skipped[0]}")
+    return TreeScores(system, gold, total, short, skipped, repairs)

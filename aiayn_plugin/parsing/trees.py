@@ -1,7 +1,7 @@
 """§6.3 Reading and cleaning bracketed trees of the Penn Treebank."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from ..errors import InputError
@@ -32,9 +32,31 @@ def read_trees(path: str | Path) -> Iterator[Tree]:
 
     Raises InputError, with file and line, for anything that is not a tree.
     """
+    return _parse_lines(enumerate(map(clean_line, read_lines(path)), start=1), path)
+
+
+def read_sentences(path: str | Path) -> Iterator[Tree]:
+    """Yield a tree for each sentence of a file, as EVALB reads it: a line is a sentence.
+
+    Several trees in a line are put under TOP, and a line without words gives an empty TOP. Each
+    tree is a sentence, however, if some span lines, as in the Penn Treebank. Raises InputError as
+    `read_trees` does.
+    """
+    lines = list(enumerate(map(clean_line, read_lines(path)), start=1))
+    if any(line.count("(") != line.count(")") for _, line in lines):
+        yield from _parse_lines(lines, path)
+        return
+    for number, line in lines:
+        has_words = re.search(r"[^\s()]", line)
+        trees = list(_parse_lines([(number, line)], path)) if has_words else []
+        yield trees[0] if len(trees) == 1 else Tree(TOP, trees)
+
+
+def _parse_lines(lines: Iterable[tuple[int, str]], path: str | Path) -> Iterator[Tree]:
+    """Yield the trees of numbered lines."""
     text: list[str] = []  # of the current tree
     depth = begins = length = 0
-    for number, line in enumerate(map(clean_line, read_lines(path)), start=1):
+    for number, line in lines:
         for token in re.findall(r"[()]|[^()]+", line):
             if depth == 0 and token not in "()" and token.strip():
                 raise InputError(f"{path}, line {number}: {token.strip()[:40]!r} has no brackets")
@@ -118,8 +140,8 @@ def is_preterminal(tree: Tree) -> bool:
 
 
 def tree_words(tree: Tree) -> list[str]:
-    """Return the words of a tree in plain spelling."""
-    return list(map(unescape, tree.leaves()))
+    """Return the words of a tree in plain spelling, without traces."""
+    return [unescape(word) for word, tag in tree.pos() if tag != TRACE]
 
 
 def unescape(word: str) -> str:

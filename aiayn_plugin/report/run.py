@@ -20,7 +20,10 @@ SCORE_FILES = {"test": "scores.json", "valid": "scores-valid.json"}
 MAX_SCORE_BYTES = 1 << 26
 #: The kinds of scores, and their fields.
 TEXTS = dict.fromkeys(("sources", "references", "system"), [str])
-COUNTS = {"precision": float, "recall": float, "f1": float, "exact": int, "sentences": int}
+COUNTS = {
+    **dict.fromkeys(("precision", "recall", "f1"), float),
+    **dict.fromkeys(("exact", "sentences", "skipped"), int),
+}
 SCORES: dict[Any, dict[str, Any]] = {
     "translations": {
         **dict.fromkeys(("paper_bleu", "bleu", "chrf", "exact"), float),

@@ -77,15 +77,16 @@ def _tree_scores(scored: dict[str, dict]) -> list[Block]:
     for label, scores in scored.items():
         counts, short = scores["all"], scores["short"]
         fractions = (counts["f1"], counts["precision"], counts["recall"], short["f1"])
-        exact = counts["exact"] / max(1, counts["sentences"])
+        exact = counts["exact"] / max(1, counts["sentences"] - counts["skipped"])
         tags = counts["tags"] / max(1, counts["words"])
         row = [label, *(fixed(100 * fraction) for fraction in fractions), f"{exact:.1%}"]
-        rows.append([*row, f"{tags:.1%}", whole(scores["repaired"]), whole(counts["sentences"])])
+        row += [f"{tags:.1%}", whole(scores["repaired"])]
+        rows.append([*row, whole(counts["sentences"]), whole(counts["skipped"])])
     head = ["set", "F1", "precision", "recall", "F1, up to 40 words", "exact matches"]
-    head += ["correct tags", "trees repaired", "sentences"]
+    head += ["correct tags", "trees repaired", "sentences", "skipped"]
     note = (
-        "Labelled brackets are counted as EVALB does with COLLINS.prm: the label above the whole "
-        "sentence and punctuation do not count, and ADVP equals PRT."
+        "Labelled brackets are counted as EVALB does with COLLINS.prm: TOP and punctuation do not "
+        "count, ADVP equals PRT, and sentences whose words differ without punctuation are skipped."
     )
     return [Table("Scores of the trees", head, rows), note]
 
