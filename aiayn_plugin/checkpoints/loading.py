@@ -18,6 +18,9 @@ from .safe_load import configuration, load
 
 #: fairseq's default for --max-source-positions and --max-target-positions.
 MAX_POSITIONS = 1024
+#: Tokens of the longest sentence that is read whole where positions have no limit. The attention of
+#: a sentence takes time that grows with its square, and the key-value cache grows with its length.
+MAX_SENTENCE = 4096
 
 
 @dataclass(frozen=True)
@@ -86,15 +89,25 @@ def load_model(checkpoint: Path, data: Path, source_lang: str, target_lang: str)
             model = EncoderDecoder(*build_stacks(settings, (source, target), limits))
         check_shapes(state["model"], model.state_dict())
         model.load_state_dict(state["model"])
-        max_source_tokens = min(_max_positions("source", task), model.encoder.max_length)
-        if max_source_tokens < 2:
-            raise ValueError(f"max_source_positions {max_source_tokens} leaves no space for a word")
+        longest = max_source_tokens(model.encoder, _max_positions("source", task))
+        if longest < 2:
+            raise ValueError(f"max_source_positions {longest} leaves no space for a word")
     except InputError as error:
         raise InputError(f"{checkpoint}: {error}") from None
     except (TypeError, ValueError, LookupError, ArithmeticError, RuntimeError) as error:
         why = str(error).partition("\n")[0]
         raise InputError(f"{checkpoint}: its settings are invalid: {why}") from None
-    return LoadedModel(model.eval(), source, target, max_source_tokens)
+    return LoadedModel(model.eval(), source, target, longest)
+
+
+def max_source_tokens(encoder: Encoder, max_source_positions: int) -> int:
+    """Return the number of tokens, end symbol included, of the longest sentence to read whole.
+
+    max_source_positions: the limit of the training, which the paper's sinusoids may exceed (§3.5).
+    """
+    if encoder.positions.max_positions is None:
+        return max(max_source_positions, MAX_SENTENCE)
+    return min(max_source_positions, encoder.positions.max_positions)
 
 
 class _UninitializedWeights(TorchFunctionMode):

@@ -12,7 +12,7 @@ from omegaconf.errors import OmegaConfBaseException
 from torch import Tensor
 
 from ..checkpoints.bundle import task_settings
-from ..checkpoints.loading import LoadedModel
+from ..checkpoints.loading import LoadedModel, max_source_tokens
 from ..errors import InputError
 from ..search import Hypothesis
 from ..search.batching import search_by_length
@@ -58,7 +58,7 @@ def load_fairseq_model(directory: Any) -> LoadedModel:
         Vocabulary(dictionary.symbols[dictionary.nspecial :])
         for dictionary in (task.source_dictionary, task.target_dictionary)
     )
-    longest = min(task.cfg.max_source_positions, model.encoder.max_length)
+    longest = max_source_tokens(model.encoder, task.cfg.max_source_positions)
     return LoadedModel(model.eval(), source, target, longest, task)
 
 

@@ -217,6 +217,29 @@ def test_searches_that_only_fairseq_has_are_fairseqs(model_dir):
     assert sampled.target.symbols == ours.target.symbols
 
 
+def test_sinusoids_are_bounded_by_memory_alone(model_dir, tmp_path, caplog):
+    """Not by fairseq's limit of 1,024 positions, on either side; min_len fails below its value."""
+    shutil.copytree(model_dir, tmp_path / "run")
+
+    def extrapolate(state):
+        state["cfg"]["model"]["positions"] = "sinusoids"
+        state["task_state"]["settings"]["positions"] = "sinusoids"
+        for side in ("encoder", "decoder"):
+            del state["model"][f"{side}.positions.weight"]
+
+    change_checkpoint(tmp_path / "run", extrapolate)
+    translator = Translator.load(tmp_path / "run", device="cpu", beam=1, min_len=1120)
+    [[hypothesis]] = translator.search([translator.token_ids(["1"] * 1100)])
+    assert 1120 <= len(hypothesis.tokens) - 1 <= 1150
+    sampled = Translator.load(tmp_path / "run", device="cpu", beam=1, sampling=True)
+    assert sampled.max_source_tokens == translator.max_source_tokens == 4095
+    short = Translator.load(tmp_path / "run", device="cpu", beam=1, max_len_a=0, max_len_b=1)
+    short.translate(["1 " * 4095])
+    assert "segments" not in caplog.text
+    short.translate(["1 " * 4096])
+    assert "4096 tokens, more than the limit of 4095: it is translated in segments" in caplog.text
+
+
 def test_options_that_need_fairseq_keep_the_papers_search(model_dir):
     """Blocked n-grams of 99 tokens change nothing."""
     ours = Translator.load(model_dir, device="cpu", nbest=2)

@@ -206,10 +206,10 @@ def test_given_options_override_the_defaults_for_trees(recipe, run):
 
 def test_a_sentence_that_is_too_long_gets_a_tree_without_constituents(recipe, caplog):
     parser = Parser.load(recipe[0], beam=2)
-    long = "dog " * 2000
+    long = "dog " * 5000
     tree, none, short = parser.parse([long, "", "a cat likes the house ."])
-    assert none is None and tree.label() == "TOP" and len(tree) == 2000 and short.label() == "S"
-    assert "line 1 has 2000 tokens, more than the limit of 1023" in caplog.text
+    assert none is None and tree.label() == "TOP" and len(tree) == 5000 and short.label() == "S"
+    assert "line 1 has 5000 tokens, more than the limit of 4095" in caplog.text
 
 
 def test_bundles_and_other_directories(recipe, run, tmp_path):
