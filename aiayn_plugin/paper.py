@@ -103,7 +103,7 @@ class TrainingSettings:
     )
     max_update: int = _setting(100_000, "number of updates (§5.2)")
     # The paper wrote a checkpoint every 10 minutes, about 1,500 updates of base or 600 of big, and
-    # averaged the last 5 of base or 20 of big (§6.1).
+    # averaged the last 5 of base or 20 of big (§6.1). The last update is written as well.
     save_interval_updates: int = _setting(1_500, "number of updates between checkpoints")
     keep_interval_updates: int = _setting(5, "number of checkpoints to keep, for averaging")
 

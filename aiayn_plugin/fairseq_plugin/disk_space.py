@@ -31,7 +31,7 @@ def needed_bytes(cfg: DictConfig, parameters: int) -> int:
     copies = 1 if checkpoint.no_save_optimizer_state else 3  # weights and Adam's two moments
     kept, interval = 0, checkpoint.save_interval_updates
     if interval > 0:
-        written = cfg.optimization.max_update // interval
+        written = -(-cfg.optimization.max_update // interval)  # the last update is written too
         kept = max(checkpoint.keep_interval_updates, 0) or written
     return (kept + 2) * copies * 4 * parameters
 

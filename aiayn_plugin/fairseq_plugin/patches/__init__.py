@@ -74,8 +74,8 @@ PATCHES: tuple[Patch, ...] = (
         "fairseq.checkpoint_utils.torch_persistent_save",
         checkpoint_io.save_atomically,
         "fairseq writes weights that are NaN, writes into hard links of other checkpoints, leaves "
-        "half-written files when the disk is full, and skips an interval checkpoint at an epoch's "
-        "end",
+        "half-written files when the disk is full, and skips an interval checkpoint at the end of "
+        "an epoch and of the run",
         "fairseq checks the weights and writes new files that it renames",
     ),
     Patch(

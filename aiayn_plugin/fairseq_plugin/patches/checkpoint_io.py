@@ -34,8 +34,9 @@ def save_atomically(save: Callable) -> Callable:
     """Wrap checkpoint_utils.torch_persistent_save: write finite weights only, and atomically.
 
     The plugin's task also gets the checkpoint of --save-interval-updates where an epoch ends at
-    that update: fairseq leaves it out, and a run would have one checkpoint too few to average. It
-    is written first, so that a run killed before the other name exists does not resume without it.
+    that update, and at --max-update: fairseq leaves it out, and the average would miss it, such as
+    the final weights of base, since 100,000 is not a multiple of 1,500. It is written first, so
+    that a run killed before the other name exists does not resume without it.
     """
 
     def torch_persistent_save(obj: Any, filename: str, async_write: bool = False) -> None:
@@ -65,16 +66,22 @@ def save_atomically(save: Callable) -> Callable:
 
 
 def interval_path(state: Mapping[str, Any], path: Path) -> Path | None:
-    """Return the --save-interval-updates name that an end-of-epoch checkpoint lacks, if any."""
+    """Return the --save-interval-updates name that a checkpoint lacks, if any.
+
+    One at the end of an epoch lacks it, and so does the last if the interval does not divide it.
+    """
     cfg, iterator = state["cfg"], state["extra_state"]["train_iterator"]
     updates = state["optimizer_history"][-1]["num_updates"]
     interval = cfg["checkpoint"]["save_interval_updates"]
-    is_due = interval > 0 and updates % interval == 0 and iterator["iterations_in_epoch"] == 0
-    if not is_due or cfg["task"]["_name"] != "aiayn_translation":
+    if interval <= 0 or cfg["task"]["_name"] != "aiayn_translation":
+        return None
+    ends_epoch = iterator["iterations_in_epoch"] == 0  # the iterator is then in the next epoch
+    is_due = updates % interval == 0 and ends_epoch
+    if not is_due and updates != cfg["optimization"]["max_update"]:
         return None
     shard = re.search(r"-shard\d+(?=\.pt$)", path.name)
     suffix = cfg["checkpoint"]["checkpoint_suffix"] + (shard[0] if shard else "")
-    return path.with_name(f"checkpoint_{iterator['epoch'] - 1}_{updates}{suffix}.pt")
+    return path.with_name(f"checkpoint_{iterator['epoch'] - ends_epoch}_{updates}{suffix}.pt")
 
 
 def resume(load: Callable) -> Callable:

@@ -63,6 +63,17 @@ def test_a_checkpoint_to_average_is_also_written_at_the_end_of_an_epoch(
     assert len({path.stat().st_ino for path in tmp_path.iterdir()}) == 1, "hard links"
 
 
+@pytest.mark.parametrize(
+    "last, names",
+    [(2, {"checkpoint_1_2.pt", "checkpoint_last.pt"}), (3, {"checkpoint_last.pt"})],
+)
+def test_the_last_update_is_among_the_checkpoints_to_average(corpus, tmp_path, last, names):
+    """Also within an epoch, where the interval does not divide the number of updates."""
+    flags = ("--save-interval-updates", "5", "--max-update", str(last))
+    train(corpus, tmp_path, *flags, updates=2)
+    assert {path.name for path in tmp_path.iterdir()} - {"checkpoint_best.pt"} == names
+
+
 def test_weights_that_are_nan_are_not_written(corpus, tmp_path):
     training, epochs = trainer(corpus, tmp_path)
     epochs.next_epoch_itr()
