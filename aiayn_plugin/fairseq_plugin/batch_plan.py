@@ -11,6 +11,9 @@ from ..training.batching import BatchPlan, plan_batches
 
 logger = logging.getLogger(__name__)
 
+#: Deviation of the mean tokens per update from --tokens-per-update without a warning.
+TOLERANCE = 0.05
+
 
 class BatchPlanner:
     """Plans the batches of a training set, and keeps the plan for its later epochs."""
@@ -50,6 +53,16 @@ class BatchPlanner:
         self.plan = plan_batches(make_batches, sizes, self.tokens_per_update, devices, max_tokens)
         self._planned_for = dataset, max_tokens, devices
         logger.info("%s", self.plan)
+        excess = self.plan.target_tokens / self.tokens_per_update - 1
+        if abs(excess) > TOLERANCE and options.get("shard_id", 0) == 0:  # once for all processes
+            logger.warning(
+                "updates hold %s target tokens on average, %.0f%% %s than --tokens-per-update %s: "
+                "no batch size comes closer for this corpus and number of devices",
+                f"{self.plan.target_tokens:,.0f}",
+                100 * abs(excess),
+                "more" if excess > 0 else "less",
+                f"{self.tokens_per_update:,}",
+            )
         return self.plan
 
 

@@ -102,6 +102,22 @@ def test_each_shard_has_its_own_batch_plan(run, corpus, second_shard, tmp_path):
     assert second_tokens == pytest.approx(1000, rel=0.1)
 
 
+@pytest.mark.parametrize(
+    "tokens, messages",
+    [
+        (4000, []),
+        (1_000_000, [r"updates hold .* \d+% less than --tokens-per-update 1,000,000: .*"]),
+        (1, [r"updates hold [\d,]+ target tokens .* \d+% more than --tokens-per-update 1: .*"]),
+    ],
+)
+def test_missing_tokens_per_update_gives_a_warning(corpus, tmp_path, caplog, tokens, messages):
+    trainer(corpus, tmp_path, "--tokens-per-update", str(tokens), "--max-tokens", "1500")
+    plans = [record for record in caplog.records if record.name.endswith("batch_plan")]
+    warnings = [record.getMessage() for record in plans if record.levelname == "WARNING"]
+    assert len(warnings) == len(messages)
+    assert all(map(re.fullmatch, messages, warnings))
+
+
 def test_each_shard_is_checked_before_its_epoch(run, corpus, second_shard, tmp_path):
     broken = second_shard / "train.en-de.de.bin"
     content = broken.read_bytes()
