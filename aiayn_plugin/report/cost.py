@@ -9,6 +9,7 @@ from .run import Run
 
 #: The paper's estimates of the sustained single-precision TFLOPS of one device.
 RATES = {"K80": 2.8, "K40": 3.7, "M40": 6.0, "P100": 9.5}
+TIME_NOTE = "The time of a training includes start-up, validation and saving checkpoints."
 FORMULA = (
     "a forward pass of m source and n target tokens takes 2 operations for each multiplication of "
     "its matrices: N·[a(m, m) + 2·m·d_model·d_ff] in the encoder, "
@@ -71,7 +72,7 @@ class Cost:
 
     parameters: int | None  #: of the model, or else by the formula
     formula_parameters: int | None
-    seconds: float
+    seconds: float  #: including start-up, validation and saving checkpoints
     devices: int
     tflops: float | None
     estimated: float | str

@@ -10,7 +10,7 @@ from ..atomic import write_file_atomically
 from ..html_page import page
 from ..paper import SCALED_DOWN, get_settings
 from ..text.lines import printable
-from .cost import FORMULA, Cost, cost_of
+from .cost import FORMULA, TIME_NOTE, Cost, cost_of
 from .curves import charts_of_run, charts_of_runs, draw
 from .document import Block, Section, Table, to_html, to_markdown
 from .formatting import duration, power, whole
@@ -109,7 +109,8 @@ def _several(runs: Sequence[Run], costs: Sequence[Cost]) -> Iterator[Section]:
     for run, cost in zip(runs, costs, strict=True):
         row = [run.name, run.record.state, whole(run.record.update), duration(cost.seconds)]
         rows.append([*row, whole(cost.parameters), power(cost.estimated), power(cost.counted)])
-    yield Section("Cost", [Table("Cost", head, rows), "aiayn report RUN shows a run in detail."])
+    note = f"{TIME_NOTE} aiayn report RUN shows a run in detail."
+    yield Section("Cost", [Table("Cost", head, rows), note])
 
 
 def _facts(caption: str, facts: Facts) -> Table:
@@ -206,7 +207,7 @@ def _cost(run: Run, cost: Cost) -> list[Block]:
         "FLOPs, counted": power(cost.counted),
     }
     note = (
-        f"Counted: {FORMULA}. All pairs are taken to have the mean lengths, over "
+        f"{TIME_NOTE} Counted: {FORMULA}. All pairs are taken to have the mean lengths, over "
         f"{run.record.update:,} updates; those that a restart repeated are left out."
     )
     if not cost.source_tokens:

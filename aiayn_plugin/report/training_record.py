@@ -70,7 +70,7 @@ class TrainingRecord:
 
     @property
     def hours(self) -> float:
-        """The hours of training, without pauses and without updates that were lost."""
+        """The hours of training, validation and saving, without pauses and lost updates."""
         return max((points[-1].hours for points in self.curves.values() if points), default=0.0)
 
     @property

@@ -100,6 +100,13 @@ def test_the_outcome_of_a_run(tmp_path):
     assert outcome["time"][""] == "51 min 40 s, in 2 starts"
 
 
+def test_the_report_says_what_the_time_includes(tmp_path):
+    """Of one run and of several."""
+    run = Record().start().train(10, 60).write(tmp_path / "run.jsonl")
+    for runs in ([run], [run, run]):
+        assert "time of a training includes start-up, validation and" in markdown_of(*runs)
+
+
 def test_settings_data_and_origin(make):
     found = report_on(make("run", 2, "--d-model", "64"))
     settings = rows_of(found, "Settings of aiayn_tiny, beside those of aiayn_base")
