@@ -6,7 +6,11 @@ from torch import Tensor, nn
 
 
 class ScaledEmbedding(nn.Embedding):
-    """Token embeddings multiplied by √d_model; the row of the padding symbol is zero."""
+    """Token embeddings multiplied by √d_model; the row of the padding symbol is zero at first.
+
+    The lookup gives that row no gradient, but a projection that shares the matrix does: the softmax
+    over the vocabulary includes the padding symbol. Padding positions are masked in any case.
+    """
 
     def __init__(self, vocabulary: int, d_model: int, padding_idx: int) -> None:
         super().__init__(vocabulary, d_model, padding_idx)
