@@ -178,7 +178,10 @@ def test_invalid_options_are_one_line(tmp_path, arguments, error):
     assert WRONG[arguments] in error(trees, "--destdir", tmp_path / "data", *arguments)
 
 
-@pytest.mark.parametrize("corpus, least", [("ptb_sample/*.mrg", 3_914), ("gum/const/*", 13_263)])
+@pytest.mark.parametrize(
+    "corpus, least",
+    [("ptb_sample/*.mrg", 3_914), pytest.param("gum/const/*", 13_263, marks=pytest.mark.long)],
+)
 def test_real_treebanks(tmp_path, repo, corpus, least):
     files = sorted((repo.parent / "shared" / "data").glob(corpus))
     if not files:
