@@ -1,16 +1,20 @@
 """The server: a listening socket, and a graceful shutdown."""
 
+import asyncio
 import logging
 import signal
 import socket
 
 import uvicorn
 from starlette.types import ASGIApp
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from ..errors import InputError
 
 #: Seconds for requests in flight when the service is stopped.
 SHUTDOWN_TIMEOUT = 30
+#: Seconds for a client to send a request; longer than BODY_TIMEOUT, which ends with a response.
+REQUEST_TIMEOUT = 15
 MAX_CONNECTIONS = 1000
 LOCAL_HOSTS = ("localhost", "127.0.0.1", "[::1]")
 #: The addresses that stand for all interfaces.
@@ -55,6 +59,44 @@ def allowed_hosts(host: str, listening: socket.socket, extra: list[str]) -> list
     return [name.lower() for name in (*LOCAL_HOSTS, *own, *extra)]
 
 
+class Connection(H11Protocol):
+    """A connection of uvicorn that is closed unless its client sends a complete request in time.
+
+    At MAX_CONNECTIONS a new connection replaces the one that has waited longest for its client.
+    uvicorn has neither limit: stalled clients would lock out all others.
+    """
+
+    timer: asyncio.TimerHandle  #: runs unless a complete request is being answered
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._start_timer()
+        if len(self.connections) >= MAX_CONNECTIONS:
+            others = [c for c in self.connections if isinstance(c, Connection) and c is not self]
+            waiting = [other for other in others if not other.timer.cancelled()]
+            if waiting:
+                longest = min(waiting, key=lambda other: other.timer.when())
+                self.connections.discard(longest)  # it counts until the transport reports its end
+                longest.transport.abort()
+
+    def handle_events(self) -> None:
+        super().handle_events()
+        if self.cycle and not (self.cycle.more_body or self.cycle.response_complete):
+            self.timer.cancel()
+
+    def on_response_complete(self) -> None:
+        self.timer.cancel()
+        self._start_timer()
+        super().on_response_complete()  # may handle a request that has already arrived
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self.timer.cancel()
+
+    def _start_timer(self) -> None:
+        self.timer = self.loop.call_later(REQUEST_TIMEOUT, self.transport.close)
+
+
 def serve(app: ASGIApp, listening: socket.socket) -> None:
     """Serve until Ctrl-C or SIGTERM; then complete the requests in flight, and return."""
     # uvicorn raises the signal again after its shutdown, for the handler that it found.
@@ -67,7 +109,7 @@ def serve(app: ASGIApp, listening: socket.socket) -> None:
         log_config=None,
         lifespan="on",
         ws="none",
-        http="h11",
+        http=Connection,
         limit_concurrency=MAX_CONNECTIONS,
         server_header=False,
         timeout_graceful_shutdown=SHUTDOWN_TIMEOUT,

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import re
+import resource
 import signal
 import socket
 import threading
@@ -16,7 +17,7 @@ from services import serving
 
 from aiayn_plugin.cli import main
 from aiayn_plugin.inference.translator import Translator
-from aiayn_plugin.service.server import allowed_hosts, base_url, listen
+from aiayn_plugin.service.server import MAX_CONNECTIONS, allowed_hosts, base_url, listen
 
 LINES = ["Sunday", "the Arctic", "Swiss German (Switzerland)", "3 minutes ago", "German", ""]
 
@@ -144,22 +145,39 @@ def test_it_survives_malformed_http(service, data):
     assert service.translate("Sunday")[0] == 200
 
 
+#: A request without its body, and the end of its headers.
+POST = b"POST /translate HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+SIZE = b"Content-Length: %d\r\n\r\n"
+
+
 def test_it_survives_clients_that_stall_or_disconnect(service):
-    head = (
-        b"POST /translate HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
-        b"Content-Length: 99\r\n\r\n"
-    )
     with socket.create_connection(service.address, 30) as stalled:
-        stalled.sendall(head + b"{")
+        stalled.sendall(POST + SIZE % 99 + b"{")
         for _ in range(20):
             with socket.create_connection(service.address, 10) as leaving:
-                leaving.sendall(head.replace(b"99", b"19") + b'{"text": "Sunday !"}')
+                leaving.sendall(POST + SIZE % 19 + b'{"text": "Sunday !"}')
         assert service.translate("Sunday")[0] == 200
         assert b" 408 " in stalled.recv(1000)
     timed_out = after(30)
     while service.queued():
         assert not timed_out()
         time.sleep(0.05)
+
+
+def test_clients_that_complete_no_request_lock_nobody_out(service):
+    answered = b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    with contextlib.ExitStack() as clients:
+        clients.callback(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
+        for number in range(MAX_CONNECTIONS + 10):
+            stalled = clients.enter_context(socket.create_connection(service.address, 30))
+            stalled.sendall([answered, b"", POST + SIZE % 99 + b"{", POST][number % 4])
+            if number % 4 == 0:
+                assert b" 200 " in stalled.recv(1000)
+                stalled.sendall(POST)
+        assert service.translate("Sunday")[0] == 200
+        assert stalled.recv(1) == b"", "it must be closed in time"
 
 
 def test_requests_that_exceed_the_queue_are_rejected(service):
