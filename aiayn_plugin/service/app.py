@@ -21,7 +21,7 @@ from ..html_page import asset, page
 from ..inference.translator import Translation, Translator
 from ..text.lines import printable
 from .batcher import Batcher, QueueFull
-from .request_body import read_json_body, until_disconnect
+from .request_body import CLOSE, read_json_body, until_disconnect
 from .schema import Limits, parse_request
 
 logger = logging.getLogger("aiayn serve")
@@ -147,7 +147,7 @@ async def _error_response(request: Request, error: Exception) -> Response:
 
 
 class _Gateway:
-    """Logs each request, adds the security headers, and rejects unknown Host headers.
+    """Logs each request, adds the security headers, and rejects unsafe requests.
 
     The host check prevents DNS rebinding: a web page whose name resolves to this computer could
     otherwise read the answers, but its requests carry its own name as Host.
@@ -159,21 +159,31 @@ class _Gateway:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return await self.app(scope, receive, send)
-        start, status = time.perf_counter(), 500
+        start, status, more_body = time.perf_counter(), 500, True
         state = scope.setdefault("state", {})
 
-        async def send_with_headers(message: Message) -> None:
+        async def receive_body() -> Message:
+            nonlocal more_body
+            message = await receive()
+            more_body = message.get("more_body", False)
+            return message
+
+        async def send_response(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
                 message["headers"] = [*message["headers"], *SECURITY_HEADERS.items()]
+            elif status >= 400 and more_body:
+                # Closing a connection with unread input resets it, and the client may lose the
+                # error. So send it, read the rest of the body, and only then end the response.
+                await send({**message, "more_body": True})
+                while more_body:
+                    await receive_body()
+                message = {"type": "http.response.body"}
             await send(message)
 
         try:
-            app = self.app
-            if not self._is_allowed(Request(scope)):
-                app = JSONResponse({"error": "unknown host name: allow it with --allow-host"}, 421)
-            await app(scope, receive, send_with_headers)
+            await (self._reject(Request(scope)) or self.app)(scope, receive_body, send_response)
         finally:
             host, _ = scope.get("client") or ("?", 0)
             logger.info(
@@ -186,7 +196,14 @@ class _Gateway:
                 printable(host)[:100],
             )
 
-    def _is_allowed(self, request: Request) -> bool:
+    def _reject(self, request: Request) -> Response | None:
+        """Return the error response to an unsafe request."""
+        if {"content-length", "transfer-encoding"}.issubset(request.headers):
+            # A proxy in front may disagree on where such a request ends (RFC 9112, §6.3).
+            message = "Content-Length and Transfer-Encoding exclude each other: send one of them"
+            return JSONResponse({"error": message}, 400, CLOSE)
         host = request.headers.get("host", "").lower()
         name, colon, port = host.rpartition(":")
-        return self.hosts is None or (name if colon and port.isdigit() else host) in self.hosts
+        if self.hosts is None or (name if colon and port.isdigit() else host) in self.hosts:
+            return None
+        return JSONResponse({"error": "unknown host name: allow it with --allow-host"}, 421)

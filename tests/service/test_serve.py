@@ -180,6 +180,26 @@ def test_clients_that_complete_no_request_lock_nobody_out(service):
         assert stalled.recv(1) == b"", "it must be closed in time"
 
 
+@pytest.mark.parametrize("status, end", [(413, b""), (413, b"Connection: close\r\n"), (415, b"")])
+def test_a_client_that_reads_late_receives_its_error(service, status, end):
+    request = POST + end + SIZE % 5_000_000 + b" " * 5_000_000
+    if status == 415:
+        request = request.replace(b"/json", b"/xml")
+    for _ in range(5):
+        with socket.create_connection(service.address, 30) as client:
+            client.sendall(request)
+            assert f" {status} ".encode() in client.recv(1000)
+
+
+def test_a_request_with_two_lengths_ends_its_connection(service):
+    """One of two servers would take the second request for a part of the first."""
+    smuggled = b"0\r\n\r\nGET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    with socket.create_connection(service.address, 30) as client:
+        client.sendall(POST + b"Transfer-Encoding: chunked\r\n" + SIZE % 5 + smuggled)
+        response = b"".join(iter(lambda: client.recv(1000), b""))
+    assert response.startswith(b"HTTP/1.1 400 ") and response.count(b"HTTP/1.1") == 1
+
+
 def test_requests_that_exceed_the_queue_are_rejected(service):
     with ThreadPoolExecutor(10) as clients:
         answers = list(clients.map(lambda _: service.translate(300 * ["Swiss German"]), range(10)))
