@@ -19,6 +19,7 @@ from .generation_options import build_search_generator
 from .generator import Generator, slice_sample
 from .precision import check_float16, train_in_bfloat16
 from .recorder import record_training
+from .run_lock import lock_save_dir
 from .trainer_hooks import TrainerHooks
 
 logger = logging.getLogger(__name__)
@@ -120,6 +121,7 @@ class AiaynTranslation(TrainerHooks):
         return model
 
     def _start_training(self, cfg, model) -> None:
+        lock_save_dir(cfg)
         check_float16(cfg.common)
         if cfg.model._name in ARCHITECTURES:
             logger.info("the paper's settings and this run's:\n%s", training_log.format_table(cfg))

@@ -4,13 +4,15 @@ import os
 import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 import torch
-from commands import TRAIN, last_line, losses
+from commands import TRAIN, after, last_line, losses
 from mirror import content
 
+from aiayn_plugin.atomic import hold_lock
 from aiayn_plugin.training.optimizer import learning_rate
 
 
@@ -67,6 +69,33 @@ def test_a_run_stopped_and_started_is_the_same_run(run, corpus, tmp_path):
     assert not [name for name in names if re.fullmatch(r"checkpoint\d+.pt", name)]
 
 
+def test_a_directory_is_trained_in_once_at_a_time(run, corpus, tmp_path):
+    """A killed training leaves no lock, even while the processes that load its data live on."""
+    options = [corpus, *TRAIN, "--num-workers", "2", "--disable-validation"]
+    options += ["--save-dir", tmp_path, "--max-update"]
+    program, log = Path(sys.executable).with_name("fairseq-train"), tmp_path / "log"
+    with (
+        open(log, "w") as file,
+        subprocess.Popen([program, *options, "100000"], stdout=file, stderr=file) as first,
+    ):
+        try:
+            late = after(120)
+            while "train_inner" not in log.read_text():
+                assert first.poll() is None and not late(), log.read_text()
+                time.sleep(0.05)
+            assert last_line(run("fairseq-train", *options, "1")) == (
+                f"fairseq-train: error: {tmp_path} is in use by a different training: stop it, or "
+                "give another --save-dir"
+            )
+            assert first.poll() is None
+        finally:
+            first.kill()
+    with hold_lock(tmp_path / "train.lock", "still locked", patience=1):
+        pass
+    resumed = run("fairseq-train", *options, "1")
+    assert resumed.returncode == 0, resumed.stderr
+
+
 @pytest.mark.parametrize("flags", [["--bf16"], ["--eval-bleu", "--eval-bleu-detok", "space"]])
 def test_precision_and_evaluation_train_and_restart(run, corpus, tmp_path, flags):
     command = [
@@ -112,7 +141,7 @@ def test_a_full_disk_ends_the_training_and_leaves_what_is_whole(run, corpus, sma
         "free disk space and run the same command again$",
         last_line(log),
     )
-    names = {path.name for path in small_disk.iterdir()} - {"run.jsonl"}
+    names = {path.name for path in small_disk.iterdir()} - {"run.jsonl", "train.lock"}
     assert "checkpoint_last.pt" in names and not any(name.endswith(".tmp") for name in names)
     for name in names:
         assert weights(small_disk / name)
