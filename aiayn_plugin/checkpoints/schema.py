@@ -151,7 +151,7 @@ def _check_state(groups: dict) -> None:
         if not plain or not isinstance(value, TYPES.get(name, object)):
             raise FileError(f"its training state has a {type(value).__name__} as {name}")
     for name, meters in ((groups.get("extra_state") or {}).get("metrics") or {}).items():
-        for meter in meters:
+        for meter in meters if isinstance(meters, list) else [None]:
             if not isinstance(meter, (list, tuple)) or len(meter) != 4 or meter[2] not in METERS:
                 raise FileError(f"its training state has an unknown meter in {name}")
 
