@@ -86,14 +86,17 @@ def remove_leftovers(paths: Iterable[Path]) -> None:
 
 @contextmanager
 def hold_lock(path: Path, busy: str, patience: float = 5.0) -> Iterator[None]:
-    """Hold a lock on a file, which is created if it is missing.
+    """Hold a lock on a directory, or on a file, which is created if it is missing.
 
     Forked worker processes share the lock of a killed process until they end, so wait up to
     `patience` seconds. Raises InputError with the message `busy` if the lock is still held then.
     """
-    with open(path, "w") as file:
-        _lock(file.fileno(), busy, patience)
+    descriptor = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR | os.O_CREAT)
+    try:
+        _lock(descriptor, busy, patience)
         yield
+    finally:
+        os.close(descriptor)
 
 
 def find_os_error(error: BaseException | None) -> OSError | None:

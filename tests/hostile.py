@@ -209,6 +209,14 @@ def pickle_of(*opcodes: bytes) -> Callable:
     return make
 
 
+def criterion_that_writes(path: Path, good: dict, mark: Path) -> None:
+    """A checkpoint whose criterion would write predictions, here to the mark."""
+    state = copy.deepcopy(good)
+    named = {"ranking_head_name": "x", "save_predictions": str(mark), "num_classes": 2}
+    state["cfg"]["criterion"] = {"_name": "sentence_ranking", **named}
+    torch.save(state, path)
+
+
 def shared_lists(levels: int) -> list:
     """Return lists that hold the next one twice: 2 ** levels values in a few bytes."""
     lists: list = [1]
@@ -283,8 +291,44 @@ PAYLOADS: dict[str, Callable[[Path, dict, Path], None]] = {
     "compressed archive": rewritten(lambda name, data: data, compression=zipfile.ZIP_DEFLATED),
     "two directories": two_directories,
     "pickle with a huge memo": pickle_of(b"}r\xff\xff\xff\x7f"),
-    "pickle of deep lists": pickle_of(b"]" * 500_000, b"a" * 499_999),
+    "pickle of deep lists": pickle_of(b"]" * 400_000, b"a" * 399_999),
     "pickle of a huge number": pickle_of(b"\x8b\xff\xff\xff\x7f"),
+    "pickle with keys of nested tuples": pickle_of(b"}", b")", b"\x85" * 900_000, b"K\1s"),
+    "pickle with keys of shared tuples": pickle_of(b"}(", b")q\0", b"h\0h\0\x86q\0" * 40, b"K\1u"),
+    "text of many settings": changed(
+        lambda state, mark: state["cfg"]["common"].update(
+            seed=[f"[{'1,' * 480}{number}]" for number in range(10_000)]
+        )
+    ),
+    "args of fconv_self_att, projection": setting(
+        "args", arch="fconv_self_att", project_input="EVAL"
+    ),
+    "args of fconv, deep attention": setting(
+        "args", arch="fconv", decoder_attention="-" * 2_975 + "EVAL"
+    ),
+    "scoring from a file": setting(
+        "args", arch="transformer", scoring="../../../../../../../../proc/self/cwd/evil"
+    ),
+    "predictions written to a file": criterion_that_writes,
+    "embeddings of a nested model": changed(
+        lambda state, mark: state["cfg"]["model"].update(
+            w2v_args={"model": {"encoder_embed_path": "/dev/zero"}}
+        )
+    ),
+    "dictionary in a FIFO": names_a_fifo(
+        arch="transformer", task="translation_multi_simple_epoch", fixed_dictionary="FIFO"
+    ),
+    "configuration in a FIFO": names_a_fifo(
+        arch="transformer", task="speech_to_text", config_yaml="FIFO"
+    ),
+    "epoch of a huge number": changed(
+        lambda state, mark: state["extra_state"].update(train_iterator={"epoch": 2**40})
+    ),
+    "meter of text": changed(
+        lambda state, mark: state["extra_state"].update(
+            metrics={"train": [(1, "loss", "AverageMeter", {"val": "x", "sum": "y", "count": 1})]}
+        )
+    ),
     "embeddings of /dev/zero": setting("args", arch="transformer", encoder_embed_path="/dev/zero"),
     "embeddings of /etc/passwd": setting(
         "args", arch="transformer", decoder_embed_path="/etc/passwd"

@@ -46,8 +46,9 @@ def task_settings(checkpoint: Path) -> dict[str, Any]:
 
     Raises InputError for any other checkpoint.
     """
+    state = glance(checkpoint)
     try:
-        cfg, architecture = configuration(glance(checkpoint))
+        cfg, architecture = configuration(state)
     except InputError as error:
         raise InputError(f"{checkpoint}: {error}") from None
     if architecture not in {"aiayn_transformer", *ARCHITECTURES}:
@@ -55,7 +56,7 @@ def task_settings(checkpoint: Path) -> dict[str, Any]:
             f"{checkpoint}: the architecture {architecture} is not one of the plugin's; aiayn "
             "convert converts fairseq's transformer"
         )
-    task = cfg.get("task") or {}
+    task = cfg["task"]
     if task.get("_name") not in ("translation", "aiayn_translation"):
         raise InputError(f"{checkpoint}: its task is {task.get('_name')}, not translation")
     return task

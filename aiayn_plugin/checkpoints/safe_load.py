@@ -1,5 +1,6 @@
 """fairseq's checkpoints as files: read without running code, and written atomically."""
 
+import re
 import resource
 from argparse import Namespace
 from collections.abc import Iterator
@@ -41,8 +42,12 @@ def _read(path: Path, with_data: bool = True) -> dict:
         is_shared = path.suffix == shared_model.WEIGHTS_SUFFIX
         state = (shared_model if is_shared else torch_file).read(path, with_data)
         schema.check(state)
-    except torch_file.FileError as error:
-        raise InputError(f"{path} cannot be loaded safely: {error}; {ADVICE}") from None
+    except (InputError, OSError):
+        raise
+    except Exception as error:  # settings and state may be malformed in any way
+        is_expected = isinstance(error, torch_file.FileError)
+        reason = str(error) if is_expected else f"its content is malformed ({type(error).__name__})"
+        raise InputError(f"{path} cannot be loaded safely: {reason}; {ADVICE}") from None
     return state
 
 
@@ -53,17 +58,17 @@ def limited_memory(*checkpoints: Path) -> Iterator[None]:
     Settings may ask for any width. Linux then refuses the memory, which raises MemoryError or
     torch's RuntimeError; other systems have no such limit.
     """
-    try:
-        status = Path("/proc/self/status").read_text("ascii")
-    except OSError:
+    status = Path("/proc/self/status")
+    text = status.read_text("ascii") if status.exists() else ""
+    size = re.search(r"^VmData:\s*(\d+) kB", text, re.MULTILINE)
+    if size is None:
         yield
         return
-    used = 1024 * int(status.partition("VmData:")[2].split()[0])
-    # the file's content, two copies in float32 of what may be float16 in it
-    limit = used + 5 * sum(path.stat().st_size for path in checkpoints) + FREE_MEMORY
+    # the file's content, and two copies in float32 of what may be float16 in it
+    limit = 1024 * int(size[1]) + 5 * sum(path.stat().st_size for path in checkpoints) + FREE_MEMORY
     soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
-    allowed = [size for size in (limit, soft, hard) if size != resource.RLIM_INFINITY]
-    resource.setrlimit(resource.RLIMIT_DATA, (min(allowed), hard))
+    limits = [number for number in (limit, soft, hard) if number != resource.RLIM_INFINITY]
+    resource.setrlimit(resource.RLIMIT_DATA, (min(limits), hard))
     try:
         yield
     finally:
@@ -88,7 +93,8 @@ def configuration(state: dict) -> tuple[dict[str, Any], str | None]:
     if isinstance(state.get("cfg"), dict) and "model" in state["cfg"]:
         model = _namespace(state["cfg"]["model"])
         architecture = getattr(model, "_name", None) or getattr(model, "arch", None)
-        return {**state["cfg"], "model": model}, architecture
+        task = vars(_namespace(state["cfg"].get("task")))
+        return {**state["cfg"], "model": model, "task": task}, architecture
     raise InputError("the checkpoint holds no settings of its model (neither cfg nor args)")
 
 
@@ -96,7 +102,7 @@ def _namespace(settings: Any) -> Namespace:
     if isinstance(settings, Namespace):
         return settings
     if not isinstance(settings or {}, dict):
-        raise InputError(f"the settings of the checkpoint's model are a {type(settings).__name__}")
+        raise InputError(f"the checkpoint has a {type(settings).__name__} in place of settings")
     namespace = Namespace()
     vars(namespace).update(settings or {})
     return namespace

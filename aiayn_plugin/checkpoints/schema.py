@@ -14,37 +14,50 @@ from .torch_file import FileError
 
 #: Groups of settings; fairseq prefers args, the command line of old versions, to cfg.
 SETTINGS = ("args", "cfg")
-#: Tensors by name. `criterion` has parameters of its own in few of fairseq's losses.
+#: Tensors by name; few of fairseq's criteria have parameters.
 TENSORS = ("model", "criterion")
 #: Training state; the last line is of versions of fairseq before 0.6.
 STATE = (
-    *("optimizer_history", "task_state", "extra_state", "last_optimizer_state", "shard_metadata"),
+    *("optimizer_history", "task_state", "extra_state", "last_optimizer_state", "fsdp_metadata"),
     *("optimizer", "best_loss", "epoch", "batch_offset", "val_loss"),
 )
-INTEGER, NUMBER = (int, np.integer), (int, float, np.number, type(None))
-#: Types of those entries of the state that fairseq uses without a check, wherever they are.
+#: Entries of the state, wherever they are, that fairseq uses without a check: counts, numbers that
+#: may be missing or in a tensor (after training in several processes), and other types.
+COUNTS = ("epoch", "iterations_in_epoch", "batch_offset", "num_updates")
+NUMBERS = ("best", "val_loss", "best_loss", "previous_training_time")
+MAX_COUNT = 2**31
 TYPES: dict[str, tuple[type, ...]] = {
-    **dict.fromkeys(("epoch", "iterations_in_epoch", "batch_offset", "num_updates"), INTEGER),
-    **dict.fromkeys(("best", "val_loss", "best_loss", "previous_training_time"), NUMBER),
     **dict.fromkeys(("lr_scheduler_state", "train_iterator", "extra_state", "metrics"), (dict,)),
     "optimizer_history": (list,),
     "criterion_name": (str,),
     "optimizer_name": (str,),
 }
 METERS = ("AverageMeter", "SumMeter", "TimeMeter", "StopwatchMeter")
-PLAIN = (str, bytes, int, float, type(None), np.generic, np.ndarray, Tensor)
-#: Limits of a checkpoint's plain values, of its settings, and of how deep they are nested. A list
-#: may occur in itself, or a billion times.
+ARRAYS = (np.generic, np.ndarray, Tensor)
+PLAIN = (str, bytes, int, float, type(None), *ARRAYS)
+#: Limits of a checkpoint's plain values, of its settings, and of how deep they are nested: a list
+#: may occur in itself, or a billion times. Limits of a setting's characters, and of all settings'.
 MAX_VALUES, MAX_SETTINGS, MAX_DEPTH = 1_000_000, 100_000, 20
-MAX_TEXT = 10_000
+MAX_TEXT, MAX_ALL_TEXT = 100_000, 1_000_000
+#: Characters of a setting that fairseq may evaluate.
+MAX_EXPRESSION = 1_000
 #: Settings for the number of layers.
 LAYERS = re.compile(r"^N$|layers$")
-#: Settings whose text may look like Python, and which fairseq does not evaluate.
-PATHS = re.compile(r"data|dir|path|file|from|project")
-#: What fairseq may evaluate: literals and arithmetic. Text such as en-de,de-en consists of names.
+#: Paths, which may look like Python, and which fairseq does not evaluate.
+PATHS = frozenset(
+    "data save_dir restore_file user_dir log_file tensorboard_logdir finetune_from_model path "
+    "results_path plasma_path wandb_project azureml_logging".split()
+)
+#: Settings that name a component; fairseq makes file names of them.
+COMPONENTS = frozenset(
+    "_name arch task criterion optimizer lr_scheduler scoring bpe tokenizer".split()
+)
+#: Text without any of these cannot do anything if it is evaluated.
+OPERATORS = re.compile(r"[^\w\s,;:/@-]")
+#: What fairseq may evaluate: literals, arithmetic and names, as in en-de,de-en.
 LITERALS = (
     *(ast.Expression, ast.Constant, ast.List, ast.Tuple, ast.Dict, ast.Set, ast.Load),
-    *(ast.UnaryOp, ast.USub, ast.UAdd, ast.BinOp, ast.Add, ast.Sub, ast.Mult, ast.Div),
+    *(ast.UnaryOp, ast.USub, ast.UAdd, ast.BinOp, ast.Add, ast.Sub, ast.Mult, ast.Div, ast.BitOr),
     *(ast.Name, ast.Attribute),
 )
 #: The longest list that a setting may ask for, as in [(512, 3)] * 20.
@@ -97,48 +110,62 @@ def _check_settings(groups: dict, max_layers: float) -> None:
         for name in ("arch", "task", "_name") if part != "cfg" else ():
             if not isinstance(named.get(name), (str, type(None))):
                 raise FileError(f"its settings have a {type(named[name]).__name__} as {name}")
+    texts, characters_left = set(), MAX_ALL_TEXT
     for name, value in _iterate(groups, MAX_SETTINGS):
         if isinstance(value, (dict, Namespace, list, tuple)):
             continue
         if not isinstance(value, (str, int, float, type(None))):
             raise FileError(f"its settings have a {type(value).__name__} as {name}")
-        if isinstance(value, str):
+        if isinstance(value, str) and (name, value) not in texts:
+            texts.add((name, value))
+            characters_left -= len(value)
+            if characters_left < 0:
+                raise FileError("its settings have too much text")
             _check_text(name, value)
-        if LAYERS.search(name) and _number(value) > max_layers:
-            raise FileError(f"its settings have {value} as {name}, and its weights are too few")
+        if LAYERS.search(name) and _parse_number(value) > max_layers:
+            raise FileError(f"its settings have {value!s:.80} as {name}: its weights are too few")
 
 
-def _number(value: Any) -> float:
+def _parse_number(value: Any) -> float:
     """Return the number that fairseq would read from a setting; 0 if it is not numeric."""
     try:
         value = ast.literal_eval(value.strip()) if isinstance(value, str) else value
-    except (ValueError, SyntaxError):
+        return float(value)
+    except (ValueError, TypeError, SyntaxError, OverflowError, RecursionError, MemoryError):
         return 0
-    return value if isinstance(value, (int, float)) else 0
 
 
 def _check_text(name: str, text: str) -> None:
     """Raise FileError for a text that fairseq would evaluate to more than a literal."""
-    shown = f"{name}: {text:.80}"
+    where = f"{name}: {text:.80}"
     if len(text) > MAX_TEXT or not text.isprintable():
         raise FileError(f"its settings have text that is too long or unprintable as {name}")
+    if name in COMPONENTS and not re.fullmatch(r"[\w.-]{0,100}", text):
+        raise FileError(f"its settings have an invalid name in {where}")
+    if "${" in text:
+        raise FileError(f"its settings contain a reference in {where}")
+    if name in PATHS or not OPERATORS.search(text):
+        return
+    if len(text) > MAX_EXPRESSION:
+        raise FileError(f"its settings have text that is too long in {where}")
     try:
         nodes = list(ast.walk(ast.parse(text.strip(), mode="eval")))
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        nodes = []  # fairseq cannot evaluate it either
-    if "${" in text or any("$" in str(getattr(node, "value", "")) for node in nodes):
-        raise FileError(f"its settings contain a reference in {shown}")
+    except (SyntaxError, ValueError):
+        return  # fairseq cannot evaluate it either
+    except (RecursionError, MemoryError):
+        raise FileError(f"its settings contain an expression too deep in {where}") from None
     repetitions = 1
     for node in nodes:
-        identifier = getattr(node, "id", getattr(node, "attr", ""))
-        if not isinstance(node, LITERALS) or identifier.startswith(("_", "environ")):
-            if not PATHS.search(name):
-                raise FileError(f"its settings contain code in {shown}")
+        attribute = node.attr if isinstance(node, ast.Attribute) else ""
+        if not isinstance(node, LITERALS) or attribute.startswith(("_", "environ")):
+            raise FileError(f"its settings contain code in {where}")
+        if isinstance(node, ast.Constant) and "$" in str(node.value):
+            raise FileError(f"its settings contain a reference in {where}")
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
             factors = [getattr(factor, "value", 1) for factor in (node.left, node.right)]
             repetitions *= math.prod(factor for factor in factors if isinstance(factor, int))
     if repetitions > MAX_REPETITIONS:
-        raise FileError(f"its settings repeat a list too often in {shown}")
+        raise FileError(f"its settings repeat a list too often in {where}")
 
 
 # ---- Training state
@@ -147,13 +174,43 @@ def _check_text(name: str, text: str) -> None:
 def _check_state(groups: dict) -> None:
     """Raise FileError unless the state is plain, and has the types that fairseq assumes."""
     for name, value in _iterate(groups, MAX_VALUES):
-        plain = isinstance(value, (dict, list, tuple, *PLAIN))
-        if not plain or not isinstance(value, TYPES.get(name, object)):
-            raise FileError(f"its training state has a {type(value).__name__} as {name}")
+        is_valid = isinstance(value, (dict, list, tuple, *PLAIN))
+        is_valid = is_valid and isinstance(value, TYPES.get(name, object))
+        if name in COUNTS:
+            is_valid = _is_number(value) and (_has_no_data(value) or 0 <= value < MAX_COUNT)
+        if name in NUMBERS:
+            is_valid = value is None or _is_number(value)
+        if not is_valid:
+            raise FileError(f"its training state has an invalid {type(value).__name__} as {name}")
     for name, meters in ((groups.get("extra_state") or {}).get("metrics") or {}).items():
         for meter in meters if isinstance(meters, list) else [None]:
-            if not isinstance(meter, (list, tuple)) or len(meter) != 4 or meter[2] not in METERS:
-                raise FileError(f"its training state has an unknown meter in {name}")
+            if not _is_meter(meter):
+                raise FileError(f"its training state has an invalid meter in {name}")
+
+
+def _is_number(value: Any) -> bool:
+    """Return whether a value is a number, or a tensor or array of one."""
+    if isinstance(value, (Tensor, np.ndarray)):
+        return math.prod(value.shape) == 1
+    return isinstance(value, (int, float, np.number))
+
+
+def _has_no_data(value: Any) -> bool:
+    return isinstance(value, Tensor) and value.is_meta
+
+
+def _is_meter(meter: Any) -> bool:
+    """Return whether a value is a meter as fairseq stores it: priority, key, kind and numbers."""
+    if not isinstance(meter, (list, tuple)) or len(meter) != 4:
+        return False
+    priority, key, kind, values = meter
+    is_known = isinstance(kind, str) and kind in METERS and isinstance(key, str)
+    return (
+        is_known
+        and isinstance(priority, int)
+        and isinstance(values, dict)
+        and all(isinstance(value, (int, float, *ARRAYS, type(None))) for value in values.values())
+    )
 
 
 def _iterate(group: dict, limit: int) -> Iterator[tuple[str, Any]]:
@@ -167,8 +224,10 @@ def _iterate(group: dict, limit: int) -> Iterator[tuple[str, Any]]:
     while stack:
         for name, value in stack[-1]:
             limit -= 1
-            if limit < 0 or len(stack) > MAX_DEPTH:
-                raise FileError(f"it has too many values, or {name} contains itself")
+            if limit < 0:
+                raise FileError("it has too many values")
+            if len(stack) > MAX_DEPTH:
+                raise FileError(f"it has values that are nested too deeply in {name:.80}")
             yield name, value
             if isinstance(value, Namespace):
                 value = vars(value)

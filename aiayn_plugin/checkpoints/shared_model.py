@@ -12,7 +12,8 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
-from ..text.lines import read_data_file
+from ..errors import InputError
+from ..text.lines import MAX_SETTINGS_FILE, read_data_file
 from ..text.manifest import hash_file
 from .torch_file import FileError
 
@@ -63,7 +64,7 @@ def read(path: Path, with_data: bool = True) -> dict[str, Any]:
     if the configuration is not readable, and OSError.
     """
     try:
-        config = json.loads(read_data_file(path.with_name(CONFIG_FILE)))
+        config = json.loads(read_data_file(path.with_name(CONFIG_FILE), MAX_SETTINGS_FILE))
         if config["format"] != FORMAT_VERSION:
             raise FileError(f"its {CONFIG_FILE} has a different format")
         if with_data and hash_file(path) != config["sha256"]:
@@ -78,5 +79,9 @@ def read(path: Path, with_data: bool = True) -> dict[str, Any]:
         }
     except SafetensorError as error:
         raise FileError(f"it is damaged ({error})") from None
-    except (KeyError, TypeError, AttributeError, RecursionError, json.JSONDecodeError) as error:
-        raise FileError(f"its {CONFIG_FILE} is not one that aiayn bundle wrote: {error}") from None
+    except InputError:
+        raise
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+        raise FileError(
+            f"its {CONFIG_FILE} is not one that aiayn bundle wrote ({type(error).__name__})"
+        ) from None

@@ -8,6 +8,7 @@ the types that fairseq stores, and allocates no more than the size of the file.
 import math
 import operator
 import pickletools
+import struct
 import zipfile
 from argparse import Namespace
 from collections import OrderedDict
@@ -20,6 +21,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+#: Types of the keys of dictionaries.
+KEYS = (str, int, float, type(None))
 DTYPES = {
     "DoubleStorage": torch.float64,
     "FloatStorage": torch.float32,
@@ -34,8 +37,10 @@ DTYPES = {
 }
 #: Codes of the numpy types that fairseq stores.
 NUMBERS = {"b1", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8"}
-#: Opcodes of a pickle: two orders of magnitude above fairseq's, and seconds to interpret.
-MAX_OPCODES = 3_000_000
+#: Opcodes of all pickles in a file: 20 times those of the paper's models, and seconds to interpret.
+MAX_OPCODES = 1_000_000
+#: Bytes of an archive's directory.
+MAX_DIRECTORY = 16 << 20
 #: How much larger than the file its tensors may be.
 MAX_SHARING = 8
 #: The first two pickles of a file of torch before 1.6.
@@ -76,7 +81,7 @@ def read(path: Path, with_data: bool = True) -> Any:
 
 
 class _Budget:
-    """The bytes that a file may make its reader allocate: its own size.
+    """What a file may make its reader allocate: its own size, and a number of opcodes.
 
     Its tensors may be larger together, because tied weights share their data.
     """
@@ -84,6 +89,7 @@ class _Budget:
     def __init__(self, size: int) -> None:
         self.left = size
         self.left_for_tensors = MAX_SHARING * size
+        self.opcodes_left = MAX_OPCODES
 
     def spend(self, size: int) -> int:
         """Return the size. Raises FileError if it exceeds the rest."""
@@ -94,7 +100,7 @@ class _Budget:
 
     def share(self, tensor: Tensor) -> Tensor:
         """Return the tensor. Raises FileError if all of them are too large for the file."""
-        self.left_for_tensors -= tensor.nbytes
+        self.left_for_tensors -= tensor.nbytes + 256  # the object itself takes memory, too
         if self.left_for_tensors < 0:
             raise FileError("its tensors are larger than their data")
         return tensor
@@ -102,12 +108,13 @@ class _Budget:
 
 def _read_archive(file: BufferedReader, budget: _Budget, with_data: bool) -> Any:
     """Read a zip archive of data.pkl and a record for each storage. zipfile verifies their CRC."""
+    _check_directory(file)
     with zipfile.ZipFile(file) as archive:
         records = {record.filename: record for record in archive.infolist()}
         if any(record.compress_type != zipfile.ZIP_STORED for record in records.values()):
             raise FileError("it is compressed")  # torch never does that: it may be a zip bomb
         if min(record.header_offset for record in records.values()) != 0:
-            # zipfile searches for the directory before the end record: others would use its offset
+            # zipfile finds the directory by its size, and torch by its offset
             raise FileError("its directory is not where its end record says")
         (pickled,) = (record for name, record in records.items() if name.endswith("/data.pkl"))
         folder = pickled.filename.removesuffix("data.pkl")
@@ -130,6 +137,20 @@ def _read_archive(file: BufferedReader, budget: _Budget, with_data: bool) -> Any
         return _unpickle(archive.read(pickled), budget, read_storage)
 
 
+def _check_directory(file: BufferedReader) -> None:
+    """Raise FileError for an archive without its end, or with a directory of too many records."""
+    size = file.seek(0, 2)
+    file.seek(max(0, size - 98))
+    end = file.read()  # the end record of 22 bytes, after those of zip64 for more than 4 GiB
+    if end[-22:-18] != b"PK\5\6" or end[-2:] != b"\0\0":
+        raise FileError("it is cut off")
+    (directory,) = struct.unpack("<L", end[-10:-6])
+    if directory == 0xFFFFFFFF:
+        (directory,) = struct.unpack("<Q", end[-58:-50])
+    if directory > MAX_DIRECTORY:
+        raise FileError("it has too many records")
+
+
 def _read_legacy(file: BufferedReader, budget: _Budget) -> Any:
     """Read pickles of a header, the value and the keys of the storages, then their data."""
     storages: dict[str, bytearray] = {}
@@ -144,7 +165,7 @@ def _read_legacy(file: BufferedReader, budget: _Budget) -> Any:
     if (unpickle(), unpickle()) != (LEGACY_MAGIC, LEGACY_PROTOCOL):
         raise FileError("it is not a file of torch.save")
     system, value, keys = unpickle(), unpickle(), unpickle()
-    if not system["little_endian"] or storages.keys() != set(keys):
+    if not system["little_endian"] or storages.keys() != {_expect(str, key) for key in keys}:
         raise FileError("its storages are not the ones it names")
     for key in keys:
         file.seek(8, 1)  # the number of elements
@@ -169,7 +190,7 @@ def _unpickle(
     pickled: a file is read up to the end of the pickle. read_storage: returns the bytes of a
     storage from its key and its size in bytes.
     """
-    builders = _builders(budget)
+    builders = _list_builders(budget)
     storages: dict[str, Tensor] = {}
     stack: list[Any] = []
     marks: list[int] = []
@@ -181,19 +202,20 @@ def _unpickle(
         del stack[start:]
         return items
 
-    def storage(
+    def get_storage(
         kind: str, dtype: torch.dtype, key: str, _: str, length: int, *view: None
     ) -> Tensor:
         if kind != "storage" or any(view):
             raise FileError("it holds references that torch.save no longer writes")
-        if key not in storages:
+        if _expect(str, key) not in storages:
             storages[key] = read_storage(key, operator.index(length) * dtype.itemsize)
         return storages[key].view(dtype)
 
     argument: Any
-    for number, (opcode, argument, _) in enumerate(pickletools.genops(pickled)):
-        if number > MAX_OPCODES:
-            raise FileError("its pickle is too long")
+    for opcode, argument, _ in pickletools.genops(pickled):
+        budget.opcodes_left -= 1
+        if budget.opcodes_left < 0:
+            raise FileError("its pickles are too long")
         match opcode.name:
             case "PROTO" | "FRAME":
                 pass
@@ -226,6 +248,8 @@ def _unpickle(
                 _expect(list, stack[-1]).extend(items)
             case "SETITEM" | "SETITEMS":
                 items = [stack.pop(-2), stack.pop()] if opcode.name == "SETITEM" else pop_items()
+                for key in items[::2]:
+                    _expect(KEYS, key)  # hashing nested tuples may take forever
                 _expect(dict, stack[-1]).update(zip(items[::2], items[1::2], strict=True))
             case "BINPUT" | "LONG_BINPUT":
                 memo[argument] = stack[-1]
@@ -238,7 +262,7 @@ def _unpickle(
                     name, module = stack.pop(), stack.pop()
                 else:
                     module, name = argument.split(" ")
-                if (builder := builders.get((module, name))) is None:
+                if (builder := builders.get((_expect(str, module), _expect(str, name)))) is None:
                     raise FileError(f"it would run {ascii(f'{module}.{name}')[1:-1]:.80}")
                 stack.append(builder)
             case "REDUCE" | "NEWOBJ":
@@ -250,17 +274,17 @@ def _unpickle(
                 budget.spend(len(state))
                 _set_state(stack[-1], state, budget)
             case "BINPERSID":
-                stack.append(storage(*stack.pop()))
+                stack.append(get_storage(*stack.pop()))
             case _:
                 raise FileError(f"it has the opcode {opcode.name}, which torch.save never writes")
     (value,) = stack
     return value
 
 
-def _expect(kind: type, value: Any) -> Any:
+def _expect(kind: type | tuple[type, ...], value: Any) -> Any:
     """Return a value. Raises FileError if it has a different type."""
     if not isinstance(value, kind):
-        raise FileError(f"it has a {type(value).__name__} in the place of a {kind.__name__}")
+        raise FileError(f"it has a {type(value).__name__} where torch.save writes something else")
     return value
 
 
@@ -268,15 +292,17 @@ class _NumberType:
     """numpy.dtype in a file: numpy would let its state turn numbers into addresses of objects."""
 
     def __init__(self, code: str) -> None:
-        if code not in NUMBERS:
+        if _expect(str, code) not in NUMBERS:
             raise FileError(f"it holds numpy's type {ascii(code)[:20]}, which is not numeric")
         self.dtype = np.dtype(code)
 
 
 def _set_state(target: Any, state: Any, budget: _Budget) -> None:
     """Fill a new object, as its pickle says."""
-    if isinstance(target, (Namespace, OrderedDict)):
+    if isinstance(target, Namespace):
         vars(target).update(state)
+    elif isinstance(target, OrderedDict):  # a state dict with the versions of its modules
+        vars(target).update({name: state[name] for name in ("_metadata",) if name in state})
     elif isinstance(target, _NumberType):
         target.dtype = target.dtype.newbyteorder(state[1])
     elif isinstance(target, np.ndarray):
@@ -287,38 +313,37 @@ def _set_state(target: Any, state: Any, budget: _Budget) -> None:
         raise FileError(f"it sets the state of a {type(target).__name__}")
 
 
-def _builders(budget: _Budget) -> dict[tuple[str, str], Any]:
+def _list_builders(budget: _Budget) -> dict[tuple[str, str], Any]:
     """Return what a pickle may name: functions to call, and types of storages."""
 
     def encode(text: str, encoding: str) -> bytes:  # how protocol 2 writes bytes
         return text.encode("latin-1")[: budget.spend(len(text))]
 
-    def tensor(*arguments: Any) -> Tensor:
-        return budget.share(_tensor(*arguments))
+    def build_tensor(*arguments: Any) -> Tensor:
+        return budget.share(_view_storage(*arguments))
 
-    def number(kind: _NumberType, data: bytes) -> np.generic:
+    def build_number(kind: _NumberType, data: bytes) -> np.generic:
         return np.frombuffer(data, kind.dtype, count=1)[0]
 
     builders: dict[tuple[str, str], Any] = {
         ("collections", "OrderedDict"): lambda: OrderedDict(),
         ("argparse", "Namespace"): lambda: Namespace(),
-        ("torch._utils", "_rebuild_tensor_v2"): lambda *arguments: budget.share(
-            _tensor(*arguments)
-        ),
+        ("torch", "Size"): lambda size: tuple(size),
+        ("torch._utils", "_rebuild_tensor_v2"): build_tensor,
         ("torch._utils", "_rebuild_parameter"): lambda data, *_: data,
         ("_codecs", "encode"): encode,
         ("numpy", "dtype"): lambda code, *_: _NumberType(code),
         ("numpy", "ndarray"): "numpy.ndarray",
     }
     for module in ("numpy.core.multiarray", "numpy._core.multiarray"):  # before numpy 2, and since
-        builders[module, "scalar"] = number
+        builders[module, "scalar"] = build_number
         builders[module, "_reconstruct"] = lambda *_: np.zeros(0, np.uint8)
     for module in ("torch", "torch.cuda"):
         builders |= {(module, name): dtype for name, dtype in DTYPES.items()}
     return builders
 
 
-def _tensor(storage: Tensor, offset: int, size: tuple, stride: tuple, *_: Any) -> Tensor:
+def _view_storage(storage: Tensor, offset: int, size: tuple, stride: tuple, *_: Any) -> Tensor:
     """Return a view of a storage. Raises FileError if it is larger."""
     if max(len(_expect(tuple, size)), len(stride)) > 8:
         raise FileError("it holds a tensor of more than 8 dimensions")

@@ -9,7 +9,6 @@ from omegaconf import DictConfig
 
 from ..atomic import hold_lock
 
-LOCK_FILE = "train.lock"
 #: The lock of this process's run. Forked data loaders outlive a killed run, so they give it up.
 _lock = ExitStack()
 os.register_at_fork(after_in_child=_lock.close)
@@ -18,12 +17,13 @@ os.register_at_fork(after_in_child=_lock.close)
 def lock_save_dir(cfg: DictConfig) -> None:
     """Lock the directory of the checkpoints, in the first process of a run.
 
-    Raises InputError if a different run holds the lock. Without write access, or on a file system
-    without locks, the run starts anyway.
+    Raises InputError if a different run holds the lock. On a file system without locks the run
+    starts anyway.
     """
     _lock.close()
-    if is_master(cfg.distributed_training) and not cfg.checkpoint.no_save:
-        directory = Path(cfg.checkpoint.save_dir)
+    directory = Path(cfg.checkpoint.save_dir)  # fairseq-train has created it
+    is_used = directory.is_dir() and not cfg.checkpoint.no_save
+    if is_used and is_master(cfg.distributed_training):
         busy = f"{directory} is in use by a different training: stop it, or give another --save-dir"
         with suppress(OSError):
-            _lock.enter_context(hold_lock(directory / LOCK_FILE, busy))
+            _lock.enter_context(hold_lock(directory, busy, patience=1))

@@ -9,8 +9,8 @@ from ..errors import InputError
 
 #: Characters of the longest word in real text; also the limit of Moses's clean-corpus-n.perl.
 MAX_WORD_LENGTH = 1_000
-#: Bytes of a dictionary, of settings or of a subword model.
-MAX_DATA_FILE = 64 << 20
+#: Bytes of a dictionary or a subword model, and of settings.
+MAX_DATA_FILE, MAX_SETTINGS_FILE = 64 << 20, 1 << 20
 
 # Every character that some reader treats as the end of a line (str.splitlines, files in text mode)
 # is one of these. Moses's tokeniser replaces the same ones.

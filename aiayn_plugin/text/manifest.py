@@ -10,14 +10,12 @@ from typing import Any, NamedTuple
 
 from ..errors import InputError
 from .dictionary import find_unsorted_line, read_dictionary
-from .lines import read_data_file
+from .lines import MAX_SETTINGS_FILE, read_data_file
 
 logger = logging.getLogger(__name__)
 
 MANIFEST = "checksums.json"
 FORMAT_VERSION = 1
-#: Maximum size in bytes; a line has about 120.
-MAX_SIZE = 1 << 20
 _ADVICE = f"copy the file or prepare the data again; after an intended change, delete {MANIFEST}"
 
 
@@ -57,7 +55,7 @@ def read_manifest(directory: Path) -> dict[str, Checksum]:
     """
     path = directory / MANIFEST
     try:
-        content: Any = json.loads(read_data_file(path, MAX_SIZE))
+        content: Any = json.loads(read_data_file(path, MAX_SETTINGS_FILE))
         if content["format"] != FORMAT_VERSION:
             raise ValueError
         return {name: _parse_entry(name, **entry) for name, entry in content["files"].items()}

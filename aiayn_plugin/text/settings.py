@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import InputError
-from .lines import read_data_file
+from .lines import MAX_SETTINGS_FILE, read_data_file
 from .subwords import SUBWORDS
 from .tokenizer import MOSES
 
@@ -66,7 +66,7 @@ class TextSettings:
         read.
         """
         try:
-            content: Any = json.loads(read_data_file(path))
+            content: Any = json.loads(read_data_file(path, MAX_SETTINGS_FILE))
         except (ValueError, RecursionError) as error:
             raise InputError(f"{path}: not valid JSON: {error}") from None
         if not isinstance(content, dict) or content.pop("format", None) != FORMAT_VERSION:

@@ -134,7 +134,7 @@ def test_a_glance_leaves_the_weights_in_the_file(written):
     [
         ({"x": {"y": "${oc.env:HOME}"}}, "contain a reference in y"),
         ({"dropout": torch.ones(1)}, "have a Tensor as dropout"),
-        ({"encoder_layers": 3}, "have 3 as encoder_layers, and its weights are too few"),
+        ({"encoder_layers": 3}, "have 3 as encoder_layers: its weights are too few"),
         ({"N": 10**9}, "have 1000000000 as N"),
         ({"N": " 0x190 "}, "have  0x190  as N"),
         ({"x": {"\x1b[31m": 8}}, r"it has '\\x1b\[31m' as a name"),
@@ -199,7 +199,7 @@ def test_recursive_settings_are_refused(written):
     crowd += [crowd] * 100_000
     for cfg in (endless, {"laughs": laughs}, {"crowd": crowd}):
         save({**state, "cfg": cfg}, path)
-        with pytest.raises(InputError, match="too many values, or .* contains itself"):
+        with pytest.raises(InputError, match="too many values|nested too deeply"):
             load(path)
 
 

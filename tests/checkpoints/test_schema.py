@@ -51,7 +51,8 @@ def test_fairseqs_checkpoints_are_accepted():
         *("(0.9, 0.98)", "[1e-4, -5e-4]", "True", "None", "{'data': '/x', 'beam': 4}", "-1"),
         *("'text'", "0.0005", "[(512, 10, 5)] + [(512,2,2)]", " [1, 2] ", "0.25,0.1", ""),
         *("en-de,de-en", "wmt16.en-de", "transformer", "--beam 4 (twice)", '{"beam": 4}'),
-        *("relu", "a b", "no_c10d", "cross_entropy", "1.2.3", "ä", "3:4", "(", "1" + "+1" * 999),
+        *("relu", "a b", "no_c10d", "cross_entropy", "1.2.3", "ä", "3:4", "(", "x|y", "en_XX-_de"),
+        "en-de," * 10_000,
     ],
 )
 def test_plain_settings_are_accepted(text):
@@ -61,11 +62,17 @@ def test_plain_settings_are_accepted(text):
 @pytest.mark.parametrize(
     "text",
     [
-        *("__import__('os').getpid()", "[x for x in (1,)]", "open('x')", "f'{1}'", "lambda: 1"),
-        *("[1].append(2)", "(x := 1)", "1 if True else 2", "[1][0]", "1 << 3", "2 ** 99999"),
+        *("__import__('os').getpid()", "[x for x in (1,)]", "open('x')", "f'{1}'", "lambda: f()"),
+        *("[1].append(2)", "(x := 1)", "(1 if True else 2)", "[1][0]", "1 << 3", "2 ** 99999"),
         *("[1] * 100_000", "[[0] * 900] * 900 * 900", "'%9999d' % 1", "1 + True()", "a.__class__"),
         *("os.environ", "'\\x24{oc.env:HOME}'", "'$' '{oc.env:HOME}'", "${oc.env:HOME}"),
-        *("x" * 100_000, "\0", "\x1b[31m"),
+        *(
+            "x" * 100_001,
+            "\0",
+            "\x1b[31m",
+            "-" * 2_975 + "open('x')",
+            "(" * 150 + "f()" + ")" * 150,
+        ),
     ],
 )
 def test_settings_that_are_more_than_literals_are_refused(text):
@@ -80,6 +87,26 @@ def test_settings_that_are_more_than_literals_are_refused(text):
         assert str(error.value).isprintable() and len(str(error.value)) < 300
 
 
+@pytest.mark.parametrize("name", ["project_input", "from_x", "decoder_attention", "dataset_impl"])
+def test_any_setting_may_be_evaluated(name):
+    with pytest.raises(FileError, match=f"code in {name}"):
+        check(checkpoint(args=Namespace(**{name: "open('x')"})))
+
+
+@pytest.mark.parametrize("name", ["scoring", "arch", "task", "criterion", "bpe"])
+def test_a_component_is_not_a_path(name):
+    """Hydra would read a file of this name, and resolve what is in it."""
+    with pytest.raises(FileError, match=f"an invalid name in {name}"):
+        check(checkpoint(args=Namespace(**{name: "../../proc/self/cwd/evil"})))
+
+
+def test_numbers_may_be_in_tensors():
+    """As after training in several processes."""
+    state = {"best": torch.tensor(1.5), "previous_training_time": torch.ones(1)}
+    check(checkpoint(extra_state={**state, "train_iterator": {"epoch": torch.tensor(5)}}))
+    check(checkpoint(extra_state={**state, "val_loss": torch.empty(1, device="meta")}))
+
+
 def test_paths_may_look_like_code():
     paths = {"data": "runs(1)/data", "save_dir": "a[2]", "restore_file": "x(1).pt"}
     check(checkpoint(args=Namespace(**paths)))
@@ -91,15 +118,22 @@ def test_paths_may_look_like_code():
     "change, message",
     [
         ({"surprise": 1}, "'surprise', which fairseq does not store"),
+        ({"extra_state": {"train_iterator": {"epoch": -5}}}, "invalid int as epoch"),
+        ({"extra_state": {"train_iterator": {"epoch": 2**40}}}, "invalid int as epoch"),
+        ({"extra_state": {"best": torch.ones(2)}}, "invalid Tensor as best"),
+        (
+            {"extra_state": {"metrics": {"train": [(1, "x", "SumMeter", {"sum": "y"})]}}},
+            "an invalid meter",
+        ),
         ({"criterion": [1]}, "its criterion is a list"),
-        ({"optimizer_history": {}}, "a dict as optimizer_history"),
-        ({"optimizer_history": [{"num_updates": "3"}]}, "a str as num_updates"),
-        ({"optimizer_history": [{"lr_scheduler_state": {"best": "x"}}]}, "a str as best"),
-        ({"extra_state": [1]}, "a list as extra_state"),
-        ({"extra_state": {"train_iterator": {"epoch": None}}}, "a NoneType as epoch"),
-        ({"extra_state": {"metrics": {"train": [(1, "x", "open", {})]}}}, "an unknown meter"),
-        ({"extra_state": {"metrics": {"train": 7}}}, "an unknown meter"),
-        ({"last_optimizer_state": {"x": Namespace()}}, "a Namespace as x"),
+        ({"optimizer_history": {}}, "invalid dict as optimizer_history"),
+        ({"optimizer_history": [{"num_updates": "3"}]}, "invalid str as num_updates"),
+        ({"optimizer_history": [{"lr_scheduler_state": {"best": "x"}}]}, "invalid str as best"),
+        ({"extra_state": [1]}, "invalid list as extra_state"),
+        ({"extra_state": {"train_iterator": {"epoch": None}}}, "invalid NoneType as epoch"),
+        ({"extra_state": {"metrics": {"train": [(1, "x", "open", {})]}}}, "an invalid meter"),
+        ({"extra_state": {"metrics": {"train": 7}}}, "an invalid meter"),
+        ({"last_optimizer_state": {"x": Namespace()}}, "invalid Namespace as x"),
         ({"last_optimizer_state": {(1, 2): 3}}, r"it has \(1, 2\) as a name"),
     ],
 )

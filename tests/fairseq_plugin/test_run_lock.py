@@ -5,20 +5,14 @@ from models import trainer
 
 from aiayn_plugin.atomic import hold_lock
 from aiayn_plugin.errors import InputError
-from aiayn_plugin.fairseq_plugin.run_lock import LOCK_FILE
 
 pytestmark = pytest.mark.usefixtures("quiet")
 
 
 def test_a_locked_directory_is_refused_unless_nothing_is_saved(corpus, tmp_path):
-    with hold_lock(tmp_path / LOCK_FILE, "busy"):
+    with hold_lock(tmp_path, "busy"):
         trainer(corpus, tmp_path, "--no-save")
         with pytest.raises(InputError, match=f"^{tmp_path} is in use by a different training"):
             trainer(corpus, tmp_path)
     trainer(corpus, tmp_path)
     trainer(corpus, tmp_path)  # takes over the lock of its own process
-
-
-def test_a_directory_that_cannot_be_locked_is_used(corpus, tmp_path):
-    (tmp_path / LOCK_FILE).mkdir()
-    trainer(corpus, tmp_path)

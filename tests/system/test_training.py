@@ -90,7 +90,7 @@ def test_a_directory_is_trained_in_once_at_a_time(run, corpus, tmp_path):
             assert first.poll() is None
         finally:
             first.kill()
-    with hold_lock(tmp_path / "train.lock", "still locked", patience=1):
+    with hold_lock(tmp_path, "still locked", patience=1):
         pass
     resumed = run("fairseq-train", *options, "1")
     assert resumed.returncode == 0, resumed.stderr
@@ -141,7 +141,7 @@ def test_a_full_disk_ends_the_training_and_leaves_what_is_whole(run, corpus, sma
         "free disk space and run the same command again$",
         last_line(log),
     )
-    names = {path.name for path in small_disk.iterdir()} - {"run.jsonl", "train.lock"}
+    names = {path.name for path in small_disk.iterdir()} - {"run.jsonl"}
     assert "checkpoint_last.pt" in names and not any(name.endswith(".tmp") for name in names)
     for name in names:
         assert weights(small_disk / name)

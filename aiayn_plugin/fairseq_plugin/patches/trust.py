@@ -10,10 +10,12 @@ import re
 import shutil
 import tarfile
 import tempfile
+import threading
 from argparse import Namespace
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
+from typing import Any
 
 import torch
 from fairseq.file_io import PathManager
@@ -26,11 +28,17 @@ from ...errors import InputError
 logger = logging.getLogger(__name__)
 
 UNSAFE_LOADING = "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD"
-#: Settings of fairseq's models and tasks that name a file: embeddings, a pretrained model, a
-#: dictionary.
-FILES = re.compile(r"_(path|from|checkpoint|dict|vocab|codes|url)$|^pretrained_")
-#: A setting that matches FILES, which every command has and none opens.
-NO_FILES = {"plasma_path"}
+#: Settings of fairseq's models, tasks and criteria that name files: embeddings, pretrained models,
+#: dictionaries, configurations, and files to write.
+FILES = re.compile(
+    r"(path|from|checkpoint|dict|dictionary|vocab|codes|url|yaml|json|file|dir|logdir|manifest|model"
+    r"|predictions)$|^pretrained_|^fixed_dictionary"
+)
+#: Settings that match FILES, and which loading does not open.
+OPENED_BY_NONE = {"plasma_path", "restore_file", "save_dir", "user_dir", "finetune_from_model"}
+#: Settings that match FILES, and must be text; the weights in a checkpoint replace these models.
+REQUIRED = {"w2v_path", "hubert_path"}
+_replacing_load = threading.Lock()
 
 
 # ---- Checkpoints
@@ -74,32 +82,37 @@ def check_before_loading(load: Callable) -> Callable:
 @contextmanager
 def _torch_loads(state: dict) -> Iterator[None]:
     """Give fairseq a checkpoint that was read and checked, instead of what torch.load reads."""
-    load = torch.load
-    torch.load = lambda *args, **kwargs: state
-    try:
-        yield
-    finally:
-        torch.load = load
+    with _replacing_load:
+        load = torch.load
+        torch.load = lambda *args, **kwargs: state
+        try:
+            yield
+        finally:
+            torch.load = load
 
 
 def _forget_files(state: dict) -> None:
-    """Remove the files and addresses that a checkpoint names, so that loading opens no other.
+    """Remove the files and addresses that a checkpoint names, so that loading does not open them.
 
-    Its weights replace those of a pretrained model or of embeddings. Whoever needs another file,
-    such as the codes of a BPE for fairseq's hub interface, names it.
+    Its weights replace those of a pretrained model or of embeddings. For a different file, such as
+    the codes of a BPE for fairseq's hub interface, the caller gives its name.
     """
-    args, cfg = state.get("args"), state.get("cfg")
-    groups = [args] if args else []
-    if isinstance(cfg, dict):
-        groups += [cfg.get(part) for part in ("model", "task", "criterion")]
+    groups = [state.get("args"), state.get("cfg")]
     for group in groups:
-        settings = vars(group) if isinstance(group, Namespace) else group
-        for name in settings if isinstance(settings, dict) else ():
-            if FILES.search(name) and name not in NO_FILES:
-                settings[name] = None
-    for group in (args, cfg):
-        settings = vars(group) if isinstance(group, Namespace) else group or {}
+        settings = _as_dict(group)
         settings.update({name: None for name in ("bpe", "tokenizer") if name in settings})
+    while groups:
+        settings = _as_dict(groups.pop())
+        for name, value in settings.items():
+            if isinstance(value, str) and FILES.search(name) and name not in OPENED_BY_NONE:
+                settings[name] = "" if name in REQUIRED else None
+        groups += [value for value in settings.values() if isinstance(value, (dict, Namespace))]
+
+
+def _as_dict(group: Any) -> dict[str, Any]:
+    """Return the settings of a group, to change in place."""
+    settings = vars(group) if isinstance(group, Namespace) else group
+    return settings if isinstance(settings, dict) else {}
 
 
 def _check_names(state: dict, path: str) -> None:
@@ -126,9 +139,9 @@ def report_unusable_model(load: Callable) -> Callable:
     @functools.wraps(load)
     def load_model_ensemble_and_task(filenames, *args, **kwargs):
         paths = [Path(name) for name in filenames]
-        exist = all(path.is_file() for path in paths)  # not so for shards, with suffixes
+        are_files = all(path.is_file() for path in paths)  # not so for shards, with suffixes
         try:
-            with safe_load.limited_memory(*paths) if exist else nullcontext():
+            with safe_load.limited_memory(*paths) if are_files else nullcontext():
                 return load(filenames, *args, **kwargs)
         except InputError as error:
             raise _error_about(filenames, str(error)) from error
