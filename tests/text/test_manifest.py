@@ -5,9 +5,9 @@ import json
 import pytest
 
 from aiayn_plugin.errors import InputError
+from aiayn_plugin.text.lines import MAX_SETTINGS_FILE
 from aiayn_plugin.text.manifest import (
     MANIFEST,
-    MAX_SIZE,
     describe_change,
     read_manifest,
     verify_files,
@@ -73,7 +73,7 @@ GOOD = {"bytes": 1, "sha256": "0" * 64}
         '{"format": 1, "files": []}',
         '{"format": 1, "files": {"a": 3}}',
         "\xff",
-        " " * (MAX_SIZE + 1),
+        " " * (MAX_SETTINGS_FILE + 1),
         *(
             json.dumps({"format": 1, "files": {name: entry}})
             for name, entry in [
