@@ -105,7 +105,7 @@ class MultiHeadAttention(nn.Module):
         self.causal, self.neighbourhood, self.recompute = causal, neighbourhood, recompute
         # These are initialised as three slices of one Glorot matrix. For base the bound is
         # √(6/(512 + 1536)) = 0.054, while for each alone it would be √(6/1024) = 0.077: post-norm
-        # layers learn faster from smaller weights.
+        # layers learn faster from smaller weights (measurements, "Initialization of attention").
         self.W_Q = Projection(d_model, h * d_k, stacked=3, bias=bias)
         self.W_K = Projection(d_model, h * d_k, stacked=3, bias=bias)
         self.W_V = Projection(d_model, h * d_v, stacked=3, bias=bias)
