@@ -87,6 +87,18 @@ class TrainerHooks(TranslationTask):
                 "a smaller --max-tokens (--tokens-per-update keeps updates as large)"
             ) from error
 
+    def valid_step(self, sample, model, criterion):
+        """Like fairseq's. Raises InputError if the model does not fit the criterion.
+
+        fairseq-validate takes the criterion from the checkpoint.
+        """
+        try:
+            return super().valid_step(sample, model, criterion)
+        except AssertionError as error:
+            raise InputError(
+                f"the criterion {type(criterion).__name__} cannot validate this model: {error}"
+            ) from error
+
     def optimizer_step(self, optimizer, model, update_num) -> None:
         """Like fairseq's, but with --amp gradients are divided by the loss scale once.
 
