@@ -310,6 +310,10 @@ PAYLOADS: dict[str, Callable[[Path, dict, Path], None]] = {
         "args", arch="transformer", scoring="../../../../../../../../proc/self/cwd/evil"
     ),
     "predictions written to a file": criterion_that_writes,
+    "criterion of no name": changed(lambda state, mark: state["cfg"].update(criterion=[1])),
+    "criterion that does not exist": changed(
+        lambda state, mark: state["cfg"].update(criterion={"_name": "none_such"})
+    ),
     "embeddings of a nested model": changed(
         lambda state, mark: state["cfg"]["model"].update(
             w2v_args={"model": {"encoder_embed_path": "/dev/zero"}}

@@ -103,9 +103,19 @@ class AiaynTranslation(TrainerHooks):
             ) from error
 
     def build_criterion(self, *args, **kwargs):
-        """Like fairseq's; every split loaded later needs its target side."""
+        """Like fairseq's; every split loaded later needs its target side.
+
+        Raises InputError if the settings, which fairseq-validate reads from a checkpoint, name no
+        criterion.
+        """
         self.has_criterion = True
-        return super().build_criterion(*args, **kwargs)
+        try:
+            criterion = super().build_criterion(*args, **kwargs)
+        except (KeyError, TypeError, AttributeError) as error:
+            raise InputError(f"the criterion cannot be built: {error!r}") from error
+        if criterion is None:
+            raise InputError("the criterion cannot be built: its settings do not name it")
+        return criterion
 
     def build_model(self, cfg, from_checkpoint=False):
         """Like fairseq's; at the start of training, log and record the settings."""
