@@ -295,6 +295,9 @@ PAYLOADS: dict[str, Callable[[Path, dict, Path], None]] = {
     "pickle of a huge number": pickle_of(b"\x8b\xff\xff\xff\x7f"),
     "pickle with keys of nested tuples": pickle_of(b"}", b")", b"\x85" * 900_000, b"K\1s"),
     "pickle with keys of shared tuples": pickle_of(b"}(", b")q\0", b"h\0h\0\x86q\0" * 40, b"K\1u"),
+    "pickle of many sizes of one list": pickle_of(
+        b"](" + b"K\1" * 300_000 + b"eq\0", b"](" + b"ctorch\nSize\nh\0\x85R" * 100_000 + b"e0"
+    ),
     "text of many settings": changed(
         lambda state, mark: state["cfg"]["common"].update(
             seed=[f"[{'1,' * 480}{number}]" for number in range(10_000)]

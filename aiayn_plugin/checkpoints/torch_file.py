@@ -41,6 +41,8 @@ NUMBERS = {"b1", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8
 MAX_OPCODES = 1_000_000
 #: Bytes of an archive's directory.
 MAX_DIRECTORY = 16 << 20
+#: Dimensions of a tensor; fairseq's have at most 5.
+MAX_DIMENSIONS = 8
 #: How much larger than the file its tensors may be.
 MAX_SHARING = 8
 #: The first two pickles of a file of torch before 1.6.
@@ -328,7 +330,7 @@ def _list_builders(budget: _Budget) -> dict[tuple[str, str], Any]:
     builders: dict[tuple[str, str], Any] = {
         ("collections", "OrderedDict"): lambda: OrderedDict(),
         ("argparse", "Namespace"): lambda: Namespace(),
-        ("torch", "Size"): lambda size: tuple(size),
+        ("torch", "Size"): lambda size: tuple(size[:MAX_DIMENSIONS]),
         ("torch._utils", "_rebuild_tensor_v2"): build_tensor,
         ("torch._utils", "_rebuild_parameter"): lambda data, *_: data,
         ("_codecs", "encode"): encode,
@@ -345,8 +347,8 @@ def _list_builders(budget: _Budget) -> dict[tuple[str, str], Any]:
 
 def _view_storage(storage: Tensor, offset: int, size: tuple, stride: tuple, *_: Any) -> Tensor:
     """Return a view of a storage. Raises FileError if it is larger."""
-    if max(len(_expect(tuple, size)), len(stride)) > 8:
-        raise FileError("it holds a tensor of more than 8 dimensions")
+    if max(len(_expect(tuple, size)), len(stride)) > MAX_DIMENSIONS:
+        raise FileError(f"it holds a tensor of more than {MAX_DIMENSIONS} dimensions")
     numbers = [operator.index(number) for number in (offset, *size, *stride)]
     end = offset + sum((n - 1) * step for n, step in zip(size, stride, strict=True)) + 1
     count = math.prod(size)
