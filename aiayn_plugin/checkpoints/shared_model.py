@@ -24,7 +24,7 @@ TASK_SETTINGS = (
     *("_name", "source_lang", "target_lang"),
     *("max_source_positions", "max_target_positions"),
 )
-#: What fairseq expects in a checkpoint besides.
+#: Training state that fairseq expects in every checkpoint.
 NO_TRAINING = {
     "optimizer_history": [{"optimizer_name": "", "lr_scheduler_state": {}, "num_updates": 0}],
     "extra_state": {"train_iterator": {"epoch": 1}},

@@ -1,7 +1,7 @@
 """The files of torch.save, read without torch.load.
 
-torch's reader, even with weights_only, builds tensors that reach outside their data, and trusts the
-sizes that a file states. This one interprets only the opcodes that torch.save writes, builds only
+torch's reader, even with weights_only, builds tensors that reach outside their data and trusts the
+sizes in the file. This reader interprets only the opcodes that torch.save writes, builds only
 the types that fairseq stores, and allocates no more than the size of the file.
 """
 
@@ -41,7 +41,7 @@ NUMBERS = {"b1", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8
 MAX_OPCODES = 1_000_000
 #: Bytes of an archive's directory.
 MAX_DIRECTORY = 16 << 20
-#: Dimensions of a tensor; fairseq's have at most 5.
+#: Dimensions of a tensor.
 MAX_DIMENSIONS = 8
 #: How much larger than the file its tensors may be.
 MAX_SHARING = 8
@@ -56,9 +56,9 @@ class FileError(Exception):
 def read(path: Path, with_data: bool = True) -> Any:
     """Return the object in a file of torch.save, its tensors on the CPU.
 
-    with_data: False leaves the tensors' data in the file, and returns tensors without data (on the
-    meta device); files of torch before 1.6 are always read completely. Raises FileError, and
-    OSError if the file cannot be read.
+    with_data: False leaves the data in the file and returns tensors on the meta device; files of
+    torch before 1.6 are always read completely. Raises FileError, and OSError if the file cannot be
+    read.
     """
     if path.exists() and not path.is_file():
         raise FileError("it is not a regular file")
@@ -96,13 +96,13 @@ class _Budget:
     def spend(self, size: int) -> int:
         """Return the size. Raises FileError if it exceeds the rest."""
         if not 0 <= size <= self.left:
-            raise FileError("it states more data than it holds")
+            raise FileError("it claims more data than it holds")
         self.left -= size
         return size
 
     def share(self, tensor: Tensor) -> Tensor:
         """Return the tensor. Raises FileError if all of them are too large for the file."""
-        self.left_for_tensors -= tensor.nbytes + 256  # the object itself takes memory, too
+        self.left_for_tensors -= tensor.nbytes + 256  # the tensor object takes memory too
         if self.left_for_tensors < 0:
             raise FileError("its tensors are larger than their data")
         return tensor
@@ -127,7 +127,7 @@ def _read_archive(file: BufferedReader, budget: _Budget, with_data: bool) -> Any
         def read_storage(key: str, size: int) -> Tensor:
             record = records[f"{folder}data/{key}"]
             if record.file_size != size:
-                raise FileError("it states more data than it holds")
+                raise FileError("it claims more data than it holds")
             if not with_data:
                 return torch.empty(size, dtype=torch.uint8, device="meta")
             budget.spend(size)

@@ -2,7 +2,7 @@
 
 Constituents labelled TOP and the words with a deleted tag do not count, and PRT equals ADVP. Each
 side deletes words by its own tags; a sentence whose remaining words differ is skipped. EVALB stops
-at the eleventh such sentence, which we do not, and compares words as they are spelled.
+at the eleventh such sentence and compares words as they are spelled; this code does neither.
 """
 
 import re
@@ -58,7 +58,8 @@ class BracketCounts:
 def compare_trees(gold: Tree, system: Tree) -> BracketCounts:
     """Return the counts of one sentence.
 
-    Raises InputError if EVALB skips it: the words that count differ, or the system has none.
+    Raises InputError if EVALB skips the sentence: the counted words differ, or the system tree
+    has none.
     """
     (gold_words, gold_tags), (words, tags) = map(_counted_words, (gold, system))
     if not words:

@@ -62,8 +62,8 @@ def allowed_hosts(host: str, listening: socket.socket, extra: list[str]) -> list
 class Connection(H11Protocol):
     """A connection of uvicorn that is closed unless its client sends a complete request in time.
 
-    At MAX_CONNECTIONS a new connection replaces the one that has waited longest for its client.
-    uvicorn has neither limit: stalled clients would lock out all others.
+    At MAX_CONNECTIONS a new connection replaces the one whose client has been idle longest.
+    uvicorn has neither limit: stalled clients would block the service.
     """
 
     timer: asyncio.TimerHandle  #: runs unless a complete request is being answered

@@ -95,7 +95,7 @@ def test_an_array_that_does_not_fit_its_bytes_is_refused(shape, data, tmp_path):
     "payload, message",
     [
         ("weight of a gigabyte in one number", "a tensor that is larger than its data"),
-        ("weight with less data than it states", "states more data than it holds"),
+        ("weight with less data than it states", "claims more data than it holds"),
         ("two directories", "directory is not where its end record says"),
         ("sparse weight", "would run torch._utils._rebuild_sparse_tensor"),
     ],

@@ -15,4 +15,4 @@ def test_a_locked_directory_is_refused_unless_nothing_is_saved(corpus, tmp_path)
         with pytest.raises(InputError, match=f"^{tmp_path} is in use by a different training"):
             trainer(corpus, tmp_path)
     trainer(corpus, tmp_path)
-    trainer(corpus, tmp_path)  # takes over the lock of its own process
+    trainer(corpus, tmp_path)  # replaces the lock that this process holds

@@ -34,9 +34,9 @@ FILES = re.compile(
     r"(path|from|checkpoint|dict|dictionary|vocab|codes|url|yaml|json|file|dir|logdir|manifest|model"
     r"|predictions)$|^pretrained_|^fixed_dictionary"
 )
-#: Settings that match FILES, and which loading does not open.
-OPENED_BY_NONE = {"plasma_path", "restore_file", "save_dir", "user_dir", "finetune_from_model"}
-#: Settings that match FILES, and must be text; the weights in a checkpoint replace these models.
+#: Settings that match FILES but are not opened when a checkpoint is loaded.
+NEVER_OPENED = {"plasma_path", "restore_file", "save_dir", "user_dir", "finetune_from_model"}
+#: Settings that match FILES but must be strings; the checkpoint's weights replace these models.
 REQUIRED = {"w2v_path", "hubert_path"}
 _replacing_load = threading.Lock()
 
@@ -104,7 +104,7 @@ def _forget_files(state: dict) -> None:
     while groups:
         settings = _as_dict(groups.pop())
         for name, value in settings.items():
-            if isinstance(value, str) and FILES.search(name) and name not in OPENED_BY_NONE:
+            if isinstance(value, str) and FILES.search(name) and name not in NEVER_OPENED:
                 settings[name] = "" if name in REQUIRED else None
         groups += [value for value in settings.values() if isinstance(value, (dict, Namespace))]
 
