@@ -9,6 +9,7 @@ from fairseq.tasks import register_task
 from fairseq.tasks.translation import TranslationConfig
 
 from ..errors import InputError
+from ..kernels.cpu_runtime import prepare_cpu
 from ..paper import ARCHITECTURES
 from ..search.oom import BatchHalver
 from . import data_checks, training_log
@@ -132,6 +133,7 @@ class AiaynTranslation(TrainerHooks):
 
     def _start_training(self, cfg, model) -> None:
         lock_save_dir(cfg)
+        prepare_cpu()
         check_float16(cfg.common)
         if cfg.model._name in ARCHITECTURES:
             logger.info("the paper's settings and this run's:\n%s", training_log.format_table(cfg))
