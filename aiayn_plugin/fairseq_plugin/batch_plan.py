@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from fairseq.data import data_utils
 
-from ..training.batching import BatchPlan, plan_batches
+from ..training.batching import BatchPlan, plan_batches, sort_by_longer_side
 
 logger = logging.getLogger(__name__)
 
@@ -37,7 +37,8 @@ class BatchPlanner:
             order = dataset.ordered_indices()
         if options.get("max_positions") is not None:
             order, _ = dataset.filter_indices_by_size(order, options["max_positions"])
-        sizes = np.stack((dataset.src_sizes, dataset.tgt_sizes), axis=1).astype(np.int64)
+        sizes = sentence_sizes(dataset)
+        order = sort_by_longer_side(order, sizes)
         longer_side = sizes.max(axis=1)[order]
 
         def make_batches(limit: int) -> list[np.ndarray]:
@@ -64,6 +65,11 @@ class BatchPlanner:
                 f"{self.tokens_per_update:,}",
             )
         return self.plan
+
+
+def sentence_sizes(dataset: Any) -> np.ndarray:
+    """Return the source and target lengths of a LanguagePairDataset: (sentences, 2)."""
+    return np.stack((dataset.src_sizes, dataset.tgt_sizes), axis=1).astype(np.int64)
 
 
 def keep_first_epoch_batches(options: dict[str, Any]) -> None:

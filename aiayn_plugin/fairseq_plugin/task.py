@@ -12,8 +12,9 @@ from ..errors import InputError
 from ..kernels.cpu_runtime import prepare_cpu
 from ..paper import ARCHITECTURES
 from ..search.oom import BatchHalver
+from ..training.batching import sort_by_longer_side
 from . import data_checks, training_log
-from .batch_plan import BatchPlanner, keep_first_epoch_batches
+from .batch_plan import BatchPlanner, keep_first_epoch_batches, sentence_sizes
 from .dictionary import TokenDictionary
 from .disk_space import check_disk_space
 from .generation_options import build_search_generator
@@ -145,8 +146,7 @@ class AiaynTranslation(TrainerHooks):
 
     def get_batch_iterator(self, dataset, max_tokens=None, *args, **kwargs):
         """Like fairseq's; the batches of the training split follow --tokens-per-update."""
-        is_training_set = dataset is self.datasets.get(self.cfg.train_subset)
-        if self.training_cfg is None or not is_training_set:
+        if not self._is_trained_on(dataset):
             # fairseq drops the last sentences of a split if they do not make up a multiple of this.
             kwargs["required_batch_size_multiple"] = 1
             return super().get_batch_iterator(dataset, max_tokens, *args, **kwargs)
@@ -158,15 +158,24 @@ class AiaynTranslation(TrainerHooks):
             max_tokens = plan.max_tokens
         return super().get_batch_iterator(dataset, max_tokens, *args, **kwargs)
 
+    def _is_trained_on(self, dataset) -> bool:
+        return self.training_cfg is not None and dataset is self.datasets.get(self.cfg.train_subset)
+
     def filter_indices_by_size(
         self, indices, dataset, max_positions=None, ignore_invalid_inputs=False
     ):
-        """Like fairseq's. Raises InputError if a sentence is too long for the model."""
+        """Like fairseq's; batches of the training split get pairs of similar length (§5.1).
+
+        Raises InputError if a sentence is too long for the model.
+        """
         if not ignore_invalid_inputs and max_positions is not None:
             data_checks.check_lengths(indices, dataset, max_positions)
-        return super().filter_indices_by_size(
+        indices = super().filter_indices_by_size(
             indices, dataset, max_positions, ignore_invalid_inputs
         )
+        if self._is_trained_on(dataset):
+            return sort_by_longer_side(indices, sentence_sizes(dataset))
+        return indices
 
     def build_generator(self, models, args, *options, **kwargs):
         """See build_search_generator. The arguments are FairseqTask.build_generator's."""

@@ -20,15 +20,26 @@ class BatchPlan:
     updates: int  #: per epoch
     source_tokens: float  #: mean per update, without padding
     target_tokens: float  #: likewise on the target side
-    padding: float  #: fraction of the target side
+    padding: float  #: fraction of both sides
 
     def __str__(self) -> str:
+        batches = "1 batch" if self.update_freq == 1 else f"{self.update_freq} batches"
+        devices = "one device" if self.devices == 1 else f"each of {self.devices} devices"
         return (
-            f"{self.updates:,} updates per epoch, of {self.target_tokens:,.0f} target and "
-            f"{self.source_tokens:,.0f} source tokens on average, without padding "
-            f"({self.padding:.1%} of the target side): {self.update_freq} batches of at most "
-            f"{self.max_tokens:,} tokens on each of {self.devices} devices"
+            f"{self.updates:,} updates per epoch: each has {self.target_tokens:,.0f} target and "
+            f"{self.source_tokens:,.0f} source tokens on average, in {batches} of at most "
+            f"{self.max_tokens:,} tokens on {devices}, where {self.padding:.1%} is padding"
         )
+
+
+def sort_by_longer_side(order: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    """Return sentence indices sorted by the length of the longer side, otherwise in their order.
+
+    order: (n,); sizes: (sentences, 2), source and target lengths. A batch is as wide as its longest
+    sentence, so sentences sorted by source length alone leave up to a third of the target side to
+    padding.
+    """
+    return order[np.argsort(sizes[order].max(axis=1), kind="stable")]
 
 
 def plan_batches(
@@ -71,7 +82,7 @@ def _build_plan(
 ) -> BatchPlan:
     """Return the plan for given batches, with its mean tokens per update."""
     source, target = sizes[np.concatenate(batches)].sum(axis=0)
-    padded = sum(len(batch) * int(sizes[batch, 1].max()) for batch in batches)
+    padded = sum(len(batch) * int(sizes[batch].max(axis=0).sum()) for batch in batches)
     updates = ceil(ceil(len(batches) / devices) / update_freq)
     return BatchPlan(
         max_tokens,
@@ -80,7 +91,7 @@ def _build_plan(
         updates,
         source / updates,
         target / updates,
-        1 - target / padded,
+        1 - (source + target) / padded,
     )
 
 

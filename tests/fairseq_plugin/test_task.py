@@ -1,9 +1,11 @@
 """§5.1: the task's batches in training and validation, also with sharded data, and its errors."""
 
+import itertools
 import json
 import re
 import shutil
 
+import numpy as np
 import pytest
 from commands import TRAIN, last_line
 from fairseq.data import indexed_dataset
@@ -44,9 +46,8 @@ def test_an_update_has_the_same_tokens_on_any_number_of_devices(corpus, tmp_path
     for device in range(devices):
         epoch = task.get_batch_iterator(
             task.dataset("train"),
-            300,
-            None,
-            None,
+            max_tokens=300,
+            max_positions=(1024, 1024),
             num_shards=devices,
             shard_id=device,
             seed=1,
@@ -100,6 +101,18 @@ def test_each_shard_has_its_own_batch_plan(run, corpus, second_shard, tmp_path):
     assert planned == [first, last - first, first]
     assert first_tokens == pytest.approx(1000, rel=0.1)
     assert second_tokens == pytest.approx(1000, rel=0.1)
+
+
+@pytest.mark.usefixtures("quiet")
+@pytest.mark.parametrize("flags", ["--tokens-per-update 1000", "--batch-size 20"])
+def test_pairs_with_longer_sides_of_similar_length_form_a_batch(corpus, tmp_path, flags):
+    training, epoch = trainer(corpus, tmp_path, *flags.split())
+    dataset = training.task.dataset("train")
+    longer = np.maximum(dataset.src_sizes, dataset.tgt_sizes)
+    batches = sorted(epoch.frozen_batches, key=lambda batch: longer[batch].max())
+    assert sorted(np.concatenate(batches)) == list(range(len(dataset)))
+    for batch, following in itertools.pairwise(batches):
+        assert longer[batch].max() <= longer[following].min()
 
 
 @pytest.mark.parametrize(

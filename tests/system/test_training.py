@@ -52,13 +52,15 @@ def test_a_run_stopped_and_started_is_the_same_run(run, corpus, tmp_path):
     assert re.search(r"setting +paper +this run\nN +6 +1 +< changed\n", first.stdout)
     assert re.search(r"label_smoothing +0.1 +0.1\n", first.stdout)
     batches = re.search(
-        r"of ([\d,]+) target and ([\d,]+) source tokens .*: (\d+) batches of at "
-        r"most ([\d,]+) tokens on each of 1 devices",
+        r"each has ([\d,]+) target and ([\d,]+) source tokens .* in (\d+) batches of at most "
+        r"([\d,]+) tokens on one device, where ([\d.]+)% is padding",
         first.stdout,
     )
-    target, source, accumulated, most = (int(n.replace(",", "")) for n in batches.groups())
+    target, source, accumulated, most, padding = (
+        float(n.replace(",", "")) for n in batches.groups()
+    )
     assert target == pytest.approx(4000, rel=0.05) and source > 0
-    assert accumulated >= 3 and most <= 1500
+    assert accumulated >= 3 and most <= 1500 and 0 < padding < 10
     logged = [int(float(n)) for n in re.findall(r"train_inner .* wpb=([\d.]+)", first.stdout)]
     assert len(logged) == 12 and max(logged) < 1.2 * 4000
 
