@@ -4,6 +4,7 @@ import argparse
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterable
 from dataclasses import Field, fields
+from typing import Any
 
 from fairseq.tasks import TASK_DATACLASS_REGISTRY
 from fairseq.tasks.translation import TranslationConfig
@@ -30,15 +31,18 @@ def with_paper_defaults(parse: Callable) -> Callable:
         if has_arch or searches:
             parser.formatter_class = argparse.RawDescriptionHelpFormatter
             parser.epilog = help_text(has_arch)
-        # fairseq's first pass without defaults: only what is on the command line
-        first_pass = parser.parse_known_args(input_args, Namespace(**dict.fromkeys(known)))[0]
-        cli_options = {name: value for name, value in vars(first_pass).items() if value is not None}
-        paper = defaults.training_defaults(cli_options) if trains else {}
+        cli_options: dict[str, Any] = {}
 
         def modify(parser: ArgumentParser) -> None:
+            """fairseq has imported --user-dir, which may register the --task and --arch given."""
+            # fairseq's first pass without defaults: only what is on the command line
+            nothing = Namespace(**dict.fromkeys(known))
+            given = vars(parser.parse_known_args(input_args, nothing)[0])
+            cli_options.update({name: x for name, x in given.items() if x is not None})
             if parser.get_default("task") in (None, "translation"):
                 parser.set_defaults(task="aiayn_translation")
-            parser.set_defaults(**paper)
+            if trains:
+                parser.set_defaults(**defaults.training_defaults(cli_options))
             if modify_parser is not None:
                 modify_parser(parser)
 
