@@ -9,7 +9,7 @@ from typing import Any
 
 #: Okabe and Ito's colours (https://jfly.uni-koeln.de/color/), which colour-blind people can tell
 #: apart, ordered so that the first four differ most, and the last four. The yellow is darkened for
-#: a light background. html_page.css defines the same colours, with two replaced on a dark one.
+#: a light background. html_page.css defines the same colours, with four replaced on a dark one.
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#56b4e9", "#cc79a7", "#e69f00", "#1a1a1a", "#806600")
 
 TEMPLATE = """<!DOCTYPE html>

@@ -84,3 +84,14 @@ class Browser:
         """Write a screenshot as a PNG."""
         self.driver.save_screenshot(str(path))
         return path
+
+
+def contrast(one, other):
+    """Return WCAG's contrast ratio of two colours (channels from 0 to 255)."""
+
+    def luminance(colour):
+        linear = [c / 3294.6 if c <= 10 else ((c / 255 + 0.055) / 1.055) ** 2.4 for c in colour]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    dark, light = sorted((luminance(one), luminance(other)))
+    return (light + 0.05) / (dark + 0.05)

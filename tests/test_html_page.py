@@ -5,6 +5,7 @@ import re
 
 import pytest
 import torch
+from browsers import contrast
 
 from aiayn_plugin import plots
 from aiayn_plugin.errors import InputError
@@ -97,7 +98,9 @@ def perceived(kind: str, colour: str) -> torch.Tensor:
 def test_colours_of_one_line_style_are_distinguishable(kind, dark):
     colours = list(COLOURS)
     if dark:
-        colours[6:] = re.findall(r"--c[67]: (#\w+)", asset("html_page.css").split("dark)")[1])[:2]
+        rules = re.split(r"@media \(.*dark\)|@media print", asset("html_page.css"))[1]
+        for head, colour in re.findall(r"--c(\d): (#\w+)", rules):
+            colours[int(head)] = colour
     for group in (colours[:4], colours[4:]):  # heads 1 to 4 are drawn solid, 5 to 8 dashed
         for one, other in itertools.combinations(group, 2):
             assert (perceived(kind, one) - perceived(kind, other)).norm() > 15
@@ -117,14 +120,3 @@ def test_both_colour_schemes_are_readable(browser, tmp_path, scheme, red):
         value = browser.js(f"getComputedStyle(document.body).getPropertyValue('{name}').trim()")
         colour = [int(value[i : i + 2], 16) for i in (1, 3, 5)]
         assert contrast(background, colour) > 4.5  # WCAG level AA
-
-
-def contrast(one, other):
-    """Return WCAG's contrast ratio of two colours (channels from 0 to 255)."""
-
-    def luminance(colour):
-        linear = [c / 3294.6 if c <= 10 else ((c / 255 + 0.055) / 1.055) ** 2.4 for c in colour]
-        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-
-    dark, light = sorted((luminance(one), luminance(other)))
-    return (light + 0.05) / (dark + 0.05)

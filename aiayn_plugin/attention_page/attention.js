@@ -1,24 +1,25 @@
 "use strict";
 
-// Lengths are in pixels.
-const ROW = 22; // height of a word, as in attention.css
+// The coordinates of the lines; the browser stretches them to the size of the panel.
+const ROW = 22; // height of a word
 const WIDTH = 200; // between the two columns of words
-const MATRIX = [460, 180]; // maximum width of the matrix: of the only panel, side by side
-const MIN_WEIGHT = 0.02; // lines of smaller weights would be invisible
 const SPREAD = 11; // between the first and the last head's line of a pair of words
+const MIN_WEIGHT = 0.02; // lines of smaller weights would be invisible
+const MAX_LABELS = 40; // columns of the matrix; more would need too wide a matrix
 const OPACITIES = 32; // one path holds all lines of a head and an opacity, which draws fast
 // Line styles of heads 1 to 4, 5 to 8, and so on; the colours repeat after eight heads.
 const DASHES = ["", "7 3", "2 3", "9 3 2 3", "14 4", "1 5", "9 3 2 3 2 3", "4 7"];
 const MATRIX_COLOUR = "#3d7ebf"; // visible on a light and a dark page
 
 const data = JSON.parse(document.getElementById("data").textContent);
+const allHeads = Array.from({ length: data.heads }, (_, head) => head);
 const view = {
   sentence: 0,
-  kind: "encoder",
-  layer: Math.max(0, data.layers.length - 2), // the paper shows layer 5 of 6
-  heads: new Set(Array.from({ length: data.heads }, (_, head) => head)),
-  joined: false,
-  apart: false,
+  kind: "encoder_decoder",
+  layer: data.layers.length - 1,
+  heads: new Set(allHeads),
+  joined: true,
+  apart: true,
 };
 let pinned = null; // the clicked word, shown until it is released: { side, index }
 let panels = [];
@@ -26,6 +27,7 @@ let panels = [];
 const $ = (id) => document.getElementById(id);
 const sentence = () => data.sentences[view.sentence];
 const colour = (head) => `var(--c${head % 8})`;
+const selectedHeads = () => allHeads.filter((head) => view.heads.has(head));
 const dashes = (head) => DASHES[Math.floor(head / 4) % DASHES.length];
 
 function element(name, properties = {}, ...children) {
@@ -93,26 +95,44 @@ function mean(tables) {
     tables.reduce((sum, table) => sum + table[i][j], 0) / tables.length));
 }
 
+// Returns the content word that attends most to a single word, on average over all heads; null if
+// there is none. It is what the page opens on.
+function clearestWord() {
+  const [from, to] = sides();
+  const table = mean(allHeads.map((head) => weights(head)));
+  const isWord = ({ text }) => text !== "</s>" && /[\p{L}\p{N}]/u.test(text);
+  const lengths = from.filter(isWord).map(({ text }) => text.length);
+  // Function words are short.
+  const isContent = (word) =>
+    isWord(word) && word.text.length * lengths.length >= lengths.reduce((a, b) => a + b);
+  const peaks = table.map((row, i) =>
+    isContent(from[i]) ? Math.max(0, ...row.filter((_, j) => isWord(to[j]))) : 0);
+  const peak = Math.max(...peaks);
+  return peak > 0 ? { side: "from", index: peaks.indexOf(peak) } : null;
+}
+
 // ---- a panel: two columns of words, the lines between them, and the matrix of weights
 
 function buildPanel(heads) {
   const [from, to] = sides();
   const panel = { heads, from, to, tables: heads.map((head) => weights(head)) };
   panel.mean = mean(panel.tables);
-  const height = ROW * Math.max(from.length, to.length);
+  const height = Math.max(from.length, to.length);
   panel.all = svg("g", { class: "all" });
   panel.one = svg("g");
-  panel.svg = svg("svg", { class: "lines", width: WIDTH, height, "aria-hidden": "true" },
-    panel.all, panel.one);
+  panel.svg = svg("svg", { class: "lines", viewBox: `0 0 ${WIDTH} ${ROW * height}`,
+    preserveAspectRatio: "none", "aria-hidden": "true" }, panel.all, panel.one);
   drawLines(panel, panel.all, [...from.keys()], [...to.keys()]);
   panel.words = { from: wordList(panel, "from", from), to: wordList(panel, "to", to) };
+  panel.matrix = buildMatrix(panel);
+  const grid = element("div", { className: "grid" },
+    element("div", { className: "side from", textContent: "attends" }),
+    element("div", { className: "side to", textContent: "to" }),
+    panel.words.from.list, panel.svg, panel.words.to.list, panel.matrix);
+  for (const [name, count] of [["rows", from.length], ["columns", to.length], ["height", height]])
+    grid.style.setProperty(`--${name}`, count);
   panel.element = element("section", { className: "panel" },
-    ...(view.apart ? [element("h2", { textContent: headNames(heads) })] : []),
-    element("div", { className: "grid" },
-      element("div", { className: "side from", textContent: "attends" }),
-      element("div", { className: "side to", textContent: "to" }),
-      columnLabels(panel), panel.words.from.list, panel.svg, panel.words.to.list,
-      buildMatrix(panel)));
+    ...(view.apart ? [element("h2", {}, lineSample(heads[0]), headNames(heads))] : []), grid);
   return panel;
 }
 
@@ -157,19 +177,11 @@ function wordList(panel, side, words) {
 
 // ---- the matrix of a panel
 
-const cellWidth = ({ to }) =>
-  Math.max(3, Math.min(ROW, Math.floor(MATRIX[Number(view.apart)] / to.length)));
-
-function columnLabels(panel) {
-  const width = cellWidth(panel);
-  const labels = element("div", { className: "columns" });
-  labels.setAttribute("aria-hidden", "true");
-  if (width >= 12) labels.append(...panel.to.map(({ text }) => {
-    const label = element("span", { textContent: visible(text), dir: "auto" });
-    label.style.lineHeight = `${width}px`;
-    return label;
-  }));
-  return labels;
+function labels(name, words) {
+  const list = element("div", { className: name },
+    ...words.map(({ text }) => element("span", { textContent: visible(text), dir: "auto" })));
+  list.setAttribute("aria-hidden", "true");
+  return list;
 }
 
 function buildMatrix(panel) {
@@ -182,11 +194,11 @@ function buildMatrix(panel) {
   drawMatrix(panel);
   panel.canvas.addEventListener("pointermove", (event) => {
     const box = panel.canvas.getBoundingClientRect();
-    readCell(panel, Math.floor((event.clientY - box.top - 1) / ROW),
-      Math.floor((event.clientX - box.left - 1) / cellWidth(panel)));
+    readCell(panel, Math.floor((event.clientY - box.top) / box.height * panel.from.length),
+      Math.floor((event.clientX - box.left) / box.width * panel.to.length));
   });
-  panel.canvas.addEventListener("pointerleave", () => leaveCell(panel));
-  panel.canvas.addEventListener("blur", () => leaveCell(panel));
+  panel.canvas.addEventListener("pointerleave", () => point(pinned));
+  panel.canvas.addEventListener("blur", () => point(pinned));
   panel.canvas.addEventListener("focus", () => readCell(panel, ...(panel.position ?? [0, 0])));
   panel.canvas.addEventListener("keydown", (event) => {
     const step = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
@@ -196,37 +208,30 @@ function buildMatrix(panel) {
     readCell(panel, i + step[event.key][0], j + step[event.key][1]);
     panel.cell.scrollIntoView({ block: "nearest", inline: "nearest" });
   });
-  return element("div", { className: "matrix" }, panel.canvas, panel.cell);
+  const areLabelled = panel.to.length <= MAX_LABELS;
+  return element("div", { className: areLabelled ? "matrix" : "matrix dense" },
+    ...(areLabelled ? [labels("columns", panel.to)] : []), labels("rows", panel.from),
+    element("div", { className: "cells" }, panel.canvas, panel.cell));
 }
 
-function drawMatrix(panel) {
-  const width = cellWidth(panel) * panel.to.length, height = ROW * panel.from.length;
-  const scale = window.devicePixelRatio || 1;
-  Object.assign(panel.canvas, { width: width * scale, height: height * scale });
-  Object.assign(panel.canvas.style, { width: `${width + 2}px`, height: `${height + 2}px` });
-  const context = panel.canvas.getContext("2d");
-  context.scale(scale, scale);
+// Draws a pixel per weight, which the browser enlarges.
+function drawMatrix({ canvas, mean, from, to }) {
+  Object.assign(canvas, { width: to.length, height: from.length });
+  const context = canvas.getContext("2d");
   context.fillStyle = MATRIX_COLOUR;
-  panel.mean.forEach((row, i) => row.forEach((weight, j) => {
-    context.globalAlpha = weight;
-    context.fillRect(j * cellWidth(panel), i * ROW, cellWidth(panel), ROW);
+  mean.forEach((row, i) => row.forEach((weight, j) => {
+    context.globalAlpha = Math.sqrt(weight); // makes small weights visible
+    context.fillRect(j, i, 1, 1);
   }));
 }
 
 function readCell(panel, i, j) {
   if (!(i in panel.from && j in panel.to)) return;
   panel.position = [i, j];
-  Object.assign(panel.cell.style, { display: "block", left: `${j * cellWidth(panel)}px`,
-    top: `${i * ROW}px`, width: `${cellWidth(panel) + 2}px`, height: `${ROW + 2}px` });
   highlight(panel, { from: i, to: j });
   const numbers = panel.heads.map((head, k) => `head ${head + 1} ${format(panel.tables[k][i][j])}`);
   if (panel.heads.length > 1) numbers.unshift(`mean ${format(panel.mean[i][j])}`);
   showReadout(quoted(panel.from[i]), " → ", quoted(panel.to[j]), `: ${numbers.join(", ")}`);
-}
-
-function leaveCell(panel) {
-  panel.cell.style.display = "none";
-  point(pinned);
 }
 
 // ---- pointing at a word
@@ -255,10 +260,16 @@ function point(word) {
   showReadout(...(word === null || !panels.length ? [] : describe(word)));
 }
 
-// Highlights a word on one side, on both or on none: { from: 2 }, { from: 2, to: 4 } or {}.
+// Highlights a word on one side, on both or on none: { from: 2 }, { from: 2, to: 4 } or {}. Frames
+// its row or column of the matrix, or the cell of both words.
 function highlight(panel, indices) {
   for (const side of ["from", "to"]) panel.words[side].buttons.forEach((button, index) =>
     button.classList.toggle("pointed", indices[side] === index));
+  const start = (side) => `${100 * (indices[side] ?? 0) / panel[side].length}%`;
+  const size = (side) => (side in indices ? `${100 / panel[side].length}%` : "100%");
+  panel.cell.hidden = Object.keys(indices).length === 0;
+  Object.assign(panel.cell.style,
+    { left: start("to"), width: size("to"), top: start("from"), height: size("from") });
 }
 
 // Highlights a word, and tints the words on the other side by their weights.
@@ -280,10 +291,18 @@ function describe({ side, index }) {
   const { from, to } = panels[0];
   const pairs = (side === "from" ? to : from).map((other, k) =>
     ({ other, weight: side === "from" ? table[index][k] : table[k][index] }));
-  const best = pairs.sort((a, b) => b.weight - a.weight).slice(0, 5).flatMap(
-    ({ other, weight }, rank) => [rank ? ", " : "", quoted(other), ` ${format(weight)}`]);
-  return [quoted((side === "from" ? from : to)[index]),
-    side === "from" ? " attends to " : " is attended to by ", ...best];
+  const best = pairs.sort((a, b) => b.weight - a.weight).slice(0, 3)
+    .filter(({ weight }, rank) => rank === 0 || weight >= MIN_WEIGHT)
+    .flatMap(({ other, weight }, rank) => [["", ", then ", ", "][Math.min(rank, 2)], quoted(other),
+      ` (${format(weight)})`]);
+  const [before, after] = {
+    encoder: ["To encode ", ", the encoder"],
+    decoder: ["After reading ", ", the decoder"],
+    encoder_decoder: ["To predict ", ", the decoder"],
+  }[view.kind];
+  return [...(side === "from" ? [before, quoted(from[index]), `${after} attends most to `]
+    : [quoted(to[index]), " is attended to most by "]), ...best,
+    view.heads.size > 1 ? `, averaged over ${view.heads.size} heads.` : "."];
 }
 
 const wordAt = (target) => {
@@ -294,18 +313,18 @@ const wordAt = (target) => {
 function listen(area) {
   area.addEventListener("pointerover", (event) => {
     const word = wordAt(event.target);
-    if (word && !pinned) point(word);
+    if (word) point(word);
   });
   area.addEventListener("pointerout", (event) => {
     const onto = event.relatedTarget && wordAt(event.relatedTarget);
-    if (wordAt(event.target) && !onto && !pinned) point(null);
+    if (wordAt(event.target) && !onto) point(pinned);
   });
   area.addEventListener("focusin", (event) => {
     const word = wordAt(event.target);
-    if (word && !pinned && event.target.matches(":focus-visible")) point(word);
+    if (word && event.target.matches(":focus-visible")) point(word);
   });
   area.addEventListener("focusout", (event) => {
-    if (wordAt(event.target) && !pinned) point(null);
+    if (wordAt(event.target)) point(pinned);
   });
   area.addEventListener("click", (event) => {
     const word = wordAt(event.target);
@@ -343,12 +362,12 @@ function moveFocus(event) {
 // ---- the page
 
 function show() {
-  const heads = [...view.heads].sort((a, b) => a - b);
+  const heads = selectedHeads();
   const groups = heads.length === 0 ? [] : view.apart ? heads.map((head) => [head]) : [heads];
-  const scrolled = panels.map(({ element }) => element.scrollLeft);
+  const scrolled = panels.map(({ matrix }) => matrix.scrollLeft);
   panels = groups.map(buildPanel);
   $("panels").replaceChildren(...panels.map((panel) => panel.element));
-  panels.forEach(({ element }, k) => { element.scrollLeft = scrolled[k] ?? 0; });
+  panels.forEach(({ matrix }, k) => { matrix.scrollLeft = scrolled[k] ?? 0; });
   const textOf = (name) =>
     sentence().words[name].slice(0, -1).map(([text]) => visible(text)).join(" ");
   $("text").replaceChildren(element("bdi", { textContent: textOf("source") }), " → ",
@@ -362,8 +381,8 @@ function show() {
 
 // Changes the view to different words.
 function choose(change) {
-  pinned = null; // its index belongs to the previous words
   Object.assign(view, change);
+  if (pinned) pinned = clearestWord(); // its index belongs to the previous words
   show();
 }
 
@@ -375,12 +394,15 @@ function radios(box, name, labels, chosen, changed) {
   });
 }
 
+function lineSample(head) {
+  return svg("svg", { class: "sample", viewBox: "0 0 24 9", "aria-hidden": "true" }, svg("path", {
+    d: "M0 4.5H24", style: `stroke: ${colour(head)}`, "stroke-width": 4,
+    "stroke-dasharray": dashes(head) }));
+}
+
 function headButtons() {
-  for (let head = 0; head < data.heads; head++) {
-    const sample = svg("svg", { viewBox: "0 0 24 9", "aria-hidden": "true" }, svg("path", {
-      d: "M0 4.5H24", style: `stroke: ${colour(head)}`, "stroke-width": 4,
-      "stroke-dasharray": dashes(head) }));
-    const button = element("button", { type: "button" }, sample, String(head + 1));
+  for (const head of allHeads) {
+    const button = element("button", { type: "button" }, lineSample(head), String(head + 1));
     button.dataset.head = head;
     button.setAttribute("aria-label", `head ${head + 1}`);
     button.addEventListener("click", (event) => {
@@ -390,10 +412,10 @@ function headButtons() {
     });
     $("heads").append(button);
   }
-  for (const [text, heads] of [["all", data.heads], ["none", 0]]) {
+  for (const [text, heads] of [["all", allHeads], ["none", []]]) {
     const button = element("button", { type: "button", textContent: text, className: "some" });
     button.addEventListener("click", () => {
-      view.heads = new Set(Array.from({ length: heads }, (_, head) => head));
+      view.heads = new Set(heads);
       show();
     });
     $("heads").append(button);
@@ -412,9 +434,11 @@ function readFragment() {
   if (layer >= 0) view.layer = layer;
   const heads = (fragment.get("heads") ?? "").split(",").map((head) => Number(head) - 1);
   if (heads.every((head) => view.heads.has(head))) view.heads = new Set(heads);
-  for (const name of ["joined", "apart"]) view[name] = fragment.get(name) === "1";
+  for (const name of ["joined", "apart"])
+    if (fragment.has(name)) view[name] = fragment.get(name) === "1";
   const word = sides()[0].findIndex(({ text }) => text === fragment.get("word"));
   if (word >= 0) pinned = { side: "from", index: word };
+  else if (!fragment.has("word")) pinned = clearestWord();
 }
 
 function start() {
@@ -439,6 +463,7 @@ function start() {
     view.apart = event.target.checked;
     show();
   });
+  $("settings").open = innerWidth > 600; // on a phone, the attention comes first
   listen($("panels"));
   document.addEventListener("keydown", (event) => {
     if (event.key !== "Escape") return;

@@ -6,6 +6,8 @@ import re
 import pytest
 import torch
 from attention_pages import HOSTILE, SOURCE, TARGET, choose, count_lines, random_maps, visible, word
+from browsers import contrast
+from matplotlib.image import imread
 
 from aiayn_plugin.attention_page.figure import join_subwords
 from aiayn_plugin.attention_page.page import attention_page, group_words
@@ -20,17 +22,159 @@ def pipeline(corpus):
 
 @pytest.fixture
 def show(browser, pipeline, tmp_path):
-    """`show(maps, …)` opens a page and returns its path; the console has to stay silent."""
+    """`show(maps, …)` opens a page and returns its path; the console has to stay silent.
 
-    def open_page(*maps):
+    view: the URL's fragment; default: all lines of the first layer in one panel.
+    """
+
+    def open_page(*maps, view="kind=encoder&layer=1&joined=0&apart=0&word="):
         path = tmp_path / "page.html"
         path.write_text(attention_page(maps, pipeline, "run", "a model"), encoding="utf-8")
         browser.scheme("light")
-        browser.open(path)
+        browser.set_network(on=False)
+        browser.driver.get("about:blank")  # a change of the fragment alone would not load the page
+        browser.driver.get(f"{path.as_uri()}#{view}")
         return path
 
     yield open_page
     assert browser.complaints() == []
+
+
+@pytest.fixture
+def phone(browser):
+    """During the test, the browser is that of a phone: 390 x 844 pixels, and a touch screen."""
+    emulate = browser.driver.execute_cdp_cmd
+    screen = {"width": 390, "height": 844, "deviceScaleFactor": 2, "mobile": True}
+    emulate("Emulation.setDeviceMetricsOverride", screen)
+    emulate("Emulation.setTouchEmulationEnabled", {"enabled": True})
+    yield
+    emulate("Emulation.setTouchEmulationEnabled", {"enabled": False})
+    emulate("Emulation.clearDeviceMetricsOverride", {})
+
+
+def boxes(browser, selector):
+    """Return [left, top, right, bottom] of the visible elements that match a selector."""
+    return browser.js(
+        """[...document.querySelectorAll(arguments[0])].map((each) => each.getBoundingClientRect())
+        .filter(({ width }) => width).map(({ left, top, right, bottom }) =>
+            [left, top, right, bottom])""",
+        selector,
+    )
+
+
+def test_the_page_opens_on_the_content_word_that_attends_most_to_one_word(browser, show):
+    maps = random_maps(SOURCE, TARGET, h=3)
+    weights = maps.encoder_decoder[-1]
+    weights[:] = 1 / 7
+    weights[:, 0] = torch.tensor([1.0, 0, 0, 0, 0, 0, 0])  # "Das" is short
+    weights[:, 1:3] = torch.tensor([0.02, 0.4, 0.5, 0.03, 0.05, 0, 0])  # "Tier" to "animal"
+    weights[:, 4:7] = torch.tensor([0, 0, 0, 0, 0, 0, 1.0])  # "müde" to the end symbol
+    show(maps, view="")
+    assert visible(browser, "#shown") == ["encoder-decoder attention, layer 2, all 3 heads"]
+    assert visible(browser, ".panel h2") == ["head 1", "head 2", "head 3"]
+    assert visible(browser, ".words .pointed") == ["Tier"] * 3
+    assert visible(browser, "#strip") == [
+        "Point at a word to see what it attends to; click to keep it.\n"
+        "To predict “Tier”, the decoder attends most to “animal” (0.90), then “tired” (0.05), "
+        "“was” (0.03), averaged over 3 heads."
+    ]
+    panels = boxes(browser, ".panel")
+    assert len({top for _, top, _, _ in panels}) == 1, "side by side"
+    assert panels[-1][2] > 1300, "they fill the window"
+    row, cells, canvas = (boxes(browser, name)[0] for name in (".cell", ".cells", "canvas"))
+    assert row == pytest.approx([cells[0], row[1], cells[2], row[1] + 22]), "the row is framed"
+    assert row[1] == pytest.approx(canvas[1] + 22)
+    choose(browser, "kinds", "encoder")
+    assert browser.js("pinned.side") == "from", "different words, a different choice"
+    browser.press("\ue00c")  # Escape
+    choose(browser, "kinds", "decoder")
+    assert browser.js("pinned") is None
+
+
+@pytest.mark.parametrize(
+    "source, target, selected",
+    [
+        (["Hallo", "</s>"], ["</s>"], None),
+        (["☃", "</s>"], ["Schnee", "</s>"], None),
+        (["a", "</s>"], ["b", "</s>"], "b"),
+        (["注意", "力", "</s>"], ["注意", "力", "</s>"], "注意"),
+        (["Go", ".", "</s>"], ["(S", "(VP", "VB", ")VP", ".", ")S", "</s>"], "(VP"),
+    ],
+)
+def test_a_page_of_few_words_opens_on_one_or_on_all_lines(browser, show, source, target, selected):
+    maps = random_maps(source, target, layers=1, h=1)
+    maps.encoder_decoder[:] = torch.tensor([0.5] + [0.5 / (len(source) - 1)] * (len(source) - 1))
+    show(maps, view="")
+    assert visible(browser, ".words .pointed") == ([selected] if selected else [])
+    expected = len(source) if selected else len(source) * len(target)
+    assert count_lines(browser) == expected
+    for kind in ATTENTION_KINDS:
+        choose(browser, "kinds", kind)
+        assert len(visible(browser, ".panel")) == 1
+
+
+def test_a_phone_shows_both_columns_and_targets_for_fingers(browser, phone, show):
+    source = ["Donaudampfschifffahrtsgesellschaft", *SOURCE * 6]
+    show(random_maps(source, source), view="")
+    assert visible(browser, "#controls, #hint") == ["Tap a word to see what it attends to."]
+    assert browser.js("document.documentElement.scrollWidth") == 390
+    buttons = boxes(browser, ".panel:first-child .words button")
+    assert all(0 <= left and right <= 390 for left, _, right, _ in buttons)
+    browser.find("#shown").click()
+    assert browser.js("document.documentElement.scrollWidth") == 390
+    for left, top, right, bottom in boxes(browser, "summary, select, label, button"):
+        assert right - left >= 40 and bottom - top >= 40
+    assert boxes(browser, "#heads button")[-1][2] <= 390
+    browser.js("$('panels').scrollLeft = $('panels').scrollWidth")
+    browser.js("panels[7].matrix.scrollLeft = 30")
+    choose(browser, "layers", "0")
+    left, _, right, _ = boxes(browser, ".panel:last-child")[0]
+    assert 0 <= left and right <= 390, "the head that was swiped to is kept"
+    assert browser.js("panels[7].matrix.scrollLeft") == 30
+
+
+@pytest.mark.parametrize("device", ["desktop", "phone"])
+@pytest.mark.parametrize("apart", [0, 1])
+def test_labels_are_not_clipped(browser, show, request, device, apart):
+    if device == "phone":
+        request.getfixturevalue("phone")
+    show(random_maps(SOURCE, TARGET), view=f"apart={apart}&kind=encoder")
+    panel = boxes(browser, ".panel")[0]
+    assert 0 <= panel[0] and panel[2] <= browser.js("innerWidth")
+    labels = ".panel:first-child :is(.columns span, .rows span, .words button)"
+    for left, top, right, bottom in boxes(browser, labels):
+        assert panel[0] <= left and panel[1] <= top and right <= panel[2] and bottom <= panel[3]
+    # A glyph may extend beyond its own text by a pixel or two.
+    gaps = browser.js("""[...document.querySelectorAll(".panel:first-child .columns span")]
+        .map((label) => {
+            const text = document.createRange();
+            text.selectNodeContents(label);
+            const [inner, outer] = [text, label].map((each) => each.getBoundingClientRect());
+            return Math.min(inner.top - outer.top, outer.bottom - inner.bottom);
+        })""")
+    assert len(gaps) == 5 and min(gaps) >= 3
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_matrix_and_the_lines_stand_out(browser, show, tmp_path, scheme):
+    maps = random_maps(["a", "b", "</s>"], ["c", "</s>"], h=4)
+    maps.encoder_decoder[:] = torch.tensor([0.9, 0.1, 0])
+    show(maps, view="apart=0&word=")
+    browser.scheme(scheme)
+    pixels = imread(browser.screenshot(tmp_path / "page.png"))
+    (left, top, right, bottom), panel = boxes(browser, "canvas")[0], boxes(browser, ".panel")[0]
+    strong, weak, empty = (
+        255 * pixels[round((top + bottom) / 2) + 5, round(left + (right - left) * x / 6), :3]
+        for x in (1, 3, 5)
+    )
+    background = 255 * pixels[round(panel[1]) + 5, round(panel[0]) + 20, :3]
+    assert contrast(strong, empty) > 3.5
+    assert contrast(weak, empty) > 1.3
+    assert scheme == "light" or contrast(empty, background) > 1.2, "empty cells are visible"
+    colours = browser.js("""[...document.querySelectorAll("#heads path")].map((path) =>
+        getComputedStyle(path).stroke.match(/\\d+/g).map(Number))""")
+    assert len(colours) == 4
+    assert scheme == "light" or min(contrast(colour, background) for colour in colours) > 3.5
 
 
 def test_the_page_holds_the_weights_of_the_model(browser, show, pipeline):
@@ -94,15 +238,21 @@ def test_pointing_at_a_word_shows_only_its_lines(browser, show):
         == sum(weight >= 0.02 for table in row for weight in table)
         < everything
     )
-    assert browser.find("#readout").text.startswith("“was” attends to “")
+    assert browser.find("#readout").text.startswith(
+        "To encode “was”, the encoder attends most to “"
+    )
     browser.point_at(word(browser, "to", 0))
-    assert "“The” is attended to by" in browser.find("#readout").text
+    assert "“The” is attended to most by “" in browser.find("#readout").text
     browser.point_at(browser.find("h1"))
     assert count_lines(browser) == everything and browser.find("#readout").text == ""
     word(browser, "from", 1).click()  # pins it
     browser.point_at(browser.find("h1"))
     few = count_lines(browser)
     assert few < everything
+    browser.point_at(word(browser, "from", 2))  # for a look
+    assert visible(browser, ".words.from .pointed") == ["mal"]
+    browser.point_at(browser.find("h1"))
+    assert visible(browser, ".words.from .pointed") == ["ani@@"]
     choose(browser, "layers", "1")
     assert browser.js("document.querySelectorAll('.words button.pointed').length") == 1
     browser.press("\ue00c")  # Escape
@@ -149,8 +299,8 @@ def test_the_words_of_the_other_side_are_tinted_and_listed_by_weight(browser, sh
     tints = browser.js(f"""[...document.querySelectorAll(".words.{other} button")]
         .map((button) => Number(button.style.getPropertyValue("--weight")))""")
     assert tints == pytest.approx(weights, abs=0.021)  # weights below 0.02 give no tint
-    named = re.findall(r"“([^”]*)” ([\d.]+)", browser.find("#readout").text)
-    best = sorted(zip(weights, SOURCE, strict=True), reverse=True)[:5]
+    named = re.findall(r"“([^”]*)” \(([\d.]+)\)", browser.find("#readout").text)
+    best = sorted(zip(weights, SOURCE, strict=True), reverse=True)[:3]
     assert [name for name, _ in named] == [name for _, name in best]
     assert [float(number) for _, number in named] == pytest.approx(
         [weight for weight, _ in best], abs=0.007
@@ -161,16 +311,16 @@ def test_pointing_at_the_matrix_shows_the_weight(browser, show):
     maps = random_maps(SOURCE, TARGET, h=2)
     show(maps)
     canvas = browser.find(".matrix canvas")
-    browser.point_at(canvas, 1 + 22 * 4.5, 1 + 22 * 2.5)
+    box = canvas.rect
+    browser.point_at(canvas, box["width"] * 4.5 / 7, box["height"] * 2.5 / 7)
     numbers = [float(weight) for weight in maps.encoder[0, :, 2, 4]]
     text = browser.find("#readout").text
     assert "“mal” → “ti@@”: mean " in text
     shown = [float(part.split()[-1]) for part in text.split(": ")[1].split(", ")]
     assert shown == pytest.approx([sum(numbers) / 2, *numbers], abs=0.5 / 255 + 0.005)
-    # The opacity of a cell is the mean.
-    alpha = browser.js("""panels[0].canvas.getContext("2d").getImageData(
-        4.5 * 22 * devicePixelRatio, 2.5 * 22 * devicePixelRatio, 1, 1).data[3]""")
-    assert alpha / 255 == pytest.approx(sum(numbers) / 2, abs=0.01)
+    # The opacity of a cell is the square root of the mean.
+    alpha = browser.js("panels[0].canvas.getContext('2d').getImageData(4, 2, 1, 1).data[3]")
+    assert (alpha / 255) ** 2 == pytest.approx(sum(numbers) / 2, abs=0.01)
 
 
 def test_heads_are_shown_side_by_side(browser, show):
@@ -203,14 +353,15 @@ def test_every_control_is_reached_by_keyboard(browser, show):
             break
     heads = [str(head) for head in range(8)]
     assert reached == [
+        "shown",
         "sentence",
+        "apart",
+        "joined",
         "kind",
         "layer",
         *heads,
         "BUTTON",
         "BUTTON",
-        "apart",
-        "joined",
         "from",
         "to",
         "CANVAS",
@@ -275,18 +426,13 @@ def test_nothing_moves_under_the_pointer_in_a_narrow_window(browser, show):
         assert browser.find("#readout").text.startswith("“</s>” → ")
         assert 0 <= browser.js("$('readout').getBoundingClientRect().top") < top
         assert top < browser.js("innerHeight")
-        browser.js("panels[0].element.scrollLeft = 30")
-        browser.find('#heads button[data-head="2"]').click()
-        assert browser.js("panels[0].element.scrollLeft") == 30, (
-            "a wide panel keeps its scroll position"
-        )
     finally:
         browser.driver.set_window_size(1400, 1000)
 
 
 def test_the_url_selects_a_view(browser, show):
     path = show(random_maps(["a", "</s>"], ["b", "</s>"]), random_maps(SOURCE, TARGET))
-    url = f"{path.as_uri()}#sentence=2&kind=encoder-decoder&layer=2&heads=3,4&word=war"
+    url = f"{path.as_uri()}#sentence=2&kind=encoder-decoder&layer=2&heads=3,4&word=war&apart=0"
     browser.driver.get("about:blank")
     browser.driver.get(url)
     assert visible(browser, "#shown") == ["encoder-decoder attention, layer 2, heads 3, 4"]
@@ -294,7 +440,8 @@ def test_the_url_selects_a_view(browser, show):
     assert browser.find("#sentence").get_attribute("value") == "1"
     browser.driver.get("about:blank")
     browser.driver.get(f"{path.as_uri()}#sentence=9&kind=toString&layer=x&heads=1,99&word=%3Cb%3E")
-    assert visible(browser, "#shown") == ["encoder self-attention, layer 1, all 8 heads"]
+    assert visible(browser, "#shown") == ["encoder-decoder attention, layer 2, all 8 heads"]
+    assert visible(browser, ".words .pointed") == []
 
 
 def test_the_matrix_is_aligned_with_the_words_of_its_rows(browser, show):
@@ -308,7 +455,7 @@ def test_the_matrix_is_aligned_with_the_words_of_its_rows(browser, show):
     browser.point_at(canvas, 30, 30)
     browser.point_at(browser.find("h1"))
     assert visible(browser, ".words .pointed") == [TARGET[2]]  # the pinned word is shown again
-    assert browser.find("#readout").text.startswith(f"“{TARGET[2]}” attends to")
+    assert browser.find("#readout").text.startswith(f"To predict “{TARGET[2]}”, the decoder")
 
 
 def test_a_printed_page_describes_its_view(browser, show):
