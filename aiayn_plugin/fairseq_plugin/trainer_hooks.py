@@ -1,9 +1,11 @@
 """The hooks of fairseq's task that its trainer and checkpoint loading call."""
 
+import logging
 import math
 from collections.abc import Mapping
 from typing import Any
 
+from fairseq.distributed.utils import is_master
 from fairseq.optim.amp_optimizer import AMPOptimizer
 from fairseq.tasks.translation import TranslationTask
 
@@ -11,8 +13,11 @@ from ..checkpoints.compatibility import Identity
 from ..checkpoints.loading import model_settings
 from ..errors import InputError
 from ..search.oom import OUT_OF_MEMORY
+from ..training.remaining_time import RemainingTime
 from .model import Transformer
 from .optimizer import DIVERGENCE_ADVICE
+
+logger = logging.getLogger(__name__)
 
 
 class TrainingMemoryError(InputError, RuntimeError):
@@ -29,6 +34,7 @@ class TrainerHooks(TranslationTask):
         super().__init__(cfg, src_dict, tgt_dict)
         self.training_cfg: Any = None  # fairseq's whole configuration, when training
         self.update = 0  # the update that is being computed, from 1
+        self.remaining_time: RemainingTime | None = None
         self.settings: Any = None  # ModelSettings of our model
         self.checkpoint_identity = Identity()  # of the checkpoint being loaded
 
@@ -73,6 +79,10 @@ class TrainerHooks(TranslationTask):
         for.
         """
         self.update = update_num + 1
+        if self.remaining_time is None:
+            self.remaining_time = RemainingTime(self._last_update())
+        if estimate := self.remaining_time.begin_update(self.update):
+            logger.info("%s", estimate)
         try:
             return super().train_step(
                 sample, model, criterion, optimizer, update_num, *args, **kwargs
@@ -86,6 +96,11 @@ class TrainerHooks(TranslationTask):
                 f"update {self.update}: not enough memory for a batch: start the same command with "
                 "a smaller --max-tokens (--tokens-per-update keeps updates as large)"
             ) from error
+
+    def _last_update(self) -> int:
+        """Return the number of the last update; 0 without --max-update, and in other processes."""
+        cfg = self.training_cfg
+        return cfg.optimization.max_update if is_master(cfg.distributed_training) else 0
 
     def valid_step(self, sample, model, criterion):
         """Like fairseq's. Raises InputError if the model does not fit the criterion.

@@ -1,16 +1,6 @@
-"""Numbers as text: durations, powers of ten, differences."""
+"""Numbers as text: powers of ten, differences."""
 
 SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
-
-
-def duration(seconds: float) -> str:
-    """Return a time in its two largest units: "3 min 51 s", "3 d 12 h"."""
-    parts, rest = [], round(seconds)
-    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s")):
-        count, rest = divmod(rest, size)
-        if count:
-            parts.append(f"{count} {unit}")
-    return " ".join(parts[:2]) or "0 s"
 
 
 def power(number: float | str) -> str:

@@ -10,10 +10,11 @@ from ..atomic import write_file_atomically
 from ..html_page import page
 from ..paper import SCALED_DOWN, get_settings
 from ..text.lines import printable
+from ..training.remaining_time import duration
 from .cost import FORMULA, TIME_NOTE, Cost, cost_of
 from .curves import charts_of_run, charts_of_runs, draw
 from .document import Block, Section, Table, to_html, to_markdown
-from .formatting import duration, power, whole
+from .formatting import power, whole
 from .paper_results import row_named
 from .run import Run
 from .scores import compare_by_chance, example_table, score_blocks

@@ -3,7 +3,8 @@
 import re
 
 from aiayn_plugin.report.document import Figure, Section, Table, to_html, to_markdown
-from aiayn_plugin.report.formatting import duration, fixed, power
+from aiayn_plugin.report.formatting import fixed, power
+from aiayn_plugin.training.remaining_time import duration
 
 HOSTILE = "<script>alert(1)</script> \"' &amp; | a_b _c_ **d** `e` [f](g)\n# h"
 BLOCKS = [
