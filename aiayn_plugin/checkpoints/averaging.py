@@ -1,5 +1,6 @@
 """§6.1: one model from the mean of a run's last checkpoints."""
 
+import math
 import re
 from pathlib import Path
 
@@ -26,14 +27,21 @@ def last_checkpoints(
     """
     if count < 1:
         raise InputError(f"cannot average {count} checkpoints")
-    numbered = []
-    for path in directory.iterdir():
-        match = PATTERNS[kind].fullmatch(path.name)
-        if match and (upper_bound is None or int(match[1]) <= upper_bound):
-            numbered.append((int(match[1]), path))
+    names = sorted(path.name for path in directory.iterdir())
+    found = {
+        name: [match for match in map(pattern.fullmatch, names) if match]
+        for name, pattern in PATTERNS.items()
+    }
+    bound = math.inf if upper_bound is None else upper_bound
+    numbered = sorted((int(match[1]), match[0]) for match in found[kind] if int(match[1]) <= bound)
     if len(numbered) < count:
-        raise InputError(f"{directory} holds {len(numbered)} checkpoints of {kind}, not {count}")
-    return [path for _, path in sorted(numbered)[-count:]]
+        advice = [f"--num-{name[:-1]}-checkpoints {len(x)}" for name, x in found.items() if x]
+        advice += [f"--inputs {directory / name}" for name in names if name == "checkpoint_last.pt"]
+        raise InputError(
+            f"{directory} holds {len(numbered)} checkpoints of {kind}, not {count}: "
+            + (f"give {' or '.join(advice)}" if advice else "give the --save-dir of a training")
+        )
+    return [directory / name for _, name in numbered[-count:]]
 
 
 def average(paths: list[Path]) -> dict:

@@ -78,8 +78,14 @@ def test_bad_input_gives_one_line(tmp_path, capsys):
             main(["average", "--inputs", str(good), str(tmp_path / name), "--output", str(out)])
         assert message in str(stop.value) and "\n" not in str(stop.value)
         assert not out.exists()
+    for name in ("checkpoint1.pt", "checkpoint_best.pt", "checkpoint_last.pt"):
+        (tmp_path / name).touch()
     for options, message in (
-        (["--num-update-checkpoints", "3"], "holds 0 checkpoints of updates, not 3"),
+        (
+            ["--num-update-checkpoints", "3"],
+            "holds 0 checkpoints of updates, not 3: give --num-epoch-checkpoints 1 or --inputs "
+            f"{tmp_path / 'checkpoint_last.pt'}$",
+        ),
         (["--num-update-checkpoints", "0"], "cannot average 0"),
         (["--checkpoint-upper-bound", "3"], "needs --num-update-checkpoints"),
     ):
