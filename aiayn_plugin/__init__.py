@@ -2,8 +2,8 @@
 
 fairseq imports this package by the name of its directory, and then the package registers its model,
 task, criterion, optimiser, schedule and scorer. If fairseq is not loaded yet, it registers nothing,
-so that a program that only reads text (`aiayn_plugin.text`) loads neither fairseq nor torch. Such a
-program imports `aiayn_plugin.fairseq_plugin` if it needs fairseq later.
+so that a program that only reads text (`aiayn_plugin.text`) loads neither fairseq nor torch. To
+register them in either order, import `aiayn_plugin.fairseq_plugin`.
 """
 
 import sys

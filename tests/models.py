@@ -15,7 +15,7 @@ from fairseq.trainer import Trainer
 from omegaconf import DictConfig
 
 import aiayn_plugin.fairseq_plugin  # noqa: F401  it registers the plugin
-from aiayn_plugin.fairseq_plugin.model import Transformer, TransformerConfig
+from aiayn_plugin.fairseq_plugin.model import AiaynTransformer, TransformerConfig
 
 PAD, EOS = 1, 2
 
@@ -37,7 +37,7 @@ def dictionary(words: int) -> Dictionary:
 
 def build(
     words: int = 30, left_pad_target: bool = False, symbols: int | None = None, **settings
-) -> Transformer:
+) -> AiaynTransformer:
     """Return a small model in float64, always with the same weights.
 
     words: entries of the source dictionary; symbols: of the target dictionary (default: words).
@@ -50,7 +50,7 @@ def build(
         cfg=SimpleNamespace(left_pad_target=left_pad_target),
     )
     torch.manual_seed(1)
-    return Transformer.build_model(TransformerConfig(**settings), task).double()
+    return AiaynTransformer.build_model(TransformerConfig(**settings), task).double()
 
 
 def fairseq_model(words: int = 30, **settings) -> tuple[TransformerModel, Namespace]:

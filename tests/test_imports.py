@@ -92,6 +92,6 @@ def test_the_plugin_registers_with_fairseq_in_either_order():
     )
     for program in (
         "import fairseq.models, aiayn_plugin",
-        "import aiayn_plugin.text.lines, aiayn_plugin.fairseq_plugin",
+        "import aiayn_plugin.text.lines, fairseq, aiayn_plugin.fairseq_plugin",
     ):
         assert run_python(f"{program}; {registry}").splitlines()[-1] == "True"

@@ -1,6 +1,7 @@
 """Run directories, and bundles: run directories to copy to another machine."""
 
 import shutil
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -41,8 +42,10 @@ def locate(run_dir: Path, checkpoint: Path | None = None) -> tuple[Path, Path]:
     return checkpoint, data if data.is_dir() else run_dir
 
 
-def task_settings(checkpoint: Path) -> dict[str, Any]:
-    """Return the task's settings in a checkpoint of one of the plugin's translation models.
+def task_settings(
+    checkpoint: Path, architectures: Collection[str] = ("aiayn_transformer", *ARCHITECTURES)
+) -> dict[str, Any]:
+    """Return the task's settings in a checkpoint of a translation model of these architectures.
 
     Raises InputError for any other checkpoint.
     """
@@ -51,10 +54,11 @@ def task_settings(checkpoint: Path) -> dict[str, Any]:
         cfg, architecture = configuration(state)
     except InputError as error:
         raise InputError(f"{checkpoint}: {error}") from None
-    if architecture not in {"aiayn_transformer", *ARCHITECTURES}:
+    if architecture not in architectures:
         raise InputError(
-            f"{checkpoint}: the architecture {architecture} is not one of the plugin's; aiayn "
-            "convert converts fairseq's transformer"
+            f"{checkpoint}: the architecture {architecture} is not one of the plugin's: give "
+            "aiayn translate the --user-dir that registers it, or convert fairseq's transformer "
+            "with aiayn convert"
         )
     task = cfg["task"]
     if task.get("_name") not in ("translation", "aiayn_translation"):

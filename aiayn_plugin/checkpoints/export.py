@@ -27,7 +27,7 @@ def import_ctranslate2() -> Any:
 def build_specification(model: Any, source: Sequence[str], target: Sequence[str]) -> Any:
     """Return the model and its dictionaries as a ctranslate2.specs.TransformerSpec.
 
-    model: an EncoderDecoder. source, target: the entries of its dictionaries. Raises InputError
+    model: a Transformer. source, target: the entries of its dictionaries. Raises InputError
     for what CTranslate2 cannot express: restricted attention, and d_k or d_v other than
     d_model / h.
     """

@@ -1,6 +1,6 @@
 """Models built from settings, and loaded from a checkpoint without fairseq."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
@@ -8,7 +8,7 @@ from typing import Any
 from torch.overrides import TorchFunctionMode
 
 from ..errors import InputError
-from ..model.transformer import Decoder, Encoder, EncoderDecoder, build_embeddings
+from ..model.transformer import Encoder, Transformer
 from ..paper import ModelSettings, count_parameters
 from ..text.dictionary import Vocabulary
 from ..text.manifest import read_verified_dictionary
@@ -27,7 +27,7 @@ MAX_SENTENCE = 4096
 class LoadedModel:
     """A model and its two vocabularies."""
 
-    model: EncoderDecoder
+    model: Transformer
     source: Vocabulary
     target: Vocabulary
     max_source_tokens: int  #: including the end symbol
@@ -42,27 +42,13 @@ def model_settings(cfg: Any) -> ModelSettings:
     return ModelSettings(**known)
 
 
-def build_stacks(
-    settings: ModelSettings,
-    dictionaries: Sequence[Any],
-    max_positions: Sequence[int],
-    new_encoder: Callable[..., Encoder] = Encoder,
-    new_decoder: Callable[..., Decoder] = Decoder,
-) -> tuple[Encoder, Decoder]:
-    """Return encoder and decoder with new weights, their embeddings tied as the settings say.
-
-    dictionaries: of source and target, with `symbols`; max_positions: of each side. Raises
-    InputError if one matrix should embed two different dictionaries.
-    """
-    source, target = dictionaries
+def check_dictionaries(settings: ModelSettings, source: Any, target: Any) -> None:
+    """Raise InputError if one matrix should embed two different dictionaries, with `symbols`."""
     if settings.tie_embeddings == "all" and source.symbols != target.symbols:
         raise InputError(
             "the source and target dictionaries differ, but one matrix embeds both (§3.4): prepare "
             "the data with a joined dictionary, or train with --tie-embeddings target"
         )
-    embeddings = build_embeddings(settings, len(source), len(target), Vocabulary.pad)
-    encoder = new_encoder(settings, embeddings[0], max_positions[0])
-    return encoder, new_decoder(settings, embeddings[1], max_positions[1])
 
 
 def load_model(checkpoint: Path, data: Path, source_lang: str, target_lang: str) -> LoadedModel:
@@ -83,10 +69,13 @@ def load_model(checkpoint: Path, data: Path, source_lang: str, target_lang: str)
         expected = Identity.of(words, settings)
         trained.check_settings(expected)
         trained.check_dictionaries(expected, data, names)
-        limits = [_max_positions(side, vars(cfg["model"]), task) for side in SIDES]
-        _check_size(settings, state["model"], max(limits))
+        check_dictionaries(settings, source, target)
+        limits = {side: _max_positions(side, vars(cfg["model"]), task) for side in SIDES}
+        _check_size(settings, state["model"], max(limits.values()))
         with _UninitializedWeights():
-            model = EncoderDecoder(*build_stacks(settings, (source, target), limits))
+            model = Transformer(
+                settings, len(source), len(target), (limits["source"], limits["target"])
+            )
         check_shapes(state["model"], model.state_dict())
         model.load_state_dict(state["model"])
         longest = max_source_tokens(model.encoder, _max_positions("source", task))

@@ -60,7 +60,9 @@ def run(args: argparse.Namespace) -> None:
     Raises InputError or OSError for an unusable model, text or selection.
     """
     _check_options(args)
-    translator = Translator.load(args.model, args.device, beam=args.beam, lenpen=args.lenpen)
+    translator = Translator.load(
+        args.model, args.device, user_dir=args.user_dir, beam=args.beam, lenpen=args.lenpen
+    )
     with_page = args.output is not None or args.figure is None
     sentences = _read_sentences(translator, args, page.MAX_SUBWORDS if with_page else None)
     if args.figure is not None:

@@ -19,11 +19,13 @@ def add_model(parser: argparse.ArgumentParser) -> None:
 
 
 def add_search(parser: argparse.ArgumentParser, defaults: SearchSettings) -> None:
-    """Add the beam size, the length penalty and the device."""
+    """Add the beam size, the length penalty, the device and the directory of own models."""
     add = parser.add_argument
     add("--beam", type=int, default=defaults.beam, help="beam size")
     add("--lenpen", type=float, default=defaults.lenpen, help="exponent α of GNMT's length penalty")
     add("--device", help="torch device (default: the first GPU, or the CPU)")
+    user_dir_help = "directory whose code registers the model's class, as for fairseq-train"
+    add("--user-dir", metavar="DIR", type=Path, help=user_dir_help)
 
 
 def add_batching(parser: argparse.ArgumentParser) -> None:

@@ -41,7 +41,9 @@ def run(args: argparse.Namespace) -> None:
 
     limits = app.Limits(args.max_length, args.max_waiting, args.beam)
     with server.listen(args.host, args.port) as listening:
-        translator = Translator.load(args.model, args.device, args.precision, args.max_tokens)
+        translator = Translator.load(
+            args.model, args.device, args.precision, args.max_tokens, user_dir=args.user_dir
+        )
 
         def with_nbest(nbest: int) -> Translator:
             return Translator(

@@ -32,7 +32,7 @@ def add_options(parser: argparse.ArgumentParser, search: SearchSettings, output:
 
 
 def search_options(args: argparse.Namespace) -> dict[str, Any]:
-    """Return the options of Predictor's search.
+    """Return the options of Predictor.load's search, and its user_dir.
 
     Raises InputError for invalid options or closed streams, before the model is loaded.
     """
@@ -41,7 +41,8 @@ def search_options(args: argparse.Namespace) -> dict[str, Any]:
         raise InputError(f"--nbest {args.nbest} must be from 1 to --beam {args.beam}")
     if sys.stdin is None or sys.stdout is None:
         raise InputError("standard input or output is closed: the command needs both")
-    return {"beam": args.beam, "lenpen": args.lenpen, "nbest": args.nbest}
+    names = ("beam", "lenpen", "nbest", "user_dir")
+    return {name: getattr(args, name) for name in names}
 
 
 def process_lines(

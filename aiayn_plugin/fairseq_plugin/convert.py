@@ -17,7 +17,7 @@ from ..checkpoints.loading import MAX_POSITIONS, model_settings
 from ..checkpoints.safe_load import configuration
 from ..errors import InputError
 from ..paper import ModelSettings
-from .model import Transformer
+from .model import AiaynTransformer
 from .option_names import LEARNED, STACK_OPTIONS, STACKS, TIES
 
 #: Components of fairseq's weight names, and ours; see rename_weight for final_layer_norm.
@@ -169,7 +169,7 @@ def convert(state: dict) -> tuple[dict, str]:
             ours, cfg["model"], model = _convert_to_ours(args, weights)
             identity = Identity(original.dictionaries, settings_without_shape(ours))
             result = "aiayn_transformer"
-        elif kind is Transformer or name == "aiayn_transformer":
+        elif kind is AiaynTransformer or name == "aiayn_transformer":
             cfg["model"], model = _convert_to_fairseq(args, weights)
             cfg["task"]["_name"] = "translation"
             identity = Identity(original.dictionaries)

@@ -11,11 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from fairseq import utils
+from fairseq.models import ARCH_MODEL_NAME_REGISTRY, MODEL_DATACLASS_REGISTRY
 
 from ..errors import InputError
-from ..paper import ARCHITECTURES, ModelSettings, TrainingSettings, get_settings
+from ..paper import ModelSettings, TrainingSettings, get_settings
 from ..text.settings import holds_trees
 from .generation_options import search_defaults
+from .model import paper_architecture
 from .option_names import flag, to_paper_settings
 
 COMPONENTS = {
@@ -33,10 +35,11 @@ LEFT_OUT = {"adam_betas", "adam_eps", "weight_decay"}
 def training_defaults(cli_options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the defaults of fairseq-train, except those of the model.
 
-    cli_options: the options on the command line that fairseq's first pass knows. Without one of the
-    paper's as --arch the result is empty. Raises InputError if --lr is given for our schedule.
+    cli_options: the options on the command line that fairseq's first pass knows. Without an --arch
+    of the plugin's model or of a subclass the result is empty. Raises InputError if --lr is given
+    for our schedule.
     """
-    if cli_options.get("arch") not in ARCHITECTURES:
+    if (architecture := paper_architecture(cli_options.get("arch"))) is None:
         return {}
     chosen = {name: cli_options.get(name, ours) for name, ours in COMPONENTS.items()}
     if "lr" in cli_options and chosen["lr_scheduler"] == COMPONENTS["lr_scheduler"]:
@@ -44,7 +47,7 @@ def training_defaults(cli_options: Mapping[str, Any]) -> dict[str, Any]:
             "the schedule aiayn_inverse_sqrt has no --lr: the rate follows from d_model and the "
             "update number (§5.3); drop --lr, or choose another --lr-scheduler"
         )
-    paper, names = get_settings(cli_options["arch"]), vars(TrainingSettings()).keys() - LEFT_OUT
+    paper, names = get_settings(architecture), vars(TrainingSettings()).keys() - LEFT_OUT
     names -= {name for name, kind in COMPONENT_OF.items() if chosen[kind] != COMPONENTS[kind]}
     training = {name: getattr(paper, name) for name in names}
     if batch_options(cli_options):
@@ -72,17 +75,29 @@ def complete_training(args: Namespace, cli_options: Mapping[str, Any]) -> None:
     that set the size of the batches.
     """
     model: dict[str, Any] = {}
-    if args.arch in ARCHITECTURES:
-        paper = get_settings(args.arch)
-        model = {name: getattr(paper, name) for name in vars(ModelSettings())}
+    if (architecture := paper_architecture(args.arch)) is not None:
+        model = {**model_defaults(args.arch, architecture), **to_paper_settings(vars(args))}
         if args.tokens_per_update > 0 and (contradicting := batch_options(cli_options)):
             raise InputError(
                 f"--tokens-per-update and {flag(contradicting[0])} both set the size of the "
                 "batches: give one of them"
             )
-    if args.arch in {"aiayn_transformer", *ARCHITECTURES}:
-        model.update(to_paper_settings(vars(args)))
     vars(args).update({**model, **vars(args)})
+
+
+def model_defaults(arch: str, architecture: str) -> dict[str, Any]:
+    """Return the defaults of the model's settings: those of one of the paper's architectures.
+
+    A default that the dataclass of a user's --arch changes wins.
+    """
+    paper, own = (
+        get_settings(architecture),
+        MODEL_DATACLASS_REGISTRY[ARCH_MODEL_NAME_REGISTRY[arch]],
+    )
+    return {
+        name: getattr(paper if getattr(own, name) == value else own, name)
+        for name, value in vars(ModelSettings()).items()
+    }
 
 
 def complete_search(args: Namespace, cli_options: Mapping[str, Any]) -> None:

@@ -2,11 +2,13 @@
 
 from argparse import Namespace
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
-from fairseq import checkpoint_utils, tasks
+from fairseq import checkpoint_utils, tasks, utils
 from fairseq.dataclass.configs import GenerationConfig
+from fairseq.models import ARCH_MODEL_REGISTRY
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from torch import Tensor
@@ -18,6 +20,7 @@ from ..search import Hypothesis
 from ..search.batching import search_by_length
 from ..text.dictionary import Vocabulary
 from .generation_options import complete, find_fairseq_only_option
+from .model import paper_architecture
 
 
 def check_options(options: dict[str, Any]) -> None:
@@ -27,6 +30,20 @@ def check_options(options: dict[str, Any]) -> None:
     find_fairseq_only_option(complete(Namespace(**options), {}))  # for its InputErrors
 
 
+def import_user_dir(path: str | Path) -> None:
+    """Import a user's own components, as fairseq's --user-dir does.
+
+    The path must come from the user and never from a checkpoint, since its code runs. Raises
+    InputError if it does not exist.
+    """
+    if Path(path).name == __name__.partition(".")[0]:
+        return  # imported already, and fairseq would refuse a second import
+    try:
+        utils.import_user_module(Namespace(user_dir=str(path)))
+    except FileNotFoundError:
+        raise InputError(f"--user-dir {path} does not exist") from None
+
+
 def load_task(directory: Any) -> Any:
     """Return the task of a run directory, with the paper's search.
 
@@ -34,7 +51,7 @@ def load_task(directory: Any) -> Any:
     """
     text = directory.pipeline.settings
     settings = {
-        **task_settings(directory.checkpoint),
+        **task_settings(directory.checkpoint, [*filter(paper_architecture, ARCH_MODEL_REGISTRY)]),
         "_name": "aiayn_translation",
         "data": str(directory.data),
         "length_penalty": "gnmt",

@@ -20,7 +20,7 @@ from ..parsing.grammar import TreeGrammar
 from ..text.settings import holds_trees
 from .fairseq_transformer import SUPPORTED_STACKS
 from .generator import Generator
-from .model import Transformer
+from .model import AiaynTransformer
 from .option_names import flag
 
 logger = logging.getLogger(__name__)
@@ -166,7 +166,9 @@ def find_fairseq_only_model(models: Iterable[Any]) -> str | None:
     """Return the class of a model that only fairseq's search supports; None if there is none."""
     for model in models:
         stacks = getattr(model, "encoder", None), getattr(model, "decoder", None)
-        if not (isinstance(model, Transformer) or all(map(isinstance, stacks, SUPPORTED_STACKS))):
+        if not (
+            isinstance(model, AiaynTransformer) or all(map(isinstance, stacks, SUPPORTED_STACKS))
+        ):
             return type(model).__name__
     return None
 
@@ -181,7 +183,7 @@ def search_in_int8(model: Any) -> None:
 
     Raises InputError for a model that is not the plugin's.
     """
-    if not isinstance(model, Transformer):
+    if not isinstance(model, AiaynTransformer):
         raise InputError(
             "--int8 needs one of the plugin's models: convert fairseq's transformer with aiayn "
             "convert"
@@ -204,5 +206,5 @@ def _prepare(task: Any, models: list) -> None:
             model.bfloat16()
         if task.cfg.int8:
             search_in_int8(model)
-        elif generates and isinstance(model, Transformer):
+        elif generates and isinstance(model, AiaynTransformer):
             pack_linear_layers(model)

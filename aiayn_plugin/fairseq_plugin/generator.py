@@ -13,7 +13,7 @@ from ..paper import SearchSettings
 from ..search import BeamSearch, Hypothesis, SpecialTokens, TokenConstraint
 from ..search.decoder_step import AiaynSearchModel, SearchModel
 from .fairseq_transformer import FairseqSearchModel
-from .model import Transformer
+from .model import AiaynTransformer
 
 ALIGNMENTS = {"hard": utils.extract_hard_alignment, "soft": utils.extract_soft_alignment}
 
@@ -108,7 +108,7 @@ class Generator:
 
 def search_model(model: Any) -> SearchModel:
     """Return one of the plugin's models, or fairseq's Transformer, as a model of the search."""
-    if isinstance(model, Transformer):
+    if isinstance(model, AiaynTransformer):
         return AiaynSearchModel(model.encoder, model.decoder)
     return FairseqSearchModel(model)
 

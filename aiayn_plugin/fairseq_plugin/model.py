@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 from fairseq.models import (
+    ARCH_MODEL_REGISTRY,
     FairseqEncoder,
     FairseqEncoderDecoderModel,
     FairseqIncrementalDecoder,
@@ -17,8 +18,9 @@ from omegaconf import II, open_dict
 from torch import Tensor
 
 from ..checkpoints.compatibility import check_shapes
-from ..checkpoints.loading import build_stacks, model_settings
-from ..model.transformer import Decoder, Encoder
+from ..checkpoints.loading import check_dictionaries, model_settings
+from ..model.attention import MultiHeadAttention
+from ..model.transformer import Decoder, Encoder, build_embeddings
 from ..paper import (
     ARCHITECTURES,
     POSITION_KINDS,
@@ -122,9 +124,16 @@ class AiaynDecoder(Decoder, FairseqIncrementalDecoder):
 
 
 @register_model("aiayn_transformer", dataclass=TransformerConfig)
-class Transformer(FairseqEncoderDecoderModel):
-    """The Transformer of the paper, by default with one matrix for embeddings and projection."""
+class AiaynTransformer(FairseqEncoderDecoderModel):
+    """The Transformer of the paper, by default with one matrix for embeddings and projection.
 
+    A subclass, registered under its own name, may replace `attention_class` and `architecture`.
+    """
+
+    #: The class of all attention sub-layers.
+    attention_class: type[MultiHeadAttention] = MultiHeadAttention
+    #: The one of paper.ARCHITECTURES whose settings are the defaults of a subclass.
+    architecture = "aiayn_base"
     #: The dtype of matrix multiplications, if not that of the weights: --bf16 in training.
     matmul_dtype: torch.dtype | None = None
 
@@ -147,17 +156,21 @@ class Transformer(FairseqEncoderDecoderModel):
         return hub
 
     @classmethod
-    def build_model(cls, cfg: Any, task) -> "Transformer":
+    def build_model(cls, cfg: Any, task) -> "AiaynTransformer":
         """Return the model. Raises InputError for invalid settings or unsuitable dictionaries."""
         source, target = task.source_dictionary, task.target_dictionary
-        encoder, decoder = build_stacks(
-            model_settings(cfg),
-            (source, target),
-            (cfg.max_source_positions, cfg.max_target_positions),
-            lambda *args: AiaynEncoder(*args, source),
-            lambda *args: AiaynDecoder(*args, target),
+        settings = model_settings(cfg)
+        check_dictionaries(settings, source, target)
+        embeddings = build_embeddings(settings, len(source), len(target))
+        limits = cfg.max_source_positions, cfg.max_target_positions
+        model = cls(
+            AiaynEncoder(
+                settings, embeddings[0], limits[0], source, attention_class=cls.attention_class
+            ),
+            AiaynDecoder(
+                settings, embeddings[1], limits[1], target, attention_class=cls.attention_class
+            ),
         )
-        model = cls(encoder, decoder)
         model.decoder.may_be_left_padded = getattr(task.cfg, "left_pad_target", False)
         model.decoder.needs_alignments = getattr(task.cfg, "load_alignments", False)
         return model
@@ -194,7 +207,7 @@ class Transformer(FairseqEncoderDecoderModel):
             extra["projection"] = self.projection.view_as(self.projection)
         return out, extra
 
-    def train(self, mode: bool = True) -> "Transformer":
+    def train(self, mode: bool = True) -> "AiaynTransformer":
         """Like torch's, but return at once if the mode does not change.
 
         fairseq calls it twice per update, and torch would write to every module, which takes
@@ -211,6 +224,18 @@ class Transformer(FairseqEncoderDecoderModel):
         if self.matmul_dtype is None:
             return nullcontext()
         return torch.autocast(self.projection.device.type, self.matmul_dtype)
+
+
+def paper_architecture(arch: str | None) -> str | None:
+    """Return the one of paper.ARCHITECTURES whose settings are the defaults of an --arch.
+
+    It is the --arch itself, or the `architecture` of its class. None if the model is not the
+    plugin's.
+    """
+    model = ARCH_MODEL_REGISTRY.get(arch)
+    if model is None or not issubclass(model, AiaynTransformer):
+        return None
+    return arch if arch in ARCHITECTURES else model.architecture
 
 
 for _arch in ARCHITECTURES:

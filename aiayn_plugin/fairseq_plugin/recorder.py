@@ -21,9 +21,9 @@ from fairseq.utils import split_paths
 from omegaconf import DictConfig
 from torch import nn
 
-from ..paper import ARCHITECTURES
 from ..text.settings import PAIRS_FILE, SETTINGS_FILE, TextSettings
 from ..training.record import RECORD_FILE, append_record
+from .model import paper_architecture
 from .training_log import compare_with_paper, describe_environment
 
 logger = logging.getLogger(__name__)
@@ -74,7 +74,7 @@ class Recorder(logging.Handler):
     def _settings(self) -> dict[str, Any]:
         """Return the fields of "start" that `aiayn report` shows."""
         cfg, task, architecture = self.cfg, self.task, self.cfg.model._name
-        rows = compare_with_paper(cfg) if architecture in ARCHITECTURES else ()
+        rows = compare_with_paper(cfg) if paper_architecture(architecture) else ()
         data = Path(split_paths(task.cfg.data)[0])
         pairs, text = data / PAIRS_FILE, data / SETTINGS_FILE
         kept = None

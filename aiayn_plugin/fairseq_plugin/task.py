@@ -10,7 +10,6 @@ from fairseq.tasks.translation import TranslationConfig
 
 from ..errors import InputError
 from ..kernels.cpu_runtime import prepare_cpu
-from ..paper import ARCHITECTURES
 from ..search.oom import BatchHalver
 from ..training.batching import sort_by_longer_side
 from . import data_checks, training_log
@@ -19,6 +18,7 @@ from .dictionary import TokenDictionary
 from .disk_space import check_disk_space
 from .generation_options import build_search_generator
 from .generator import Generator, slice_sample
+from .model import paper_architecture
 from .precision import check_float16, train_in_bfloat16
 from .recorder import record_training
 from .run_lock import lock_save_dir
@@ -136,7 +136,7 @@ class AiaynTranslation(TrainerHooks):
         lock_save_dir(cfg)
         prepare_cpu()
         check_float16(cfg.common)
-        if cfg.model._name in ARCHITECTURES:
+        if paper_architecture(cfg.model._name) is not None:
             logger.info("the paper's settings and this run's:\n%s", training_log.format_table(cfg))
             train_in_bfloat16(cfg, model)
         for name, value in training_log.describe_environment(cfg).items():

@@ -14,7 +14,7 @@ from ..checkpoints.loading import model_settings
 from ..errors import InputError
 from ..search.oom import OUT_OF_MEMORY
 from ..training.remaining_time import RemainingTime
-from .model import Transformer
+from .model import AiaynTransformer
 from .optimizer import DIVERGENCE_ADVICE
 
 logger = logging.getLogger(__name__)
@@ -41,7 +41,7 @@ class TrainerHooks(TranslationTask):
     def build_model(self, cfg, from_checkpoint=False):
         """Like fairseq's. Raises InputError if a checkpoint was trained with different settings."""
         model = super().build_model(cfg, from_checkpoint)
-        self.settings = model_settings(cfg) if isinstance(model, Transformer) else None
+        self.settings = model_settings(cfg) if isinstance(model, AiaynTransformer) else None
         if from_checkpoint:
             self.checkpoint_identity.check_settings(self.identity())
         else:

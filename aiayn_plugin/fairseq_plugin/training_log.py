@@ -18,6 +18,7 @@ from ..kernels.device import device_name
 from ..paper import SCALED_DOWN, ModelSettings, get_settings
 from ..training.optimizer import learning_rate
 from .defaults import COMPONENTS
+from .model import paper_architecture
 from .optimizer import parse_betas
 
 #: Settings in the table, in order; a setting that is missing on one side is shown as "-".
@@ -35,9 +36,9 @@ GROUPS = ("criterion", "optimizer", "lr_scheduler", "task", "optimization", "che
 def compare_with_paper(cfg: DictConfig) -> Iterator[tuple[str, Any, Any]]:
     """Yield each setting of §3 and §5: its name, the paper's value, and the value in this run.
 
-    Scaled-down architectures are compared with the paper's architecture they derive from.
+    Architectures that are not in the paper are compared with the one they derive from.
     """
-    paper = get_settings(SCALED_DOWN.get(cfg.model._name, cfg.model._name))
+    paper = get_settings(compared_architecture(cfg.model._name))
     training: dict[str, Any] = {"weight_decay": 0.0}
     for group in GROUPS:
         settings = cfg[group] or {}
@@ -53,6 +54,13 @@ def compare_with_paper(cfg: DictConfig) -> Iterator[tuple[str, Any, Any]]:
     )
     for name in ROWS:
         yield name, *(side.get(name, "-") for side in sides)
+
+
+def compared_architecture(arch: str) -> str:
+    """Return the paper's architecture that one of the plugin's or a user's is compared with."""
+    architecture = paper_architecture(arch)
+    assert architecture is not None
+    return SCALED_DOWN.get(architecture, architecture)
 
 
 def _row_values(
@@ -71,7 +79,8 @@ def _row_values(
 def format_table(cfg: DictConfig) -> str:
     """Return the table of settings; "< changed" marks those that differ from the paper."""
     arch = cfg.model._name
-    note = f" (not in the paper; compared with {SCALED_DOWN[arch]})" if arch in SCALED_DOWN else ""
+    paper_arch = compared_architecture(arch)
+    note = f" (not in the paper; compared with {paper_arch})" if arch != paper_arch else ""
     lines = [f"{arch}{note}", f"{'setting':<24}{'paper':<36}{'this run':<36}"]
     for name, paper, run in compare_with_paper(cfg):
         mark = "" if paper == run else "< changed"

@@ -69,21 +69,26 @@ class Predictor:
         precision: str = "float32",
         max_tokens: int = 2000,
         trees_only: bool = False,
+        user_dir: str | Path | None = None,
         **options: Any,
     ) -> P:
         """Return the predictor of a run directory, from a recipe or from `aiayn bundle`.
 
         device: default: the first GPU, if there is one. max_tokens: source tokens of a batch,
-        padding included. trees_only: restrict a parser's search to trees. options: those of
-        fairseq-generate's search (beam, lenpen, nbest, …), by default the paper's. Raises
-        InputError or OSError for a directory without such a model, and for invalid options.
+        padding included. trees_only: restrict a parser's search to trees. user_dir: the
+        directory that registers the model's class, if that is not the plugin's; its code runs.
+        options: those of fairseq-generate's search (beam, lenpen, nbest, …), by default the
+        paper's. Raises InputError or OSError for a directory without such a model, and for invalid
+        options.
         """
         directory = RunDirectory.open(path, cls.pipeline_class.load)
-        with_fairseq = needs_fairseq(options)
+        with_fairseq = user_dir is not None or needs_fairseq(options)
         if with_fairseq:
-            from ..fairseq_plugin.fairseq_search import check_options
+            from ..fairseq_plugin.fairseq_search import check_options, import_user_dir
 
             check_options(options)
+            if user_dir is not None:
+                import_user_dir(user_dir)
         loaded = directory.load_model(device, precision, with_fairseq)
         return cls(directory, loaded, max_tokens, trees_only, **options)
 

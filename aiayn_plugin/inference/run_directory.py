@@ -44,9 +44,9 @@ class RunDirectory:
     ) -> LoadedModel:
         """Return the model, on its device and in its precision.
 
-        device: default: the first GPU, if there is one. with_fairseq: load fairseq's model class,
-        which fairseq's searches need. Raises InputError for an unusable device, checkpoint or
-        dictionary.
+        device: default: the first GPU, if there is one. with_fairseq: load the model class that is
+        registered with fairseq, as fairseq's searches and a user's own models need. Raises
+        InputError for an unusable device, checkpoint or dictionary.
         """
         if precision not in PRECISIONS:
             raise InputError(f"precision {precision!r} is not one of {', '.join(PRECISIONS)}")

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from ..errors import InputError
-from ..kernels.attention import Window, attend, build_mask
+from ..kernels.attention import AttentionFunction, Window, attend, build_mask
 from ..kernels.autocast import cast_for_autocast
 from ..kernels.linear import Linear, linear
 from ..kernels.softmax import softmax
@@ -37,10 +37,15 @@ def scaled_dot_product_attention(
     """
     # Scaling q costs less than scaling the scores, and keeps the matmul within float16's range.
     scores = (q / math.sqrt(q.size(-1))) @ k.transpose(-2, -1)
+    weights = masked_softmax(scores, mask)
+    return F.dropout(weights, dropout) @ v, weights
+
+
+def masked_softmax(scores: Tensor, mask: Tensor | None) -> Tensor:
+    """Return the softmax of scores (…, n, m), which change in place; the mask is as above."""
     if mask is not None:
         scores += additive_mask(mask, scores.dtype) if mask.dtype == torch.bool else mask
-    weights = softmax(scores)
-    return F.dropout(weights, dropout) @ v, weights
+    return softmax(scores)
 
 
 def additive_mask(mask: Tensor, dtype: torch.dtype) -> Tensor:
@@ -83,6 +88,11 @@ class MultiHeadAttention(nn.Module):
     if `causal`, to the last r. With `recompute`, training stores only the inputs for the backward
     pass and recomputes the rest there.
     """
+
+    #: Equation (1). A subclass may define a method with the same arguments and results instead,
+    #: which then computes all of its attention, in training and with the key-value cache. The cache
+    #: holds keys in no particular order, so it may not depend on their positions.
+    equation: AttentionFunction = staticmethod(scaled_dot_product_attention)
 
     def __init__(
         self,
@@ -131,7 +141,7 @@ class MultiHeadAttention(nn.Module):
         """
         if cache is not None:
             # With so few queries, torch's fused attention is slower.
-            out, weights = scaled_dot_product_attention(*cache.attention_inputs(x))
+            out, weights = self.equation(*cache.attention_inputs(x), 0.0)
             return self._join_heads(out.to(x.dtype)), weights if need_weights else None
         if self.recompute and torch.is_grad_enabled():
             return checkpoint(
@@ -153,12 +163,12 @@ class MultiHeadAttention(nn.Module):
         n, dropout = x.size(1), self.dropout if self.training else 0.0
         window = self._window(n) if memory is None else None
         q, k, v = (split_heads(projected, self.h) for projected in self._project(x, memory))
-        if not need_weights:
+        if not need_weights and self.equation is scaled_dot_product_attention:
             out = attend(q, k, v, padding, window, dropout, scaled_dot_product_attention)
             return self._join_heads(out), None
         mask = build_mask(n, k.size(2), padding, window, q.device)
-        out, weights = scaled_dot_product_attention(q, k, v, mask, dropout)
-        return self._join_heads(out), weights
+        out, weights = self.equation(q, k, v, mask, dropout)
+        return self._join_heads(out), weights if need_weights else None
 
     def _window(self, n: int) -> Window | None:
         """Return the window that each of n positions attends to; None for all positions."""

@@ -1,5 +1,7 @@
 """§3.1 and §3.3: the layers of the two stacks, and their position-wise feed-forward network."""
 
+from collections.abc import Callable
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -7,6 +9,9 @@ from torch import Tensor, nn
 from ..kernels.dropout import dropout
 from ..kernels.linear import Linear
 from .attention import AttentionCache, MultiHeadAttention
+
+#: Builds an attention sub-layer from the keyword arguments that depend on its place.
+BuildAttention = Callable[..., MultiHeadAttention]
 
 
 class FeedForward(nn.Module):
@@ -44,13 +49,19 @@ class AddNorm(nn.Module):
 class EncoderLayer(nn.Module):
     """§3.1: self-attention, then feed-forward, each followed by AddNorm.
 
-    `attention` holds the keyword arguments of MultiHeadAttention; `gain` is FeedForward's.
+    `attention` builds the attention sub-layers; `gain` is FeedForward's.
     """
 
-    def __init__(self, d_ff: int, dropout: float, attention: dict, gain: float = 1.0) -> None:
+    def __init__(
+        self,
+        d_model: int,
+        d_ff: int,
+        dropout: float,
+        attention: BuildAttention,
+        gain: float = 1.0,
+    ) -> None:
         super().__init__()
-        d_model = attention["d_model"]
-        self.self_attention = MultiHeadAttention(**attention)
+        self.self_attention = attention()
         self.feed_forward = FeedForward(d_model, d_ff, gain)
         self.add_norms = nn.ModuleList(AddNorm(d_model, dropout) for _ in range(2))
 
@@ -66,11 +77,17 @@ class DecoderLayer(nn.Module):
     The arguments are EncoderLayer's. Encoder-decoder attention is never restricted.
     """
 
-    def __init__(self, d_ff: int, dropout: float, attention: dict, gain: float = 1.0) -> None:
+    def __init__(
+        self,
+        d_model: int,
+        d_ff: int,
+        dropout: float,
+        attention: BuildAttention,
+        gain: float = 1.0,
+    ) -> None:
         super().__init__()
-        d_model = attention["d_model"]
-        self.self_attention = MultiHeadAttention(**attention, causal=True)
-        self.encoder_attention = MultiHeadAttention(**{**attention, "neighbourhood": None})
+        self.self_attention = attention(causal=True)
+        self.encoder_attention = attention(neighbourhood=None)
         self.feed_forward = FeedForward(d_model, d_ff, gain)
         self.add_norms = nn.ModuleList(AddNorm(d_model, dropout) for _ in range(3))
 

@@ -1,16 +1,19 @@
 """§3.1: the encoder and decoder stacks, from tokens to features."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Protocol
 
 import torch
 from torch import Tensor, nn
 
+from ..errors import InputError
 from ..kernels.autocast import cast_for_autocast
 from ..kernels.dropout import dropout
 from ..kernels.linear import linear
 from ..paper import ModelSettings
-from .attention import AttentionCache, Projection
+from ..text.dictionary import Vocabulary
+from .attention import AttentionCache, MultiHeadAttention, Projection
 from .embedding import ScaledEmbedding
 from .layers import DecoderLayer, EncoderLayer
 from .positions import build_positions, token_positions
@@ -28,10 +31,15 @@ class DecoderCache(Protocol):
         """The position being decoded, from 0."""
 
 
-def _build_layers(kind: type[EncoderLayer | DecoderLayer], s: ModelSettings) -> nn.ModuleList:
-    """Return N layers of one kind."""
+def _build_layers(
+    kind: type[EncoderLayer | DecoderLayer],
+    s: ModelSettings,
+    attention_class: type[MultiHeadAttention],
+) -> nn.ModuleList:
+    """Return N layers of one kind, with one class of attention."""
     d_k, d_v = s.head_widths()
-    attention = dict(
+    attention = partial(
+        attention_class,
         d_model=s.d_model,
         h=s.h,
         d_k=d_k,
@@ -42,21 +50,26 @@ def _build_layers(kind: type[EncoderLayer | DecoderLayer], s: ModelSettings) -> 
         recompute=s.checkpoint_activations,
     )
     return nn.ModuleList(
-        kind(s.d_ff, s.dropout, attention, s.feed_forward_gain) for _ in range(s.N)
+        kind(s.d_model, s.d_ff, s.dropout, attention, s.feed_forward_gain) for _ in range(s.N)
     )
 
 
 def build_embeddings(
-    settings: ModelSettings, source: int, target: int, padding: int
+    settings: ModelSettings, source: int, target: int
 ) -> tuple[ScaledEmbedding, ScaledEmbedding]:
     """Return the embeddings of source and target; source, target: sizes of their dictionaries.
 
-    With tie_embeddings "all" both are the same module.
+    With tie_embeddings "all" both are the same module, and a difference in size an InputError.
     """
-    target_embedding = ScaledEmbedding(target, settings.d_model, padding)
-    if settings.tie_embeddings == "all":
-        return target_embedding, target_embedding
-    return ScaledEmbedding(source, settings.d_model, padding), target_embedding
+    target_embedding = ScaledEmbedding(target, settings.d_model, Vocabulary.pad)
+    if settings.tie_embeddings != "all":
+        return ScaledEmbedding(source, settings.d_model, Vocabulary.pad), target_embedding
+    if source != target:
+        raise InputError(
+            f"one matrix embeds both sides (§3.4), but the dictionaries have {source:,} and "
+            f'{target:,} entries: use a joined dictionary, or tie_embeddings="target"'
+        )
+    return target_embedding, target_embedding
 
 
 class EmbeddedStack(nn.Module):
@@ -95,10 +108,15 @@ class Encoder(EmbeddedStack):
     """The stack of N encoder layers, without a norm after the last one."""
 
     def __init__(
-        self, settings: ModelSettings, embedding: ScaledEmbedding, max_positions: int, *fairseq_args
+        self,
+        settings: ModelSettings,
+        embedding: ScaledEmbedding,
+        max_positions: int,
+        *fairseq_args,
+        attention_class: type[MultiHeadAttention] = MultiHeadAttention,
     ) -> None:
         super().__init__(settings, embedding, max_positions, *fairseq_args)
-        self.layers = _build_layers(EncoderLayer, settings)
+        self.layers = _build_layers(EncoderLayer, settings, attention_class)
 
     def encode(self, tokens: Tensor) -> tuple[Tensor, Tensor | None]:
         """Map tokens (batch, m) to features (batch, m, d_model) and the padding mask.
@@ -118,7 +136,12 @@ class Decoder(EmbeddedStack):
     """The stack of N decoder layers, and the projection to the vocabulary (§3.4)."""
 
     def __init__(
-        self, settings: ModelSettings, embedding: ScaledEmbedding, max_positions: int, *fairseq_args
+        self,
+        settings: ModelSettings,
+        embedding: ScaledEmbedding,
+        max_positions: int,
+        *fairseq_args,
+        attention_class: type[MultiHeadAttention] = MultiHeadAttention,
     ) -> None:
         super().__init__(settings, embedding, max_positions, *fairseq_args)
         vocabulary, d_model = self.embedding.weight.shape
@@ -129,7 +152,7 @@ class Decoder(EmbeddedStack):
             nn.init.normal_(self.W_vocabulary.weight, std=d_model**-0.5)
         #: The projection to the vocabulary; set only for inference (see inference_layers).
         self.inference_projection: nn.Module | None = None
-        self.layers = _build_layers(DecoderLayer, settings)
+        self.layers = _build_layers(DecoderLayer, settings, attention_class)
 
     def decode(
         self,
@@ -174,9 +197,49 @@ class Decoder(EmbeddedStack):
         return {"inference_projection": (self.projection, None)}
 
 
-class EncoderDecoder(nn.Module):
-    """Both stacks as one module, for loading, moving to a device and searching."""
+class Transformer(nn.Module):
+    """The encoder-decoder as a plain module, independent of fairseq.
 
-    def __init__(self, encoder: Encoder, decoder: Decoder) -> None:
+    Token IDs are those of text.dictionary.Vocabulary: 1 is padding, 2 the end symbol.
+
+    >>> model = Transformer(ModelSettings(N=2), 1000, 1000)
+    >>> source, target = torch.tensor([[5, 6, 7, 2]]), torch.tensor([[2, 8, 9]])
+    >>> model(source, target).shape
+    torch.Size([1, 3, 1000])
+
+    search.generate translates with it. It is not a method, since search/ builds on this package.
+    """
+
+    #: The class of all attention sub-layers; a subclass may replace it.
+    attention_class: type[MultiHeadAttention] = MultiHeadAttention
+
+    def __init__(
+        self,
+        settings: ModelSettings,
+        source: int,
+        target: int,
+        max_positions: tuple[int, int] = (1024, 1024),
+    ) -> None:
+        """Build a model with new weights; source, target: the sizes of the vocabularies.
+
+        max_positions: of source and target, for all but the paper's sinusoids. Raises InputError
+        for settings that contradict each other or the sizes.
+        """
         super().__init__()
-        self.encoder, self.decoder = encoder, decoder
+        embeddings = build_embeddings(settings, source, target)
+        self.encoder = Encoder(
+            settings, embeddings[0], max_positions[0], attention_class=self.attention_class
+        )
+        self.decoder = Decoder(
+            settings, embeddings[1], max_positions[1], attention_class=self.attention_class
+        )
+
+    def forward(self, source: Tensor, target: Tensor) -> Tensor:
+        """Map source (batch, m) and target (batch, n) tokens to logits (batch, n, V).
+
+        source: each sentence with its end symbol, padded on either side. target: shifted right, so
+        that it starts with the end symbol, and padded on the right. Row i of the logits scores the
+        token that follows target[:, : i + 1].
+        """
+        features, _ = self.decoder.decode(target, *self.encoder.encode(source))
+        return self.decoder.project(features)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from ..paper import Settings, get_settings
+from ..paper import ARCHITECTURES, Settings, get_settings
 from .cost import Cost
 from .document import Block, Table
 from .formatting import fixed, power, whole
@@ -95,8 +95,13 @@ def table_3(runs: Sequence[Run], costs: Sequence[Cost]) -> list[Block]:
 
 
 def paper_row(run: Run) -> str | None:
-    """Return the row of Table 3 that has a run's columns, or that the run is named after."""
-    return (row_with(run.settings) if run.settings else None) or row_named(run.path.resolve().name)
+    """Return the row of Table 3 that has a run's columns, or that the run is named after.
+
+    A user's own architecture may have the columns of a row, but is a different model.
+    """
+    is_papers = run.facts["architecture"] in {None, "aiayn_transformer", *ARCHITECTURES}
+    row = row_with(run.settings) if run.settings and is_papers else None
+    return row or row_named(run.path.resolve().name)
 
 
 def perplexity_and_bleu(run: Run) -> tuple[float | None, float | None]:

@@ -1,6 +1,9 @@
-"""§6.1 Beam search. BeamSearch is the entry point: SearchSettings in, lists of Hypothesis out."""
+"""§6.1 Beam search. BeamSearch is the entry point: SearchSettings in, lists of Hypothesis out.
 
-from .beam import BeamSearch, SpecialTokens, TokenConstraint
+generate is a short form of it for one batch: token IDs in, token IDs out.
+"""
+
+from .beam import BeamSearch, SpecialTokens, TokenConstraint, generate
 from .hypotheses import Hypothesis
 
-__all__ = ["BeamSearch", "Hypothesis", "SpecialTokens", "TokenConstraint"]
+__all__ = ["BeamSearch", "Hypothesis", "SpecialTokens", "TokenConstraint", "generate"]

@@ -8,13 +8,15 @@ from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from ..errors import InputError
 from ..kernels.chunking import rows_per_chunk
 from ..kernels.topk import topk
+from ..model.transformer import Transformer
 from ..paper import SearchSettings
 from .batching import search_by_length, search_in_threads
-from .decoder_step import Decoding, SearchModel
+from .decoder_step import AiaynSearchModel, Decoding, SearchModel
 from .hypotheses import Choices, FinishedHypotheses, History, Hypothesis, OpenHypotheses
 from .oom import BatchHalver
 from .rules import build_rules
@@ -65,6 +67,23 @@ class SearchState:
     lowest_limit: int  #: of all sentences
     step: int = 0
     history: History = field(default_factory=History)
+
+
+def generate(
+    model: Transformer,
+    source: Tensor,
+    settings: SearchSettings = SearchSettings(),  # noqa: B008
+) -> Tensor:
+    """Return the best translation of each sentence by beam search, as token IDs (batch, n).
+
+    model: in evaluation mode. source: (batch, m), each sentence with its end symbol, padded on
+    either side; see Transformer. settings: by default the paper's; SearchSettings(beam=1) is a
+    greedy search. Each row ends with the end symbol, then padding, on the device of the source.
+    BeamSearch also returns scores and further hypotheses. Raises InputError as it does.
+    """
+    search = BeamSearch(settings, [AiaynSearchModel(model.encoder, model.decoder)])
+    best = [hypotheses[0].tokens for hypotheses in search.search_batch(source)]
+    return pad_sequence(best, batch_first=True, padding_value=search.special.pad).to(source.device)
 
 
 class BeamSearch:

@@ -1,11 +1,15 @@
 """§5, §6.1: the paper's settings are defaults of fairseq's commands, and given options win."""
 
+from dataclasses import dataclass, field
+
 import pytest
 from fairseq import options
+from fairseq.models import register_model, register_model_architecture
 from models import configuration, parse, rates_taken, trainer
 
 from aiayn_plugin.errors import InputError
 from aiayn_plugin.fairseq_plugin import training_log as log
+from aiayn_plugin.fairseq_plugin.model import AiaynTransformer, TransformerConfig
 from aiayn_plugin.text.settings import PENN, SETTINGS_FILE, TextSettings
 
 pytestmark = pytest.mark.usefixtures("quiet")
@@ -28,6 +32,48 @@ def test_without_options_a_training_is_the_papers():
     assert (checkpoint.save_interval_updates, checkpoint.keep_interval_updates) == (600, 20)
     assert checkpoint.no_epoch_checkpoints
     assert not [row for row in log.compare_with_paper(cfg) if row[1] != row[2]]
+
+
+@dataclass
+class OwnConfig(TransformerConfig):
+    """The plugin's options with an option of its own, and a different default."""
+
+    attention_dropout: float = 0.2
+    own_option: int = field(default=7, metadata={"help": "an option of a user's model"})
+
+
+@register_model("own_model", dataclass=TransformerConfig)
+class OwnModel(AiaynTransformer):
+    pass
+
+
+@register_model("own_tiny_model", dataclass=OwnConfig)
+class OwnTinyModel(AiaynTransformer):
+    architecture = "aiayn_tiny"
+
+
+register_model_architecture("own_model", "own_wide_model")(lambda args: vars(args).update(d_ff=9))
+
+
+@pytest.mark.parametrize("arch", ["own_model", "own_wide_model", "aiayn_transformer"])
+def test_every_architecture_of_our_model_has_the_papers_settings(arch):
+    cfg = configuration("--arch", arch)
+    changed = [name for name, paper, run in log.compare_with_paper(cfg) if paper != run]
+    assert changed == (["d_ff"] if arch == "own_wide_model" else [])
+    assert (cfg.model._name, cfg.dataset.max_tokens) == (arch, 4096)
+    assert log.format_table(cfg).startswith(f"{arch} (not in the paper; compared with aiayn_base)")
+
+
+def test_a_users_class_chooses_its_defaults_and_given_options_win():
+    layers = "--encoder-layers", "3", "--decoder-layers", "3"
+    model = configuration("--arch", "own_tiny_model", *layers)
+    assert (model.model.N, model.model.d_model, model.lr_scheduler.d_model) == (3, 128, 128)
+    assert (model.model.attention_dropout, model.model.own_option) == (0.2, 7)
+    assert (model.optimization.max_update, model.lr_scheduler.warmup_updates) == (2_000, 1000)
+    given = configuration(
+        "--arch", "own_tiny_model", "--attention-dropout", "0", "--max-update", "5"
+    )
+    assert (given.model.attention_dropout, given.optimization.max_update) == (0, 5)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from omegaconf import OmegaConf
 
 from aiayn_plugin.checkpoints.loading import model_settings
 from aiayn_plugin.errors import InputError
-from aiayn_plugin.fairseq_plugin.model import Transformer, TransformerConfig
+from aiayn_plugin.fairseq_plugin.model import AiaynTransformer, TransformerConfig
 from aiayn_plugin.paper import ModelSettings
 
 
@@ -86,4 +86,4 @@ def test_impossible_settings_are_refused(options, message):
 def test_different_dictionaries_are_refused():
     task = SimpleNamespace(source_dictionary=dictionary(10), target_dictionary=dictionary(11))
     with pytest.raises(InputError, match="joined dictionary"):
-        Transformer.build_model(TransformerConfig(), task)
+        AiaynTransformer.build_model(TransformerConfig(), task)

@@ -15,7 +15,7 @@ from models import Hostile
 from omegaconf import open_dict
 
 from aiayn_plugin.errors import InputError
-from aiayn_plugin.fairseq_plugin.model import Transformer
+from aiayn_plugin.fairseq_plugin.model import AiaynTransformer
 from aiayn_plugin.inference import Translator
 from aiayn_plugin.paper import ModelSettings
 
@@ -209,7 +209,7 @@ def test_invalid_settings_are_reported_in_one_line(model_dir, settings, message)
 def test_searches_that_only_fairseq_has_are_fairseqs(model_dir):
     """The model is read once, through fairseq."""
     sampled = Translator.load(model_dir, device="cpu", sampling=True, beam=3, nbest=3, max_len_b=9)
-    assert isinstance(sampled.model, Transformer)
+    assert isinstance(sampled.model, AiaynTransformer)
     assert [len(found) for found in sampled.translate_nbest(LINES)] == [3, 1, 3, 3, 3]
     ours = Translator.load(model_dir, device="cpu")
     assert sampled.max_source_tokens == ours.max_source_tokens
@@ -259,12 +259,12 @@ def test_the_search_is_the_papers_whatever_the_training_used(model_dir, tmp_path
 
 
 def test_from_pretrained_of_fairseq_searches_the_same(model_dir):
-    hub = Transformer.from_pretrained(str(model_dir), "model.pt", str(model_dir / "data"))
+    hub = AiaynTransformer.from_pretrained(str(model_dir), "model.pt", str(model_dir / "data"))
     ours = Translator.load(model_dir, device="cpu")
     lines = [ours.pipeline.encode(line) for line in LINES if line]
     found = [ours.pipeline.decode(line) for line in hub.translate(lines, beam=4)]
     assert found == ours.translate([line for line in LINES if line])
-    other = Transformer.from_pretrained(
+    other = AiaynTransformer.from_pretrained(
         str(model_dir), "model.pt", str(model_dir / "data"), lenpen=1.5
     )
     # A sampled translation has fairseq's defaults unless they are given.

@@ -1,23 +1,26 @@
 """§3.1, §3.3: the layers of the two stacks and their feed-forward network."""
 
+from functools import partial
+
 import torch
 
+from aiayn_plugin.model.attention import MultiHeadAttention
 from aiayn_plugin.model.layers import AddNorm, DecoderLayer, EncoderLayer, FeedForward
 
 
 def test_layers_are_post_norm():
     torch.manual_seed(1)
-    attention = {"d_model": 8, "h": 2, "d_k": 4, "d_v": 4}
+    attention = partial(MultiHeadAttention, 8, 2, 4, 4)
     x, memory = torch.randn(2, 3, 8), torch.randn(2, 4, 8)
 
     def norm(y):
         centred = y - y.mean(-1, keepdim=True)
         return centred / (centred.pow(2).mean(-1, keepdim=True) + 1e-5).sqrt()
 
-    encoder = EncoderLayer(12, 0.0, attention)
+    encoder = EncoderLayer(8, 12, 0.0, attention)
     y = norm(x + encoder.self_attention(x)[0])
     torch.testing.assert_close(encoder(x), norm(y + encoder.feed_forward(y)))
-    decoder = DecoderLayer(12, 0.0, attention)
+    decoder = DecoderLayer(8, 12, 0.0, attention)
     y = norm(x + decoder.self_attention(x)[0])
     y = norm(y + decoder.encoder_attention(y, memory)[0])
     actual, _ = decoder(x, memory)
@@ -33,7 +36,7 @@ def test_feed_forward_equals_equation_2():
 
 def test_layer_gradients():
     torch.manual_seed(1)
-    layer = DecoderLayer(6, 0.0, {"d_model": 4, "h": 2, "d_k": 2, "d_v": 2}).double()
+    layer = DecoderLayer(4, 6, 0.0, partial(MultiHeadAttention, 4, 2, 2, 2)).double()
     inputs = [torch.randn(1, 3, 4, dtype=torch.float64, requires_grad=True) for _ in range(2)]
     assert torch.autograd.gradcheck(lambda x, memory: layer(x, memory)[0], inputs)
 

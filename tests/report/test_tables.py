@@ -99,6 +99,12 @@ def test_a_run_belongs_to_the_row_with_its_columns(tmp_path, flags, row):
         assert "Table 3 has no row with these settings" in markdown_of(run)
 
 
+def test_a_users_own_architecture_is_not_a_row_of_table_3(tmp_path):
+    own = Record("--arch", "aiayn_base", architecture="talking_heads")
+    found = report_on(own.start().train(1, 1).write(tmp_path / "run.jsonl"))
+    assert found.data["runs"][0]["row_of_table_3"] is None
+
+
 def test_several_runs_are_compared_with_the_first(tmp_path):
     runs = []
     for name, n, ppl, bleu in (("base", "2", 3.5, 30.0), ("c_n2", "1", 4.75, 28.5)):

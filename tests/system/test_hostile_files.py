@@ -54,9 +54,9 @@ COMMANDS = {
 
 def from_pretrained(model: Path, data: Path) -> None:
     """Load the model of a directory, as README shows."""
-    from aiayn_plugin.fairseq_plugin.model import Transformer
+    from aiayn_plugin.fairseq_plugin.model import AiaynTransformer
 
-    Transformer.from_pretrained(str(model.parent), model.name, str(data)).translate("x")
+    AiaynTransformer.from_pretrained(str(model.parent), model.name, str(data)).translate("x")
 
 
 def from_archive(model: Path, data: Path) -> None:
@@ -102,7 +102,7 @@ def translator(model: Path, data: Path) -> None:
 
 FUNCTIONS: dict[str, Callable[[Path, Path], object]] = {
     "Translator.load": translator,
-    "Transformer.from_pretrained": from_pretrained,
+    "AiaynTransformer.from_pretrained": from_pretrained,
     "hub_utils.from_pretrained of an archive": from_archive,
     "load_model_ensemble_and_task": ensemble,
     "load_pretrained_component_from_model": component,

@@ -1,0 +1,68 @@
+"""The encoder-decoder as a plain module, and generate, in a process that cannot import fairseq."""
+
+import subprocess
+import sys
+
+import pytest
+import torch
+from models import PAD, sentences
+from searches import WORDS, generator, noisy_model, sample, source_batch
+
+from aiayn_plugin.errors import InputError
+from aiayn_plugin.model import Transformer
+from aiayn_plugin.paper import ModelSettings, SearchSettings
+from aiayn_plugin.search import generate
+
+#: Reads settings, weights and tokens from a file, and replaces it by logits and translations.
+PROGRAM = """
+import sys
+
+class Blocked:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in ("fairseq", "fairseq_cli"):
+            raise ImportError(name)
+
+sys.meta_path.insert(0, Blocked())
+import torch
+from aiayn_plugin.model import Transformer
+from aiayn_plugin.paper import ModelSettings, SearchSettings
+from aiayn_plugin.search import generate
+
+given = torch.load(sys.argv[1])
+model = Transformer(ModelSettings(**given["settings"]), given["words"], given["words"]).double()
+model.load_state_dict(given["weights"])
+model.eval()
+source = given["source"]
+results = {beam: generate(model, source, SearchSettings(beam=beam)) for beam in (1, 4)}
+torch.save({"logits": model(source, given["target"]), **results}, sys.argv[1])
+"""
+
+
+@pytest.mark.parametrize("left", [True, False], ids=["left", "right"])
+def test_without_fairseq_the_model_computes_and_translates_the_same(tmp_path, repo, left):
+    settings = {"N": 2, "d_model": 16, "d_ff": 24, "h": 4}
+    model, source = noisy_model(**settings), source_batch(left=left)
+    _, target = sentences(batch=len(source))
+    target %= WORDS
+    given = {"settings": settings, "words": WORDS, "weights": model.state_dict()}
+    torch.save({**given, "source": source, "target": target}, tmp_path / "given.pt")
+    command = [sys.executable, "-c", PROGRAM, tmp_path / "given.pt"]
+    subprocess.run(command, check=True, cwd=repo)
+    actual = torch.load(tmp_path / "given.pt")
+    expected = model(source, None, target)[0]
+    torch.testing.assert_close(actual["logits"], expected, rtol=0, atol=1e-12)
+    for beam in (1, 4):
+        hypotheses = generator([model], beam=beam).generate([model], sample(source))
+        tokens = [best["tokens"].tolist() for best, *_ in hypotheses]
+        width = max(map(len, tokens))
+        assert width > min(map(len, tokens)), "the translations should differ in length"
+        assert actual[beam].tolist() == [row + [PAD] * (width - len(row)) for row in tokens]
+
+
+def test_a_joined_matrix_needs_vocabularies_of_one_size():
+    with pytest.raises(InputError, match='10 and 12 entries: .*tie_embeddings="target"'):
+        Transformer(ModelSettings(N=1, d_model=8, h=2), 10, 12)
+    model = Transformer(ModelSettings(N=1, d_model=8, h=2, tie_embeddings="target"), 10, 12).eval()
+    source, settings = torch.tensor([[5, 9, 2]]), SearchSettings(beam=1)
+    assert model(source, torch.tensor([[2, 11]])).shape == (1, 2, 12)
+    assert generate(model, source, settings).shape[0] == 1

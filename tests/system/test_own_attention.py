@@ -1,0 +1,81 @@
+"""examples/own_attention.md: its code and its commands, as they are on the page."""
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+import torch
+
+from aiayn_plugin.inference import Translator
+
+
+@pytest.fixture(scope="module")
+def page(repo) -> str:
+    return (repo / "examples" / "own_attention.md").read_text(encoding="utf-8")
+
+
+def blocks(page: str, language: str) -> list[str]:
+    """Return the code blocks in a language."""
+    return re.findall(rf"^```{language}\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+
+
+@pytest.fixture(scope="module")
+def folder(run, page, corpus, tmp_path_factory) -> tuple[Path, subprocess.CompletedProcess[str]]:
+    """A directory that was empty except for run/data, after all commands, and their output."""
+    folder = tmp_path_factory.mktemp("own")
+    shutil.copytree(corpus, folder / "run" / "data")
+    code, (commands, *_) = blocks(page, "python")[0], blocks(page, "bash")
+    assert len(code.splitlines()) <= 30
+    (folder / "talking_heads").mkdir()
+    (folder / "talking_heads" / "__init__.py").write_text(code, encoding="utf-8")
+    log = run("bash", "-euo", "pipefail", "-c", commands, cwd=folder)
+    assert log.returncode == 0, log.stdout + log.stderr
+    return folder, log
+
+
+def test_the_commands_train_average_and_translate(folder):
+    directory, log = folder
+    assert "talking_heads (not in the paper; compared with aiayn_base)" in log.stdout
+    assert re.search(r"^optimizer +aiayn_adam +aiayn_adam$", log.stdout, re.MULTILINE)
+    assert re.search(r"^D-4\t", (directory / "generate.log").read_text(), re.MULTILINE)
+    last = log.stdout.splitlines()[-1]
+    expected = Translator.load(directory / "run", "cpu", user_dir=directory / "talking_heads")
+    assert expected.translate(["March 3"]) == [last]
+
+
+def test_its_attention_is_the_same_with_the_cache(folder):
+    """Scores of the search, step by step, equal those of a pass over the whole translation."""
+    directory, _ = folder
+    translator = Translator.load(directory / "run", "cpu", user_dir=directory / "talking_heads")
+    model = translator.model.double()
+    torch.manual_seed(1)
+    for name, weight in model.named_parameters():
+        if "mix_" in name:
+            weight.data += torch.randn_like(weight)
+    sources = [translator.token_ids(translator.pipeline.encode(f"May {n}").split()) for n in (1, 2)]
+    for source, (best, *_) in zip(sources, translator.search(sources), strict=True):
+        shifted = best.tokens.roll(1)[None]
+        logits, _ = model(source[None], None, shifted)
+        expected = logits[0].log_softmax(dim=-1).gather(1, best.tokens[:, None])[:, 0]
+        torch.testing.assert_close(best.positional_scores.double(), expected, rtol=0, atol=1e-6)
+
+
+def test_only_the_users_option_imports_code(run, folder):
+    """A checkpoint that names its --user-dir is refused without that option."""
+    directory, _ = folder
+    command = f"echo | {{ aiayn translate {directory}/run 2>&1 || true; }}"
+    state = torch.load(directory / "run" / "model.pt")
+    assert state["cfg"]["common"]["user_dir"] == "talking_heads"
+    log = run("bash", "-c", command, cwd=directory)
+    assert log.stdout.strip().endswith("fairseq's transformer with aiayn convert")
+    assert "architecture talking_heads is not one of the plugin's: give" in log.stdout
+    assert log.stdout.count("\n") == 1
+
+
+def test_the_model_without_fairseq(page):
+    names: dict = {}
+    exec(blocks(page, "python")[1], names)
+    assert names["logits"].shape == (2, 3, 1000)
+    assert names["tokens"].dim() == 2 and len(names["tokens"]) == 2
