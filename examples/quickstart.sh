@@ -28,7 +28,7 @@ cat <<END
 Done. $RUN holds the text, the data, the checkpoints, their average (model.pt) and translation.txt.
 To see what the heads attend to, and a report on the training:
 
-  .venv/bin/aiayn attention $RUN --split test --numbers 1 331 996 --output $RUN/attention.html
+  .venv/bin/aiayn attention $RUN --split test --numbers 1 331 996
   .venv/bin/aiayn report $RUN
 
 Next: bash examples/multi30k.sh trains on real sentences; README.md shows how to train the paper's

@@ -37,7 +37,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     numbers_help = "sentences of --split, from 0 as fairseq-generate counts them (default: 0)"
     add_numbers("--numbers", metavar="N", help=numbers_help)
     add("--reference", action="store_true", help="show the target of --split, not a translation")
-    output_help = "page to write (default: attention.html, unless --figure is given)"
+    output_help = (
+        "page to write (default: attention.html in the run directory, unless --figure is given)"
+    )
     add("--output", type=Path, metavar="FILE.html", help=output_help)
     add_numbers("--layers", metavar="L", help="layers of the page, from 1 (default: all)")
     add = parser.add_argument_group("a figure of one layer of one sentence").add_argument
@@ -145,7 +147,7 @@ def _write_page(
         f"{args.model}: {settings.source_lang} to {settings.target_lang}, {len(layers)} layers, "
         f"{heads} heads, with {target}"
     )
-    output = args.output or Path("attention.html")
+    output = args.output or args.model / "attention.html"
     html = page.attention_page(maps, translator.pipeline, args.model.resolve().name, about)
     with write_file_atomically(output) as temporary:
         temporary.write_text(html, encoding="utf-8")

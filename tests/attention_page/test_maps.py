@@ -177,6 +177,12 @@ def test_the_command_writes_a_page_and_a_figure(
     assert capsys.readouterr().out.splitlines()[1].startswith("page.html: 2 sentences, ")
 
 
+def test_the_page_is_in_the_run_directory_unless_another_is_given(model_dir, capsys):
+    main(["attention", str(model_dir), "--split", "test"])
+    assert capsys.readouterr().out.startswith(f"{model_dir / 'attention.html'}: 1 sentence")
+    (model_dir / "attention.html").unlink()
+
+
 @pytest.mark.parametrize(
     "words, message",
     [
@@ -208,7 +214,7 @@ def test_invalid_options_and_input_end_in_one_line(
     with pytest.raises(SystemExit, match=message) as error:
         main(["attention", *(str(model_dir) if word == "MODEL" else word for word in words)])
     assert "\n" not in str(error.value)
-    assert not (tmp_path / "attention.html").exists()
+    assert not (model_dir / "attention.html").exists()
 
 
 def test_without_matplotlib_a_figure_is_rejected_in_one_line(model_dir, monkeypatch):
