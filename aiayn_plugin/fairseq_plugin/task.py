@@ -47,7 +47,7 @@ class AiaynTranslationConfig(TranslationConfig):
     trees_only: bool = field(
         default=False,
         metadata={
-            "help": "search, for data made by preprocess/trees.py: allow only trees over the words "
+            "help": "search, for data made by aiayn prepare-trees: allow only trees over the words "
             "of the sentence (not in the paper)"
         },
     )
