@@ -13,7 +13,7 @@ setup(
     license="MIT",
     python_requires=">=3.10,<3.14",
     packages=find_packages(include=["aiayn_plugin*"]),
-    package_data={"aiayn_plugin": ["config/*.yaml", "*.css", "*/*.css", "*/*.html", "*/*.js"]},
+    package_data={"aiayn_plugin": ["*/*.yaml", "*.css", "*/*.css", "*/*.html", "*/*.js"]},
     entry_points={"console_scripts": ["aiayn = aiayn_plugin.cli:main"]},
     install_requires=[
         # fairseq's last release cannot be imported on Python 3.11 and later; fairseq-fixed is its
@@ -45,6 +45,7 @@ setup(
         "export": ["ctranslate2"],
         "parsing": ["nltk"],
         "serve": ["starlette", "uvicorn"],
+        "tensorboard": ["tensorboard"],
         "wordpiece": ["sentencepiece"],
     },
 )

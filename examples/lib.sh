@@ -101,13 +101,13 @@ parse_and_score() {
 }
 
 # wsj EXPERIMENT F1 OPTIONS ARGUMENTS: one of the paper's two runs of §6.3. OPTIONS names an array of
-# options for trees.py; ARGUMENTS go to fairseq-train.
+# options for aiayn prepare-trees; ARGUMENTS go to fairseq-train.
 wsj() {
   local precision experiment=$1 f1=$2
   local -n options=$3
   precision=$(gpu_precision)
   step "prepare"
-  run python preprocess/trees.py "${options[@]}" --destdir "$RUN/data"
+  run aiayn prepare-trees "${options[@]}" --destdir "$RUN/data"
   step "train (aiayn_parser, $experiment)"
   # shellcheck disable=SC2086 # an empty precision is not an argument
   train --arch aiayn_parser --dropout 0.2 --attention-dropout 0.2 --warmup-updates 16000 \
@@ -118,7 +118,7 @@ wsj() {
 
 MULTI30K_URL=https://raw.githubusercontent.com/multi30k/dataset/master/data/task1/raw
 
-# Checksums of Multi30k's uncompressed text, under the names that prepare.py reads.
+# Checksums of Multi30k's uncompressed text, under the names that aiayn prepare reads.
 multi30k_checksums() {
   sed 's/^ *//' <<SUMS
     460a15fbd157e34a7a9957ee388c1ca247fe47af3ef25fb50442af6c274e0fc6  train.en
@@ -159,7 +159,7 @@ multi30k() {
   [ -n "${DRY_RUN:-}" ] || multi30k_text "$1"
   step "prepare"
   # shellcheck disable=SC2086 # empty options are not an argument
-  run python preprocess/prepare.py -s en -t de --trainpref "$RUN/raw/train" \
+  run aiayn prepare -s en -t de --trainpref "$RUN/raw/train" \
     --validpref "$RUN/raw/valid" --testpref "$RUN/raw/test" --destdir "$RUN/data" \
     --merges "$2" ${PREPARE:-}
 }
@@ -212,7 +212,7 @@ wmt14_data() {
   DATA=${DATA:-runs/wmt14_${1/-/_}}
   step "get and prepare the data, in $DATA"
   # shellcheck disable=SC2086 # empty options are not an argument
-  run python preprocess/wmt14.py "$1" --dest "$DATA" ${TABLE:+--table "$TABLE"} ${PREPARE:-}
+  run aiayn wmt14 "$1" --dest "$DATA" ${TABLE:+--table "$TABLE"} ${PREPARE:-}
 }
 
 # wmt14_train ARCH ARGUMENTS: train in $RUN on $DATA/data as in the paper.

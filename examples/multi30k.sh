@@ -6,7 +6,7 @@
 # ARGUMENTS go to fairseq-train, such as --seed 2 or --max-update 6000. Run again after an
 # interruption, it resumes.
 #   RUN        results (default: runs/multi30k)
-#   PREPARE    more options for prepare.py
+#   PREPARE    more options for aiayn prepare
 #   PRECISION  empty for float32 (default: --bf16 if the processor has bfloat16 instructions)
 set -euo pipefail
 source_dir=

@@ -24,7 +24,7 @@ one_run() {
   RUN=$TOP/$1
   run mkdir -p "$RUN"
   step "prepare ($2)"
-  run python preprocess/trees.py --train "$TOP/raw/wsj_sample.mrg" --hold-out 391 392 \
+  run aiayn prepare-trees --train "$TOP/raw/wsj_sample.mrg" --hold-out 391 392 \
     --destdir "$RUN/data" --vocabulary 8000 "${@:6}"
   step "train ($2)"
   # With few layers and small updates, attention aligns tags and words after fewer sentences.

@@ -14,7 +14,7 @@ step "create the corpus"
 run python preprocess/cldr.py --dest "$RUN/raw"
 
 step "prepare"
-run python preprocess/prepare.py -s en -t de --trainpref "$RUN/raw/train" --validpref "$RUN/raw/valid" \
+run aiayn prepare -s en -t de --trainpref "$RUN/raw/train" --validpref "$RUN/raw/valid" \
   --testpref "$RUN/raw/test" --destdir "$RUN/data" --merges 2000 --protect-patterns
 
 step "train (about 2 minutes on two cores)"

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Compare the speed of preprocess/wmt14.py with that of sacremoses, subword-nmt and fairseq.
+"""Compare the speed of aiayn wmt14 with that of sacremoses, subword-nmt and fairseq.
 
     python preprocess/benchmark.py --pairs 250000 1000000 --runs 3 --work DIR
 
 generates sentence pairs with the lengths of WMT and word frequencies by Zipf's law, and runs
-wmt14.py on each number of pairs. On the largest, it also runs the same steps by the commands of
+aiayn wmt14 on each number of pairs. On the largest, it also runs the same steps by the commands of
 these packages, each with 1 or all workers, whichever is faster on a sample; --runs times, by turns.
 """
 
@@ -26,13 +26,14 @@ from pathlib import Path
 
 import numpy as np
 import yaml
-from corpus.console import add_workers
+
+from aiayn_plugin.corpus.console import add_workers
 
 LANGS = ("en", "de")
 TYPES = 400_000  # different words per language; a text may lack the rarest
 SAMPLE = 20_000  # pairs on which the commands are tried with 1 and with all workers
 VOCABULARY = 37_000
-#: The timed steps: their stage in wmt14.py, of which the last includes the earlier ones, and the
+#: The timed steps: their stage in aiayn wmt14, of which the last includes the earlier ones, and the
 #: same step by the commands.
 STEPS = {
     "tokenise": (
@@ -147,7 +148,7 @@ def choose_workers(corpus: Path, out: Path, workers: int) -> dict[str, int]:
 
 
 def plugin(corpus: Path, dest: Path, workers: int) -> dict[str, tuple[float, float]]:
-    """Run wmt14.py. Return the seconds of each stage and the peak GB of its largest process."""
+    """Run aiayn wmt14. Return the seconds of each stage and the peak GB of its largest process."""
     splits = {
         split: [{"name": split, **{lang: str(corpus / f"{split}.{lang}") for lang in LANGS}}]
         for split in ("train", "valid", "test")
@@ -155,7 +156,7 @@ def plugin(corpus: Path, dest: Path, workers: int) -> dict[str, tuple[float, flo
     pair = {"subword": "bpe", "vocabulary": VOCABULARY, **splits}
     table = corpus / "table.yaml"
     table.write_text(yaml.safe_dump({"archives": {}, "pairs": {"-".join(LANGS): pair}}))
-    command = [sys.executable, str(Path(__file__).with_name("wmt14.py")), "-".join(LANGS)]
+    command = [sys.executable, "-m", "aiayn_plugin.cli", "wmt14", "-".join(LANGS)]
     command += ["--dest", str(dest), "--table", str(table), "--workers", str(workers)]
     stages: dict[str, tuple[float, float]] = {}
     peak = [0.0]
@@ -169,7 +170,7 @@ def plugin(corpus: Path, dest: Path, workers: int) -> dict[str, tuple[float, flo
                 stages[match[1]] = float(match[2].replace(",", "")), peak[0]
                 peak[0] = 0.0
     if process.returncode:
-        sys.exit(f"wmt14.py ended with status {process.returncode}")
+        sys.exit(f"aiayn wmt14 ended with status {process.returncode}")
     return stages
 
 
@@ -201,7 +202,7 @@ def agreement(dest: Path, out: Path) -> float:
 
 
 def step_seconds(stages: dict[str, tuple[float, float]]) -> dict[str, float]:
-    """Return the seconds of each step in wmt14.py."""
+    """Return the seconds of each step in aiayn wmt14."""
     seconds = {step: stages[stage][0] for step, (stage, _) in STEPS.items()}
     last = seconds.pop("binarise")
     return seconds | {"binarise": last - sum(seconds.values())}

@@ -1,132 +1,14 @@
 #!/usr/bin/env python3
-r"""Make a fairseq data directory from raw parallel text.
+"""`aiayn prepare`, for use in a checkout."""
 
-    python preprocess/prepare.py -s en -t de --trainpref raw/train --validpref raw/valid \
-        --testpref raw/test --destdir data --merges 8000
-
-reads raw/train.en, raw/train.de and so on. It cleans the training pairs by length and ratio, and
-splits all text by the Moses tokeniser and by byte-pair encoding, which it learns on both languages.
-The binary files are those of fairseq-preprocess, with one dictionary. BPE codes, settings, and raw
-validation and test text are kept with them. The data directory appears when it is complete.
-"""
-
-import argparse
-import functools
-import glob
 import sys
-from pathlib import Path
 
-from corpus.build import build, find_versions, make_data_directory
-from corpus.console import add_tokenizer, add_workers, run_command, say, show_next_step
-from corpus.data_directory import add_check
-from corpus.parallel import Files, start_workers
-from corpus.tokens import Cleaning, load_text
-
-from aiayn_plugin.errors import InputError
-from aiayn_plugin.text.settings import TextSettings
-
-
-def parse_args(argv: list[str] | None) -> argparse.Namespace:
-    """Return the options."""
-    parser = argparse.ArgumentParser(
-        prog="prepare.py", description="Make a fairseq data directory from raw parallel text."
+try:
+    from aiayn_plugin.cli import main
+except ImportError as error:
+    sys.exit(
+        f"prepare.py: error: the plugin is not installed ({error}): "
+        "run bash examples/setup.sh, or pip install ."
     )
-    add = functools.partial(parser.add_argument, required=True)
-    add("-s", "--source-lang", metavar="SRC", help="source language, such as en")
-    add("-t", "--target-lang", metavar="TRG", help="target language, such as de")
-    add("--trainpref", metavar="FP", help="training files are FP.SRC and FP.TRG")
-    add("--validpref", metavar="FP", help="validation files, likewise")
-    add("--destdir", metavar="DIR", help="data directory to make")
-    add("--merges", type=int, metavar="N", help="number of BPE merges to learn")
-    option = parser.add_argument
-    option("--testpref", metavar="FP", help="test files, likewise (default: no test set)")
-    add_workers(parser)
-    add_check(parser)
-    joined = "one dictionary for both languages (always on)"
-    option("--joined-dictionary", action="store_true", default=True, help=joined)
-    uniform = "normalise quotes, dashes and similar punctuation like Moses (default: keep them)"
-    option("--normalize-punctuation", action="store_true", help=uniform)
-    add_tokenizer(parser)
-    option = parser.add_argument_group("cleaning of training pairs").add_argument
-    least, most, ratio, _ = Cleaning()
-    option("--min-tokens", type=int, default=least, help="on each side (default: %(default)s)")
-    option("--max-tokens", type=int, default=most, help="on each side (default: %(default)s)")
-    longer = (
-        "ratio of the longer to the shorter side (default: %(default)s as in Moses; 1.5, which is "
-        "common for WMT14, drops short pairs that differ by a token or two, and so much of a small "
-        "corpus)"
-    )
-    option("--max-ratio", type=float, default=ratio, help=longer)
-    return parser.parse_args(argv)
 
-
-def check_arguments(args: argparse.Namespace) -> None:
-    """Raise InputError if an option is invalid."""
-    if args.source_lang == args.target_lang:
-        raise InputError(f"source and target language are both {args.source_lang!r}")
-    for name in ("merges", "workers", "min_tokens", "max_ratio"):
-        if not getattr(args, name) >= 1:
-            raise InputError(f"--{name.replace('_', '-')} must be at least 1")
-    if args.max_tokens < args.min_tokens:
-        raise InputError("--max-tokens must not be less than --min-tokens")
-
-
-def main(argv: list[str] | None = None) -> int:
-    """Run the command and return the exit status."""
-    args = parse_args(argv)
-    return run_command("prepare.py", lambda: prepare(args), "nothing was made")
-
-
-def prepare(args: argparse.Namespace) -> None:
-    """Make the data directory, or confirm that it is up to date."""
-    check_arguments(args)
-    langs = args.source_lang, args.target_lang
-    files = find_inputs(args)
-    with start_workers(args.workers) as workers:
-        texts = {split: load_text(split, pair, workers) for split, pair in files.items()}
-        for text in texts.values():
-            for file in text.files:
-                say(f"{file}: {text.lines:,} lines")
-        settings = TextSettings(
-            *langs,
-            merges=args.merges,
-            normalize_punctuation=args.normalize_punctuation,
-            tokenizer=args.tokenizer,
-            cleaning=Cleaning(args.min_tokens, args.max_tokens, args.max_ratio)._asdict(),
-            inputs={
-                f"{split}.{lang}": digest
-                for split, text in texts.items()
-                for lang, digest in zip(langs, text.key, strict=True)
-            },
-            versions=find_versions("bpe"),
-        )
-        splits = {split: [text] for split, text in texts.items()}
-        make_data_directory(
-            Path(args.destdir),
-            "prepare.py",
-            settings,
-            workers,
-            lambda job, unfinished: build(job, unfinished, splits),
-        )
-    show_next_step(args.destdir)
-
-
-def find_inputs(args: argparse.Namespace) -> dict[str, Files]:
-    """Return the two files of each split. Raises InputError if one is missing."""
-    prefixes = {"train": args.trainpref, "valid": args.validpref, "test": args.testpref}
-    files = {
-        split: (Path(f"{prefix}.{args.source_lang}"), Path(f"{prefix}.{args.target_lang}"))
-        for split, prefix in prefixes.items()
-        if prefix
-    }
-    for split, pair in files.items():
-        for path in pair:
-            if not path.is_file():
-                similar = sorted(map(str, path.parent.glob(f"{glob.escape(path.stem)}.*")))
-                existing = f"; found {', '.join(similar)}" if similar else ""
-                raise InputError(f"no file {path}: see --{split}pref and the languages{existing}")
-    return files
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+main(["prepare", *sys.argv[1:]])

@@ -108,7 +108,7 @@ def prepare(run, tmp_path_factory) -> Callable[..., Path]:
         assert log.returncode == 0, log.stderr
         splits = [f"--{split}pref={folder}/raw/{split}" for split in ("train", "valid", "test")]
         log = run(
-            *(sys.executable, "preprocess/prepare.py", "-s", "en", "-t", "de", *splits),
+            *("aiayn", "prepare", "-s", "en", "-t", "de", *splits),
             *("--destdir", folder / "data", "--merges", "500"),
         )
         assert log.returncode == 0, log.stderr
@@ -147,7 +147,7 @@ def trained_on_multi30k(run, repo, tmp_path_factory) -> tuple[Path, Path, Path]:
     folder = tmp_path_factory.mktemp("multi30k")
     prefixes = {"train": "train", "valid": "val", "test": "test_2016_flickr"}
     log = run(
-        *("python", "preprocess/prepare.py", "-s", "en", "-t", "de", "--merges", "4000"),
+        *("aiayn", "prepare", "-s", "en", "-t", "de", "--merges", "4000"),
         *("--destdir", folder / "data"),
         *(f"--{split}pref={raw / name}" for split, name in prefixes.items()),
     )

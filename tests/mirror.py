@@ -13,8 +13,9 @@ from pathlib import Path
 
 import yaml
 
+from aiayn_plugin.corpus.table import WMT14
+
 EUROPARL = "wmt13/training-parallel-europarl-v7.tgz"
-TABLE = Path(__file__).resolve().parents[1] / "preprocess" / "wmt14.yaml"
 #: Special lines: line breaks that do not end a line, an empty line, a line of too many subwords.
 ODD = ["a\u2028b c", "a\x85b c", "a\fb c", "a\rb c\r", "", "x" * 5 + " y" * 300, "", ""]
 
@@ -86,7 +87,7 @@ def path_of(address: str) -> str:
 
 
 def wmt14_arguments(pair: str, dest: Path, table: Path, *more: str) -> list[str]:
-    """Return the arguments of wmt14.py for a small vocabulary."""
+    """Return the arguments of wmt14 for a small vocabulary."""
     return [pair, "--dest", str(dest), "--table", str(table), "--vocabulary=400", *more]
 
 
@@ -116,7 +117,7 @@ class Mirror:
 
     def table(self, path: Path, change: object = None) -> Path:
         """Write wmt14.yaml with the addresses and checksums of this mirror, after `change`."""
-        table = yaml.safe_load(TABLE.read_bytes())
+        table = yaml.safe_load(WMT14.read_bytes())
         for facts in table["archives"].values():
             file = path_of(facts["addresses"][0])
             facts["addresses"] = [f"{self.address}/{file}", f"{self.address}/second/{file}"]
@@ -182,7 +183,7 @@ class Handler(BaseHTTPRequestHandler):
 def serve(pairs: int) -> Iterator[Mirror]:
     """Yield a running mirror with `pairs` sentence pairs in each corpus."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    files = archives(yaml.safe_load(TABLE.read_bytes()), pairs)
+    files = archives(yaml.safe_load(WMT14.read_bytes()), pairs)
     mirror = Mirror(f"http://127.0.0.1:{server.server_port}", files)
     server.mirror = mirror  # type: ignore[attr-defined]
     thread = threading.Thread(target=server.serve_forever, daemon=True)

@@ -15,7 +15,7 @@ from aiayn_plugin.text.scores import resample, score
 from aiayn_plugin.text.settings import TextSettings
 
 HOSTILE = "<script>document.title='run'</script><img src=x onerror=\"document.title='run'\">|`"
-#: Data as prepare.py describes it.
+#: Data as aiayn prepare describes it.
 TEXT = TextSettings(
     "en",
     "de",

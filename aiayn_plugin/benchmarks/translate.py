@@ -3,7 +3,7 @@
 Translates a split with fairseq's model and with the same model converted by aiayn convert,
 alternating, each at its best batch size. Each system is loaded once, in its own process
 (CTranslate2 in the main one), and warmed up; only the search of each batch is timed. Also compares
-the hypotheses, and their sacreBLEU if preprocess/prepare.py made the data.
+the hypotheses, and their sacreBLEU if aiayn prepare made the data.
 """
 
 import argparse

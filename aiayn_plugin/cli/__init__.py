@@ -3,9 +3,11 @@
 import argparse
 import logging
 import os
+import platform
 import sys
 from collections.abc import Iterable, Sequence
 from importlib import import_module
+from importlib.metadata import version
 from typing import Any
 
 COMMANDS = (
@@ -18,10 +20,13 @@ COMMANDS = (
     "convert",
     "export",
     "parse",
+    "prepare",
+    "prepare-trees",
     "report",
     "score",
     "serve",
     "translate",
+    "wmt14",
 )
 
 
@@ -29,16 +34,18 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Run `aiayn COMMAND …`; bad input exits with status 1 and one line on stderr."""
     argv = sys.argv[1:] if argv is None else argv
     parser = argparse.ArgumentParser(prog="aiayn", description=__doc__)
+    parser.add_argument("--version", nargs=0, action=Version, help="print versions and exit")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
     # Only the given command is imported: importing fairseq takes seconds, and some commands need
     # neither fairseq nor torch. `aiayn --help` imports all.
     names = [argv[0]] if argv and argv[0] in COMMANDS else COMMANDS
-    add_commands(commands, [import_module(f".{name}", __package__) for name in names])
-    args = parser.parse_args(argv)
+    modules = [import_module(f".{name.replace('-', '_')}", __package__) for name in names]
+    add_commands(commands, modules)
     # Their messages concern users of fairseq's own commands.
     for library in ("fairseq", "sacrebleu", "aiayn_plugin.fairseq_plugin"):
         logging.getLogger(library).setLevel(logging.WARNING)
     try:
+        args = parser.parse_args(argv)  # --check does its work here
         args.run(args)
     except KeyboardInterrupt:
         raise SystemExit(f"aiayn: {argv[0]} was interrupted") from None
@@ -51,6 +58,16 @@ def main(argv: Sequence[str] | None = None) -> None:
         ) from None
     except (OSError, ValueError) as error:  # InputError is a ValueError
         raise SystemExit(f"aiayn: error: {error}") from None
+
+
+class Version(argparse.Action):
+    """Prints the versions that a report of a problem needs, and exits."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
+        fairseq = "fairseq" if sys.version_info < (3, 11) else "fairseq-fixed"
+        libraries = ", ".join(f"{name} {version(name)}" for name in ("torch", fairseq))
+        print(f"aiayn {version('aiayn-plugin')}, Python {platform.python_version()}, {libraries}")
+        parser.exit()
 
 
 class HelpFormatter(argparse.HelpFormatter):
@@ -72,7 +89,7 @@ def add_commands(commands: Any, modules: Iterable[Any]) -> None:
     and the first line of that the help. One that only groups further commands has no `run`.
     """
     for module in modules:
-        name = module.__name__.rpartition(".")[2]
+        name = module.__name__.rpartition(".")[2].replace("_", "-")
         text = module.__doc__ or name  # python -OO drops docstrings
         help = text[0].lower() + text[1:].partition("\n")[0].rstrip(".")
         parser = commands.add_parser(

@@ -1,10 +1,10 @@
 """Score the output of fairseq-generate, or any translation.
 
 Prints the paper's BLEU, sacreBLEU and chrF, always together. The input is the output of
-fairseq-generate with --data, the directory that preprocess/prepare.py created: the hypotheses
+fairseq-generate with --data, the directory that aiayn prepare created: the hypotheses
 become raw text, and the references are the raw ones kept there. Or it is raw text, one sentence per
 line, with --reference and --target-lang. Trees get their F1: from the output of fairseq-generate
-with the --data of preprocess/trees.py, or from a file with --trees.
+with the --data of aiayn prepare-trees, or from a file with --trees.
 """
 
 import argparse
@@ -24,7 +24,7 @@ from ..text.settings import holds_trees
 def add_options(parser: argparse.ArgumentParser) -> None:
     add, add_path = parser.add_argument, partial(parser.add_argument, metavar="FILE", type=Path)
     add_path("system", help="output of fairseq-generate, or with --reference raw text")
-    data_help = "data directory created by prepare.py, wmt14.py or trees.py"
+    data_help = "data directory created by aiayn prepare, prepare-trees or wmt14"
     add_path("--data", metavar="DIR", help=data_help)
     add("--split", default="test", help="split of the data")
     add_path("--reference", help="raw references, one sentence per line")

@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 #: recognise the format, and check_sentences raises the error.
 TEXT_FORMATS = ("raw", "fasta")
 BINARY_FORMATS = (None, "mmap", "cached", "lazy")
-ADVICE = "give a directory made by preprocess/ or fairseq-preprocess"
+ADVICE = "give a directory made by aiayn prepare or fairseq-preprocess"
 
 
 def check_directories(cfg: Any) -> None:

@@ -81,7 +81,7 @@ def build_search_generator(
     if task.cfg.trees_only:
         if not trees:
             raise InputError(
-                "--trees-only needs data prepared by preprocess/trees.py, but "
+                "--trees-only needs data prepared by aiayn prepare-trees, but "
                 f"{task.cfg.data} holds no trees"
             )
         constraint = TreeGrammar(task.source_dictionary.symbols, task.target_dictionary.symbols)

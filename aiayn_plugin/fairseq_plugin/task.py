@@ -47,7 +47,7 @@ class AiaynTranslationConfig(TranslationConfig):
     trees_only: bool = field(
         default=False,
         metadata={
-            "help": "search, for data made by preprocess/trees.py: allow only trees over the words "
+            "help": "search, for data made by aiayn prepare-trees: allow only trees over the words "
             "of the sentence (not in the paper)"
         },
     )
@@ -136,6 +136,7 @@ class AiaynTranslation(TrainerHooks):
         lock_save_dir(cfg)
         prepare_cpu()
         check_float16(cfg.common)
+        training_log.check_tensorboard(cfg)
         if paper_architecture(cfg.model._name) is not None:
             logger.info("the paper's settings and this run's:\n%s", training_log.format_table(cfg))
             train_in_bfloat16(cfg, model)

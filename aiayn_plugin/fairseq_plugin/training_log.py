@@ -11,9 +11,11 @@ from typing import Any
 
 import fairseq
 import torch
+from fairseq.logging import progress_bar
 from omegaconf import DictConfig
 
 from ..checkpoints.loading import model_settings
+from ..errors import InputError
 from ..kernels.device import device_name
 from ..paper import SCALED_DOWN, ModelSettings, get_settings
 from ..training.optimizer import learning_rate
@@ -86,6 +88,17 @@ def format_table(cfg: DictConfig) -> str:
         mark = "" if paper == run else "< changed"
         lines.append(f"{name:<24}{paper!s:<36}{run!s:<36}{mark}")
     return "\n".join(line.rstrip() for line in lines)
+
+
+def check_tensorboard(cfg: DictConfig) -> None:
+    """Raise InputError if --tensorboard-logdir is given without TensorBoard.
+
+    fairseq would warn at its first log line, and write nothing.
+    """
+    if cfg.common.tensorboard_logdir and progress_bar.SummaryWriter is None:
+        raise InputError(
+            "--tensorboard-logdir needs TensorBoard, which is missing: pip install tensorboard"
+        )
 
 
 def describe_environment(cfg: DictConfig) -> dict[str, str]:

@@ -30,7 +30,7 @@ class ParsingPipeline:
 
     @classmethod
     def load(cls, data_dir: str | Path) -> "ParsingPipeline":
-        """Return the pipeline of a directory made by preprocess/trees.py.
+        """Return the pipeline of a directory made by aiayn prepare-trees.
 
         Raises InputError and OSError as load_subwords does, and InputError for data without trees.
         """

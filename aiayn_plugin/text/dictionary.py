@@ -33,7 +33,7 @@ def read_dictionary(path: str | Path) -> list[tuple[str, int]]:
         content = read_data_file(path)
     except FileNotFoundError:
         raise InputError(
-            f"{path} is missing: give a directory made by a program of preprocess/, "
+            f"{path} is missing: give a directory made by aiayn prepare, "
             "fairseq-preprocess or aiayn bundle"
         ) from None
     except OSError as error:

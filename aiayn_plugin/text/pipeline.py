@@ -10,11 +10,11 @@ from .settings import PENN, SETTINGS_FILE, TextSettings
 from .subwords import SUBWORDS, Bpe, Subwords
 from .tokenizer import TOKENIZERS, Tokenizer
 
-_ADVICE = "give a directory made by preprocess/ or aiayn bundle, and copy all of its files"
+_ADVICE = "give a directory made by aiayn prepare or aiayn bundle, and copy all of its files"
 
 
 def load_subwords(data_dir: str | Path) -> tuple[TextSettings, Subwords]:
-    """Return the settings and the subword model of a directory made by `preprocess/`.
+    """Return the settings and the subword model of a directory of prepared data.
 
     Raises InputError if a file is missing, or if the settings are malformed, unknown or do not
     match the subword model, and OSError if a file cannot be read.
@@ -50,7 +50,7 @@ class TextPipeline:
 
     @classmethod
     def load(cls, data_dir: str | Path) -> "TextPipeline":
-        """Return the pipeline of a directory of parallel text made by `preprocess/`.
+        """Return the pipeline of a directory of parallel text made by aiayn prepare.
 
         Raises InputError and OSError as load_subwords does.
         """

@@ -1,6 +1,7 @@
 """The help of the commands."""
 
 import argparse
+import re
 import subprocess
 import sys
 
@@ -26,3 +27,11 @@ def test_commands_run_without_docstrings():
     log = subprocess.run(command, capture_output=True, text=True)
     assert log.returncode == 0, log.stderr
     assert "aiayn_base" in log.stdout
+
+
+def test_the_version_names_what_the_plugin_runs_on(run):
+    done = run("aiayn", "--version")
+    assert done.returncode == 0
+    assert re.fullmatch(
+        r"aiayn \d+\.\d+\.\d+, Python 3\.\S+, torch 2\.\S+, fairseq\S* 0\.12\.\S+\n", done.stdout
+    )

@@ -18,7 +18,7 @@ from aiayn_plugin.text.manifest import MANIFEST
 
 @pytest.fixture(params=["manifest", "no manifest"])
 def data(request, corpus, tmp_path):
-    """A copy of a data directory as made by prepare.py, or by fairseq-preprocess."""
+    """A copy of a data directory as made by aiayn prepare, or by fairseq-preprocess."""
     copy = shutil.copytree(corpus, tmp_path / "data")
     if request.param == "no manifest":
         (copy / MANIFEST).unlink()

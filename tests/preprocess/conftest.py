@@ -1,15 +1,13 @@
-"""Shared by the tests of preprocess/: the mirror, complete runs of wmt14.py, error messages."""
+"""Shared by the tests of preparing data: the mirror, complete runs of wmt14, error messages."""
 
-import subprocess
-import sys
 import venv
 
 import pytest
-import wmt14
-from corpus.parallel import start_workers
-from corpus.sources import read_texts
-from corpus.table import load_pair
 from mirror import serve, wmt14_arguments
+
+from aiayn_plugin.corpus.parallel import start_workers
+from aiayn_plugin.corpus.sources import read_texts
+from aiayn_plugin.corpus.table import load_pair
 
 
 @pytest.fixture(scope="session")
@@ -30,15 +28,14 @@ def mirror(server):
 
 
 @pytest.fixture(scope="session")
-def whole(server, tmp_path_factory):
-    """For each language pair, the directory and the output of one undisturbed run of wmt14.py."""
+def whole(server, run, tmp_path_factory):
+    """For each language pair, the directory and the output of one undisturbed run of wmt14."""
     server.faults.clear()
     folder = tmp_path_factory.mktemp("whole")
     table = server.table(folder / "table.yaml")
     runs = {}
     for pair in ("en-de", "en-fr"):
-        command = [sys.executable, wmt14.__file__, *wmt14_arguments(pair, folder / pair, table)]
-        done = subprocess.run(command, capture_output=True, text=True, cwd=folder)
+        done = run("aiayn", "wmt14", *wmt14_arguments(pair, folder / pair, table), cwd=folder)
         assert done.returncode == 0, done.stderr
         runs[pair] = folder / pair, done
     assert {path.name for path in folder.iterdir()} == {"table.yaml", *runs}
@@ -55,7 +52,7 @@ def bare_python(tmp_path_factory):
 
 @pytest.fixture
 def read():
-    """`read(pair, dest, table)` does the first part of wmt14.py, without pauses between retries."""
+    """`read(pair, dest, table)` does the first part of wmt14, without pauses between retries."""
 
     def read(pair, dest, table):
         dest.mkdir(exist_ok=True)
@@ -65,21 +62,18 @@ def read():
     return read
 
 
-@pytest.fixture
-def error(capsys):
-    """`error(prepare, *args)` runs a command that must fail, and returns its message.
+@pytest.fixture(scope="session")
+def error(run):
+    """`error("prepare", *args)` runs a command that must fail, and returns its message.
 
     The message must have the number of `lines`, and no other line may mention an error.
     """
 
-    def fail(command, *args, lines=1):
-        capsys.readouterr()
-        assert command.main([str(arg) for arg in args]) == 1
-        stderr = capsys.readouterr().err
-        start = f"{command.__name__}.py: error: "
-        assert "Traceback" not in stderr
-        message = stderr.partition(start)[2].strip()
-        assert message and message.count("\n") == lines - 1, stderr
+    def fail(*command, lines=1):
+        done = run("aiayn", *command)
+        assert done.returncode == 1 and "Traceback" not in done.stderr, done.stderr
+        message = done.stderr.partition("aiayn: error: ")[2].strip()
+        assert message and message.count("\n") == lines - 1, done.stderr
         return message
 
     return fail

@@ -10,9 +10,9 @@ import tarfile
 from pathlib import Path
 
 import pytest
-from corpus.archive import BrokenArchive, extract, read_segments
 from mirror import content
 
+from aiayn_plugin.corpus.archive import BrokenArchive, extract, read_segments
 from aiayn_plugin.errors import InputError
 
 
@@ -89,7 +89,7 @@ COMMAND = """
 import sys
 from pathlib import Path
 from aiayn_plugin.errors import InputError
-from corpus.archive import extract
+from aiayn_plugin.corpus.archive import extract
 try:
     extract(Path(sys.argv[1]), {sys.argv[2]: Path(sys.argv[3])})
 except InputError as error:
@@ -157,7 +157,7 @@ def test_hostile_archive_is_one_line_with_few_resources(tmp_path, repo, kind):
     path.write_bytes(make())
     done = subprocess.run(
         [sys.executable, "-c", COMMAND, path, wanted, tmp_path / "out"],
-        env={"PYTHONPATH": f"{repo / 'preprocess'}:{repo}"},
+        env={"PYTHONPATH": str(repo)},
         preexec_fn=limit_resources,
         capture_output=True,
         text=True,

@@ -3,11 +3,11 @@
 import random
 
 import pytest
-from corpus import binary
-from corpus.parallel import start_workers
-from corpus.stages import Stage
-from corpus.tokens import Job
 
+from aiayn_plugin.corpus import binary
+from aiayn_plugin.corpus.parallel import start_workers
+from aiayn_plugin.corpus.stages import Stage
+from aiayn_plugin.corpus.tokens import Job
 from aiayn_plugin.text.settings import PENN, TextSettings
 
 ODD = [
@@ -61,14 +61,14 @@ def test_files_are_those_of_fairseq_preprocess(encoded, run, tmp_path):
     done = run("fairseq-preprocess", "-s", "en", "-t", "de", "--destdir", theirs, *options, *joined)
     assert done.returncode == 0, done.stderr
     ours.mkdir()
-    dictionaries = binary.build_dictionaries(
-        splits["train"].folder / binary.SUBWORDS_FILE, bool(joined)
-    )
-    for lang, dictionary in zip(("en", "de"), dictionaries, strict=True):
-        dictionary.save(str(ours / f"dict.{lang}.txt"))
+    counts = binary.read_counts(splits["train"].folder / binary.SUBWORDS_FILE)
+    for lang, of_side in zip(("en", "de"), counts, strict=True):
+        binary.write_dictionary(
+            ours / f"dict.{lang}.txt", counts[0] + counts[1] if joined else of_side
+        )
     with start_workers(2) as workers:
         for split, stage in splits.items():
-            binary.binarise(Job(tmp_path, settings, workers), split, stage, dictionaries, ours)
+            binary.binarise(Job(tmp_path, settings, workers), split, stage, ours)
     (theirs / "preprocess.log").unlink()
     expected = {path.name: path.read_bytes() for path in theirs.iterdir()}
     assert {path.name: path.read_bytes() for path in ours.iterdir()} == expected

@@ -4,8 +4,8 @@ import hashlib
 import re
 
 import pytest
-from corpus.download import Download, Unavailable, fetch
 
+from aiayn_plugin.corpus.download import Download, Unavailable, fetch
 from aiayn_plugin.errors import InputError
 
 SIZE = 300_000

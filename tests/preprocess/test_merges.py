@@ -4,8 +4,9 @@ import io
 import random
 
 import pytest
-from corpus.merges import learn_merges
 from subword_nmt.learn_bpe import learn_bpe
+
+from aiayn_plugin.corpus.merges import learn_merges
 
 
 def subword_nmt_merges(words, size, total):

@@ -4,9 +4,9 @@ import random
 import time
 
 import pytest
-from corpus.parallel import BATCHES_AHEAD, map_pairs, start_workers
-from corpus.tokens import Cleaning
 
+from aiayn_plugin.corpus.parallel import BATCHES_AHEAD, map_pairs, start_workers
+from aiayn_plugin.corpus.tokens import Cleaning
 from aiayn_plugin.errors import InputError
 
 

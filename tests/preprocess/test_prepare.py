@@ -1,4 +1,4 @@
-"""`preprocess/prepare.py` as users run it."""
+"""`aiayn prepare` as users run it."""
 
 import os
 import shutil
@@ -8,7 +8,6 @@ import sys
 import time
 from pathlib import Path
 
-import prepare
 import pytest
 from commands import alive
 from fairseq.data import Dictionary, data_utils
@@ -64,19 +63,15 @@ def arguments(raw, destdir, *more):
     return ["-s", "en", "-t", "de", *prefixes, "--destdir", str(destdir), "--merges=60", *more]
 
 
-def command(*args):
-    return [sys.executable, prepare.__file__, *args]
-
-
 @pytest.fixture(scope="module")
-def made(tmp_path_factory):
+def made(run, tmp_path_factory):
     """The raw text, the data and the output of one complete run."""
     folder = tmp_path_factory.mktemp("made")
     raw = make_raw(folder / "raw")
     (folder / ".data.unfinished" / "work").mkdir(parents=True)  # leftover of a killed run
     (folder / ".data.unfinished" / "dict.en.txt").write_text("half")
     args = arguments(raw, folder / "data", "--workers=3")
-    done = subprocess.run(command(*args), capture_output=True, text=True, cwd=folder)
+    done = run("aiayn", "prepare", *args, cwd=folder)
     assert done.returncode == 0, done.stderr
     return raw, folder / "data", done
 
@@ -145,27 +140,27 @@ def state(folder):
     return {path: (path.stat().st_mtime_ns, path.read_bytes()) for path in folder.iterdir()}
 
 
-def test_second_run_is_up_to_date_and_changes_nothing(made, capsys):
+def test_second_run_is_up_to_date_and_changes_nothing(made, run):
     raw, data, _ = made
     before = state(data)
-    assert prepare.main(arguments(raw, data, "--joined-dictionary")) == 0  # the default
-    assert "up to date" in capsys.readouterr().out
+    done = run("aiayn", "prepare", *arguments(raw, data, "--joined-dictionary"))  # the default
+    assert done.returncode == 0 and "up to date" in done.stdout
     assert state(data) == before
 
 
-def test_protected_words_are_an_option(raw, tmp_path, error, capsys):
+def test_protected_words_are_an_option(raw, tmp_path, error, run):
     line = "At 15:05 and/or"
     write(raw / "valid", [line], [line])
     args = arguments(raw, tmp_path / "data", "--protect-patterns")
-    assert prepare.main(args) == 0
+    assert run("aiayn", "prepare", *args).returncode == 0
     settings = TextSettings.load(tmp_path / "data" / "text.json")
     assert settings.tokenizer == "sacremoses"
     subwords = TextPipeline.load(tmp_path / "data").encode(line)
     assert subwords.replace("@@ ", "") == line
     made = sentences(tmp_path / "data", "valid", "en")[0]
     assert made.count("@@") <= subwords.count("@@") and len(made.split()) == len(subwords.split())
-    assert prepare.main(args) == 0 and "up to date" in capsys.readouterr().out
-    message = error(prepare, *args[:-1])
+    assert "up to date" in run("aiayn", "prepare", *args).stdout
+    message = error("prepare", *args[:-1])
     assert "tokenizer (sacremoses there, moses now)" in message
     assert "it was made with --protect-patterns: give this option, or choose" in message
 
@@ -173,24 +168,24 @@ def test_protected_words_are_an_option(raw, tmp_path, error, capsys):
 def test_directory_with_different_settings_or_inputs_is_left_alone(made, tmp_path, error):
     raw, data, _ = made
     before = state(data)
-    line = error(prepare, *arguments(raw, data, "--merges=50", "--max-ratio=3"))
+    line = error("prepare", *arguments(raw, data, "--merges=50", "--max-ratio=3"))
     assert "merges (60 there, 50 now)" in line and "cleaning" in line and "--destdir" in line
     other = shutil.copytree(raw, tmp_path / "other")
     (other / "test.de").write_text("x\ny\nz\n")
-    assert "input test.de;" in error(prepare, *arguments(other, data))
+    assert "input test.de;" in error("prepare", *arguments(other, data))
     assert state(data) == before
 
 
-def test_directory_without_checksums_must_still_be_complete(made, tmp_path, error):
+def test_directory_without_checksums_must_still_be_complete(made, tmp_path, run, error):
     """Users may delete the checksums after an intended change."""
     raw, data, _ = made
     copy = shutil.copytree(data, tmp_path / "copy")
     (copy / MANIFEST).unlink()
-    assert prepare.main(arguments(raw, copy)) == 0
+    assert run("aiayn", "prepare", *arguments(raw, copy)).returncode == 0
     for path in copy.iterdir():
         if path.name not in ("text.json", "dict.en.txt", "train.en-de.en.bin"):
             path.unlink()
-    line = error(prepare, *arguments(raw, copy))
+    line = error("prepare", *arguments(raw, copy))
     assert line.startswith(f"{copy} lacks codes.bpe, dict.de.txt, train.en-de.en.idx, ")
     assert line.endswith("test.en-de.de.bin, test.en-de.de.idx; delete it to prepare it again")
 
@@ -198,7 +193,7 @@ def test_directory_without_checksums_must_still_be_complete(made, tmp_path, erro
 def test_directory_not_made_by_prepare_is_left_alone(raw, tmp_path, error):
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "precious").write_text("x")
-    assert "not made by prepare.py" in error(prepare, *arguments(raw, tmp_path / "data"))
+    assert "not made by aiayn prepare" in error("prepare", *arguments(raw, tmp_path / "data"))
     assert [path.name for path in (tmp_path / "data").iterdir()] == ["precious"]
 
 
@@ -238,21 +233,32 @@ def spoil_words(raw):
 )
 def test_unusable_inputs_are_one_line_and_leave_nothing(raw, tmp_path, error, spoil):
     parts = spoil(raw)
-    line = error(prepare, *arguments(raw, tmp_path / "data"))
+    line = error("prepare", *arguments(raw, tmp_path / "data"))
     assert all(part in line for part in parts), line
     assert [path.name for path in tmp_path.iterdir()] == ["raw"]
 
 
-def test_missing_plugin_is_one_line(tmp_path, bare_python):
+SCRIPTS = {"prepare": "prepare", "trees": "prepare-trees", "wmt14": "wmt14"}
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_scripts_of_the_checkout_run_the_commands(run, script):
+    expected = run("aiayn", SCRIPTS[script], "--help").stdout
+    done = run("python", f"preprocess/{script}.py", "--help")
+    assert done.stdout == expected and f"usage: aiayn {SCRIPTS[script]} " in expected
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_missing_plugin_is_one_line(repo, tmp_path, bare_python, script):
     done = subprocess.run(
-        [bare_python, prepare.__file__, "--help"],
+        [bare_python, repo / "preprocess" / f"{script}.py", "--help"],
         env=os.environ | {"PYTHONPATH": ""},
         capture_output=True,
         text=True,
         cwd=tmp_path,
     )
     assert done.returncode == 1 and done.stderr.count("\n") == 1 and not done.stdout
-    assert done.stderr.startswith("prepare.py: error: the plugin is not installed")
+    assert done.stderr.startswith(f"{script}.py: error: the plugin is not installed")
     assert "bash examples/setup.sh" in done.stderr
 
 
@@ -270,7 +276,7 @@ def test_missing_plugin_is_one_line(tmp_path, bare_python):
     ],
 )
 def test_invalid_options_are_one_line(raw, tmp_path, error, option, message):
-    assert message in error(prepare, *arguments(raw, tmp_path / "data", option))
+    assert message in error("prepare", *arguments(raw, tmp_path / "data", option))
     assert [path.name for path in tmp_path.iterdir()] == ["raw"]
 
 
@@ -280,20 +286,22 @@ def test_killed_run_leaves_no_data_and_no_process(raw, tmp_path, error):
     for kill in (signal.SIGTERM, signal.SIGKILL):
         with open(raw / "log", "w") as log:  # with a pipe this test would wait for the workers
             process = subprocess.Popen(
-                command(*arguments(raw, data)), stderr=log, start_new_session=True
+                [sys.executable, "-m", "aiayn_plugin.cli", "prepare", *arguments(raw, data)],
+                stderr=log,
+                start_new_session=True,
             )
         while not (unfinished / "work").exists():
             assert process.poll() is None
             time.sleep(0.01)
         if kill == signal.SIGKILL:
-            assert "another command is writing" in error(prepare, *arguments(raw, data))
+            assert "another command is writing" in error("prepare", *arguments(raw, data))
         os.kill(process.pid, kill)
         process.wait()
         stderr = (raw / "log").read_text()
         assert not data.exists()
         if kill == signal.SIGTERM:
             assert process.returncode == 130 and not unfinished.exists()
-            assert stderr.endswith("prepare.py: error: interrupted; nothing was made\n")
+            assert stderr.endswith("aiayn: interrupted; nothing was made\n")
             assert "Traceback" not in stderr
         deadline = time.monotonic() + 10
         while alive(process.pid) and time.monotonic() < deadline:

@@ -3,8 +3,9 @@
 from pathlib import Path
 
 import pytest
-from corpus.stages import make_stage
 from mirror import content
+
+from aiayn_plugin.corpus.stages import make_stage
 
 
 def test_stage_is_repeated_only_if_necessary(tmp_path):

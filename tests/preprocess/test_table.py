@@ -1,7 +1,6 @@
 """Malformed tables of corpora give one line, and no files are written."""
 
 import pytest
-import wmt14
 import yaml
 
 
@@ -37,10 +36,8 @@ def table(change):
         ("pairs: {en-de: {}}\narchives: {../x: {addresses: []}}", "'../x' is not a file name"),
     ],
 )
-def test_malformed_tables_are_refused(tmp_path, capsys, text, message):
+def test_malformed_tables_are_refused(tmp_path, error, text, message):
     path, dest = tmp_path / "table.yaml", tmp_path / "dest"
     path.write_text(text)
-    assert wmt14.main(["en-de", "--dest", str(dest), "--table", str(path)]) == 1
-    stderr = capsys.readouterr().err
-    assert stderr.startswith("wmt14.py: error: ") and message in stderr
-    assert len(stderr.splitlines()) == 1 and not dest.exists()
+    assert message in error("wmt14", "en-de", "--dest", dest, "--table", path)
+    assert not dest.exists()

@@ -1,10 +1,6 @@
-"""`preprocess/trees.py` as users run it."""
-
-import subprocess
-import sys
+"""`aiayn prepare-trees` as users run it."""
 
 import pytest
-import trees
 from fairseq.data import Dictionary, data_utils
 
 from aiayn_plugin.text.manifest import read_manifest
@@ -27,15 +23,17 @@ def write(path, nouns, number=1):
     return path
 
 
-def make(destdir, *arguments, code=0):
-    """Run trees.py and return what it prints on the standard error."""
-    command = [
-        *(sys.executable, trees.__file__, "--destdir", destdir, "--vocabulary", 40, "--workers", 1),
-        *arguments,
-    ]
-    done = subprocess.run(list(map(str, command)), capture_output=True, text=True)
-    assert done.returncode == code, done.stderr
-    return done.stderr
+@pytest.fixture(scope="module")
+def make(run):
+    """`make(destdir, *arguments)` runs the command; returns what it prints on standard error."""
+
+    def make(destdir, *arguments, code=0):
+        command = ["aiayn", "prepare-trees", "--destdir", destdir, "--vocabulary", 40]
+        done = run(*command, "--workers", 1, *arguments)
+        assert done.returncode == code, done.stderr
+        return done.stderr
+
+    return make
 
 
 def lines(data, split, side):
@@ -46,7 +44,7 @@ def lines(data, split, side):
 
 
 @pytest.fixture(scope="module")
-def data(tmp_path_factory):
+def data(make, tmp_path_factory):
     """The data of files of trees."""
     folder = tmp_path_factory.mktemp("trees")
     one, two = write(folder / "a.mrg", NOUNS[:4]), write(folder / "b.mrg", NOUNS[4:])
@@ -94,7 +92,7 @@ def test_settings_and_checksums_describe_the_data(data):
     assert {"text.json", "dict.tree.txt", "test.raw.tree"} <= read_manifest(data).keys()
 
 
-def test_same_command_is_up_to_date_and_different_weights_are_refused(data):
+def test_same_command_is_up_to_date_and_different_weights_are_refused(make, data):
     folder = data.parent
     command = [
         *("--train", folder / "a.mrg", folder / "b.mrg", "--valid", folder / "a.mrg"),
@@ -105,7 +103,7 @@ def test_same_command_is_up_to_date_and_different_weights_are_refused(data):
     assert "has different settings: input train; choose another --destdir" in message
 
 
-def test_held_out_trees_are_the_last_ones(tmp_path):
+def test_held_out_trees_are_the_last_ones(make, tmp_path):
     files = write(tmp_path / "a.mrg", NOUNS[:4]), write(tmp_path / "b.mrg", NOUNS[4:])
     make(tmp_path / "data", "--train", *files, "--hold-out", 1, 2)
     assert len(lines(tmp_path / "data", "train", "en")) == 3
@@ -119,7 +117,7 @@ def test_held_out_trees_are_the_last_ones(tmp_path):
     assert nouns == {"valid": NOUNS[3:4], "test": NOUNS[4:]}
 
 
-def test_sections_of_the_wall_street_journal_become_splits(tmp_path):
+def test_sections_of_the_wall_street_journal_become_splits(make, tmp_path):
     wsj = tmp_path / "LDC" / "parsed" / "MRG" / "wsj"
     for section in range(25):
         write(wsj / f"{section:02}" / f"WSJ_{section:02}00.MRG", [NOUNS[section % 6]], section + 1)
@@ -150,7 +148,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("text", BAD)
-def test_malformed_trees_are_one_line(tmp_path, text):
+def test_malformed_trees_are_one_line(make, tmp_path, text):
     good = write(tmp_path / "good.mrg", NOUNS)
     (tmp_path / "bad.mrg").write_text(text)
     message = make(tmp_path / "data", "--train", tmp_path / "bad.mrg", "--valid", good, code=1)
@@ -175,14 +173,14 @@ WRONG = {
 
 @pytest.mark.parametrize("arguments", WRONG)
 def test_invalid_options_are_one_line(tmp_path, arguments, error):
-    assert WRONG[arguments] in error(trees, "--destdir", tmp_path / "data", *arguments)
+    assert WRONG[arguments] in error("prepare-trees", "--destdir", tmp_path / "data", *arguments)
 
 
 @pytest.mark.parametrize(
     "corpus, least",
     [("ptb_sample/*.mrg", 3_914), pytest.param("gum/const/*", 13_263, marks=pytest.mark.long)],
 )
-def test_real_treebanks(tmp_path, repo, corpus, least):
+def test_real_treebanks(make, tmp_path, repo, corpus, least):
     files = sorted((repo.parent / "shared" / "data").glob(corpus))
     if not files:
         pytest.skip(f"{corpus} is absent")

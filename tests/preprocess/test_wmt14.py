@@ -1,12 +1,12 @@
-"""`preprocess/wmt14.py` with a miniature of the public files: complete and repeated runs."""
+"""`aiayn wmt14` with a miniature of the public files: complete and repeated runs."""
 
 import shutil
 
 import pytest
-import wmt14
 from fairseq.data import Dictionary, data_utils
 from mirror import ODD, content, wmt14_arguments
 
+from aiayn_plugin.cli.wmt14 import CLEANING, LOCK
 from aiayn_plugin.text.lines import clean_line
 from aiayn_plugin.text.pipeline import TextPipeline
 from aiayn_plugin.text.settings import SETTINGS_FILE, TextSettings
@@ -66,42 +66,41 @@ def test_test_sets_are_complete_and_kept_as_raw_text(whole):
     assert f"data is in {folder}/data; next: fairseq-train {folder}/data" in done.stdout
 
 
-def test_second_run_neither_changes_nor_fetches_anything(whole, mirror, capsys):
+def test_second_run_neither_changes_nor_fetches_anything(whole, mirror, run):
     folder, _ = whole["en-de"]
     before = {path: path.stat().st_mtime_ns for path in folder.rglob("*") if path.is_file()}
-    table = mirror.table(folder.parent / "table.yaml")
+    arguments = wmt14_arguments("en-de", folder, mirror.table(folder.parent / "table.yaml"))
     for name in ("download", "work"):  # which the user may delete
         (folder / name).rename(folder.parent / name)
     try:
-        assert wmt14.main(wmt14_arguments("en-de", folder, table)) == 0
-        assert "is up to date" in capsys.readouterr().out
+        assert "is up to date" in run("aiayn", "wmt14", *arguments).stdout
         assert not mirror.requests and not (folder / "download").exists()
     finally:
         for name in ("download", "work"):
             (folder.parent / name).rename(folder / name)
-    assert wmt14.main(wmt14_arguments("en-de", folder, table)) == 0
+    assert run("aiayn", "wmt14", *arguments).returncode == 0
     after = {path: path.stat().st_mtime_ns for path in folder.rglob("*") if path.is_file()}
-    del before[folder / wmt14.LOCK], after[folder / wmt14.LOCK]
+    del before[folder / LOCK], after[folder / LOCK]
     assert after == before and not mirror.requests
 
 
 def test_different_settings_are_refused_and_otherwise_reuse_stages(
-    whole, mirror, tmp_path, capsys, error
+    whole, mirror, tmp_path, run, error
 ):
     folder = shutil.copytree(whole["en-de"][0], tmp_path / "dest", symlinks=True)
     table = mirror.table(tmp_path / "table.yaml")
     before = content(folder / "data")
     args = ["en-de", "--dest", str(folder), "--table", str(table)]
     (folder / "data" / "train.en-de.en.bin").rename(tmp_path / "bin")
-    assert "lacks train.en-de.en.bin" in error(wmt14, *args, "--vocabulary=400")
+    assert "lacks train.en-de.en.bin" in error("wmt14", *args, "--vocabulary=400")
     (tmp_path / "bin").rename(folder / "data" / "train.en-de.en.bin")
-    line = error(wmt14, *args, "--vocabulary=300")
+    line = error("wmt14", *args, "--vocabulary=300")
     assert "different settings: vocabulary (400 there, 300 now)" in line and "--dest" in line
     assert content(folder / "data") == before
     shutil.rmtree(folder / "data")
-    assert wmt14.main([*args, "--vocabulary=300"]) == 0
-    stderr = capsys.readouterr().err
-    assert "tokenised.commoncrawl: done before" in stderr and "learning 300" in stderr
+    done = run("aiayn", "wmt14", *args, "--vocabulary=300")
+    assert done.returncode == 0
+    assert "tokenised.commoncrawl: done before" in done.stderr and "learning 300" in done.stderr
     assert not mirror.requests
 
 
@@ -126,17 +125,17 @@ def test_different_settings_are_refused_before_anything_is_fetched(
 ):
     dest = tmp_path / "dest"
     (dest / "data").mkdir(parents=True)
-    (dest / wmt14.LOCK).touch()
+    (dest / LOCK).touch()
     made = {
         "vocabulary": 400,
         "normalize_punctuation": True,
-        "cleaning": wmt14.CLEANING._asdict(),
+        "cleaning": CLEANING._asdict(),
         "inputs": {"train.europarl-v7": "00"},
         **there,
     }
     TextSettings("en", "de", 0, **made).save(dest / "data" / SETTINGS_FILE)
     table = mirror.table(tmp_path / "table.yaml")
-    assert message in error(wmt14, *wmt14_arguments("en-de", dest, table, *options))
+    assert message in error("wmt14", *wmt14_arguments("en-de", dest, table, *options))
     assert not mirror.requests
 
 

@@ -1,4 +1,4 @@
-"""`preprocess/wmt14.py` with a miniature of the public files: faults and interruptions."""
+"""`aiayn wmt14` with a miniature of the public files: faults and interruptions."""
 
 import contextlib
 import os
@@ -11,13 +11,15 @@ import time
 from pathlib import Path
 
 import pytest
-import wmt14
 from commands import after, killed
-from mirror import EUROPARL, TABLE, content, pack, wmt14_arguments
+from mirror import EUROPARL, content, pack, wmt14_arguments
+
+from aiayn_plugin.cli.wmt14 import LOCK
+from aiayn_plugin.corpus.table import WMT14
 
 
 def command(*args):
-    return [sys.executable, wmt14.__file__, *args]
+    return [sys.executable, "-m", "aiayn_plugin.cli", "wmt14", *args]
 
 
 def raw(dest):
@@ -52,13 +54,13 @@ def test_unavailable_files_are_listed_and_can_be_downloaded_by_hand(mirror, tmp_
     args = wmt14_arguments("en-de", tmp_path / "dest", table)
     mirror.faults |= {path: "missing" for path in (EUROPARL, f"second/{EUROPARL}", crawl)}
     mirror.faults[f"second/{crawl}"] = "wrong"
-    first, second = error(wmt14, *args, lines=2).split("\n")
+    first, second = error("wmt14", *args, lines=2).split("\n")
     path = tmp_path / "dest" / "download" / "training-parallel-europarl-v7.tgz"
     assert first.startswith("cannot get training-parallel-europarl-v7.tgz: ")
     assert first.count("error: 404") == 2 and f"download {path} by hand" in first
     assert second.count("error: 404") == 1 and "has the sha256" in second
     path.write_bytes(b"another")
-    assert "has 7 bytes" in error(wmt14, *args)
+    assert "has 7 bytes" in error("wmt14", *args)
     path.write_bytes(mirror.files[EUROPARL])
     del mirror.faults[crawl]
     assert len(read("en-de", tmp_path / "dest", table)["train"]) == 3
@@ -69,7 +71,7 @@ def test_nothing_is_fetched_if_the_disk_is_too_small(mirror, tmp_path, error):
         table["archives"]["training-parallel-europarl-v7.tgz"]["size"] = 10**18
 
     table = mirror.table(tmp_path / "table.yaml", huge)
-    line = error(wmt14, *wmt14_arguments("en-de", tmp_path / "dest", table))
+    line = error("wmt14", *wmt14_arguments("en-de", tmp_path / "dest", table))
     assert "1000000000.0 GB to fetch" in line and not mirror.requests
 
 
@@ -80,7 +82,7 @@ def test_truncated_archive_is_fetched_again_by_the_next_run(whole, mirror, tmp_p
     table = mirror.table(tmp_path / "table.yaml", forget)
     sound = mirror.files[EUROPARL]
     mirror.files[EUROPARL] = sound[: len(sound) // 2]
-    line = error(wmt14, *wmt14_arguments("en-de", tmp_path / "dest", table))
+    line = error("wmt14", *wmt14_arguments("en-de", tmp_path / "dest", table))
     assert "training-parallel-europarl-v7.tgz: malformed or truncated" in line
     assert "renamed to training-parallel-europarl-v7.tgz.broken: run" in line
     mirror.files[EUROPARL] = sound
@@ -93,7 +95,7 @@ def test_unequal_numbers_of_lines_are_reported(mirror, tmp_path, error):
     texts = b"a\nb\x0c\xe2\x80\xa8\n", b"a\nb\nc\n"
     mirror.files[EUROPARL] = pack(dict(zip(names, texts, strict=True)), compressed=True)
     table = mirror.table(tmp_path / "table.yaml")
-    line = error(wmt14, *wmt14_arguments("en-de", tmp_path / "dest", table))
+    line = error("wmt14", *wmt14_arguments("en-de", tmp_path / "dest", table))
     assert f"europarl-v7: {names[0]} has 2 lines, but {names[1]} has 3" in line
     assert not (tmp_path / "dest" / "work" / "raw.europarl-v7").exists()
 
@@ -122,8 +124,8 @@ def test_full_disk_gives_one_line_and_the_next_run_the_same_bytes(whole, mirror,
 
 def test_directory_not_made_by_wmt14_is_left_alone(mirror, tmp_path, error):
     (tmp_path / "precious").write_text("x")
-    args = wmt14_arguments("en-de", tmp_path, TABLE)
-    assert "not made by wmt14.py" in error(wmt14, *args)
+    args = wmt14_arguments("en-de", tmp_path, WMT14)
+    assert "not made by aiayn wmt14" in error("wmt14", *args)
     assert content(tmp_path) == {Path("precious"): b"x"}
 
 
@@ -177,7 +179,7 @@ def test_killed_runs_resume_to_the_same_bytes(whole, mirror, tmp_path):
         )
         assert done.returncode == 0, done.stderr
         assert (content(dest / "data"), content(dest / "work")) == reference
-        files = {"data", "work", "download", wmt14.LOCK}
+        files = {"data", "work", "download", LOCK}
         assert {path.name for path in dest.iterdir()} == files
     assert len(list(tmp_path.iterdir())) == 7
     assert not running(tmp_path)

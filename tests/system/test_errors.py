@@ -42,3 +42,18 @@ def test_bad_settings_of_a_training(run, corpus, tmp_path, flag, message):
         *("--save-dir", tmp_path, *flag),
     )
     assert last_line(log) == f"fairseq-train: error: {message}"
+
+
+def test_a_missing_tensorboard_ends_a_training_at_its_start(run, corpus, tmp_path):
+    for module in ("tensorboard", "tensorboardX"):  # hidden, even if they are installed
+        (tmp_path / f"{module}.py").write_text("raise ImportError")
+    log = run(
+        *("fairseq-train", corpus, *TRAIN, "--tensorboard-logdir", "logs", "--max-update", "1"),
+        *("--disable-validation", "--save-dir", tmp_path),
+        cwd=tmp_path,
+        env={"PYTHONPATH": str(tmp_path)},
+    )
+    assert last_line(log) == (
+        "fairseq-train: error: --tensorboard-logdir needs TensorBoard, which is missing: "
+        "pip install tensorboard"
+    )

@@ -280,7 +280,7 @@ def test_dry_runs_print_every_command_and_run_none(run, treebank, tmp_path, name
     )
     assert done.returncode == 0 and not done.stderr
     for part in (
-        "python preprocess/trees.py ",
+        "aiayn prepare-trees ",
         "--arch aiayn_parser --dropout 0.2 ",
         " --bf16 ",
         "aiayn average ",
@@ -317,7 +317,7 @@ def test_the_trees_for_everyone_are_checked(run, repo, tmp_path):
 
 def test_further_trees_are_part_of_the_training(run, treebank, tmp_path):
     done = run(
-        *("python", "preprocess/trees.py", "--wsj", treebank / "LDC", "--extra", "2"),
+        *("aiayn", "prepare-trees", "--wsj", treebank / "LDC", "--extra", "2"),
         *(treebank / "more.mrg", "--destdir", tmp_path / "data", "--workers", "1"),
     )
     assert done.returncode == 0, done.stderr

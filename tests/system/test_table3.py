@@ -101,7 +101,7 @@ def test_the_papers_scale_takes_the_named_architectures(run, tmp_path):
         env={"DRY_RUN": "1", "SCALE": "paper", "PRECISION": "--bf16", **places},
     )
     assert done.returncode == 0 and not done.stderr
-    assert f"python preprocess/wmt14.py en-de --dest {tmp_path}/data" in done.stdout
+    assert f"aiayn wmt14 en-de --dest {tmp_path}/data" in done.stdout
     found = [" ".join(command[6:]) for command in commands(done.stdout, "fairseq-train")]
     rest = "--max-tokens 4096 --bf16 --log-format simple --log-interval 100 --seed"
     last = "--keep-interval-updates 1"  # nothing is averaged

@@ -26,7 +26,7 @@ def test_a_dry_run_prints_every_command_and_runs_none(run, tmp_path, name):
     )
     assert done.returncode == 0 and not done.stderr
     for part in (
-        f"python preprocess/wmt14.py {pair} --dest {tmp_path}/data --protect-patterns",
+        f"aiayn wmt14 {pair} --dest {tmp_path}/data --protect-patterns",
         f"fairseq-train {tmp_path}/run/data --user-dir aiayn_plugin ",
         f"--arch {arch} --max-tokens 4096 --bf16 --log-format simple --log-interval 100 --seed 5",
         f"--num-update-checkpoints {checkpoints} ",

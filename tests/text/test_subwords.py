@@ -3,8 +3,8 @@
 from collections import Counter
 
 import pytest
-from corpus.subwords import learn_wordpieces
 
+from aiayn_plugin.corpus.subwords import learn_wordpieces
 from aiayn_plugin.errors import InputError
 from aiayn_plugin.text.subwords import Bpe, WordPieces
 

@@ -6,11 +6,10 @@ import importlib.metadata
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from aiayn_plugin.errors import InputError
-from aiayn_plugin.text.lines import MAX_WORD_LENGTH, decode_line
-from aiayn_plugin.text.settings import TextSettings
-from aiayn_plugin.text.tokenizer import Tokenizer
-
+from ..errors import InputError
+from ..text.lines import MAX_WORD_LENGTH, decode_line
+from ..text.settings import TextSettings
+from ..text.tokenizer import Tokenizer
 from .parallel import Batch, Counts, Files, Langs, LinePairs, Step, Workers, transform_files
 from .stages import Stage, make_stage
 

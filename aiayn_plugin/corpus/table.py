@@ -8,10 +8,12 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from aiayn_plugin.errors import InputError
-from aiayn_plugin.text.subwords import SUBWORDS
-
+from ..errors import InputError
+from ..text.subwords import SUBWORDS
 from .download import Download
+
+#: The corpora that the paper trained and tested on (§5.1).
+WMT14 = Path(__file__).with_name("wmt14.yaml")
 
 
 class Corpus(NamedTuple):

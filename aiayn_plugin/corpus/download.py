@@ -15,10 +15,9 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-from aiayn_plugin.atomic import write_file_atomically
-from aiayn_plugin.errors import InputError
-from aiayn_plugin.text.manifest import hash_file
-
+from ..atomic import write_file_atomically
+from ..errors import InputError
+from ..text.manifest import hash_file
 from .console import progress, say
 
 TIMEOUT = "60"  # seconds without data

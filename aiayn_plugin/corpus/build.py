@@ -7,27 +7,22 @@ dropped as a whole, and only a newline ends a line, so both languages stay align
 import importlib.metadata
 import importlib.util
 import shutil
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-from aiayn_plugin.atomic import write_directory_atomically
-from aiayn_plugin.errors import InputError
-from aiayn_plugin.text.lines import clean_line, read_lines
-from aiayn_plugin.text.manifest import hash_file, write_manifest
-from aiayn_plugin.text.settings import PAIRS_FILE, SETTINGS_FILE, TextSettings
-
-from .binary import SUBWORDS_FILE, binarise, build_dictionaries
+from ..atomic import write_directory_atomically
+from ..errors import InputError
+from ..text.lines import clean_line, read_lines
+from ..text.manifest import hash_file, write_manifest
+from ..text.settings import PAIRS_FILE, SETTINGS_FILE, TextSettings
+from .binary import SUBWORDS_FILE, binarise, read_counts, write_dictionary
 from .console import say
 from .data_directory import is_up_to_date
 from .parallel import Counts, Files, Langs, Workers
 from .stages import Stage
 from .subwords import encode, learn
 from .tokens import Job, Text, tokenise
-
-FAIRSEQ = "fairseq" if sys.version_info < (3, 11) else "fairseq-fixed"
 
 
 def make_data_directory(
@@ -87,11 +82,9 @@ def build_from_tokens(
     }
     summary = summarise_pairs([*tokenised["train"], train])
     say("making the dictionary and the binary files")
-    dictionaries = _make_dictionaries(job, learned, train)
-    for lang, dictionary in zip(job.langs, dictionaries, strict=True):
-        dictionary.save(str(destdir / f"dict.{lang}.txt"))
+    _write_dictionaries(job, learned, train, destdir)
     for split, stage in encoded.items():
-        binarise(job, split, stage, dictionaries, destdir)
+        binarise(job, split, stage, destdir)
     for split in tokenised.keys() - {"train"}:
         _keep_raw(split, [text.files for text in raw[split]], destdir, job.langs)
     codes = Path(shutil.copyfile(learned.folder / settings.codes, destdir / settings.codes))
@@ -124,7 +117,7 @@ def find_versions(
 
     Raises InputError if the library of this kind of subwords is not installed.
     """
-    libraries = [*word_libraries, "subword-nmt", FAIRSEQ]
+    libraries = [*word_libraries, "subword-nmt"]
     if subword == "wordpiece":
         if not importlib.util.find_spec("sentencepiece"):
             raise InputError("word-pieces need sentencepiece: pip install sentencepiece")
@@ -132,13 +125,15 @@ def find_versions(
     return {name: importlib.metadata.version(name) for name in libraries}
 
 
-def _make_dictionaries(job: Job, learned: Stage, train: Stage) -> list[Any]:
-    """Return fairseq's dictionary of each side."""
-    if job.settings.subword == "wordpiece":
-        from fairseq.data import Dictionary
-
-        return [Dictionary.load(str(learned.folder / "dict.txt"))] * 2
-    return build_dictionaries(train.folder / SUBWORDS_FILE, joined=not job.settings.holds_trees)
+def _write_dictionaries(job: Job, learned: Stage, train: Stage, destdir: Path) -> None:
+    """Write fairseq's dictionary of each side; except for trees, they are the same."""
+    counts = read_counts(train.folder / SUBWORDS_FILE)
+    for lang, of_side in zip(job.langs, counts, strict=True):
+        path = destdir / f"dict.{lang}.txt"
+        if job.settings.subword == "wordpiece":
+            shutil.copyfile(learned.folder / "dict.txt", path)
+        else:
+            write_dictionary(path, of_side if job.settings.holds_trees else sum(counts, Counts()))
 
 
 def _keep_raw(split: str, texts: list[Files], destdir: Path, langs: Langs) -> None:

@@ -14,8 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
-from aiayn_plugin.errors import InputError
-
+from ..errors import InputError
 from .console import progress
 
 #: An archive of n bytes may unpack to RATIO * n + MARGIN bytes. Text unpacks to 3 to 10 times its

@@ -8,8 +8,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from aiayn_plugin.errors import InputError
-
+from ..errors import InputError
 from .archive import BrokenArchive, extract
 from .console import say
 from .download import PAUSES, Download, Unavailable, fetch, find_checksum, reject

@@ -6,10 +6,9 @@ import io
 from pathlib import Path
 from typing import Any
 
-from aiayn_plugin.errors import InputError
-from aiayn_plugin.text.lines import read_lines
-from aiayn_plugin.text.subwords import SUBWORDS, Bpe, Subwords
-
+from ..errors import InputError
+from ..text.lines import read_lines
+from ..text.subwords import SUBWORDS, Bpe, Subwords
 from .binary import SUBWORDS_FILE, count_subwords, read_counts, write_counts
 from .console import progress, say
 from .merges import learn_merges

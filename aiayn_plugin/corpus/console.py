@@ -1,4 +1,4 @@
-"""What the commands share: messages, progress, options, errors and exit status."""
+"""What the commands share: messages, progress, options and interruptions."""
 
 import argparse
 import contextlib
@@ -7,12 +7,10 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures.process import BrokenProcessPool
 
 from tqdm import tqdm
 
-from aiayn_plugin.errors import InputError
-from aiayn_plugin.text.tokenizer import MOSES, SACREMOSES
+from ..text.tokenizer import MOSES, SACREMOSES
 
 
 def say(message: str) -> None:
@@ -85,22 +83,15 @@ def show_next_step(data: str, arch: str = "aiayn_base") -> None:
     print(f"data is in {data}; next: {train}")
 
 
-def run_command(name: str, work: Callable[[], None], interrupted: str) -> int:
-    """Do the work of the command `name` and return its exit status.
+@contextlib.contextmanager
+def explain_interrupts(outcome: str) -> Iterator[None]:
+    """After an interruption, print one line that ends in `outcome` and exit with status 130.
 
-    An error prints one line to standard error and gives status 1. An interruption prints one line
-    that ends in `interrupted`, and gives status 130.
+    SIGTERM becomes an interruption too, so that the command cleans up. May decorate a function.
     """
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # to clean up after kill as well
-    status = 1
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        work()
-        return 0
-    except (InputError, OSError) as error:
-        message = str(error)
-    except BrokenProcessPool:
-        message = "a worker process was killed, perhaps for lack of memory; use fewer --workers"
+        yield
     except KeyboardInterrupt:
-        message, status = f"interrupted; {interrupted}", 130
-    say(f"{name}: error: {message}")
-    return status
+        say(f"aiayn: interrupted; {outcome}")
+        raise SystemExit(130) from None

@@ -2,83 +2,20 @@
 
 import contextlib
 import functools
-import hashlib
-import os
-import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from math import floor
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from aiayn_plugin.errors import InputError
-from aiayn_plugin.parsing.linearisation import linearise_tree
-from aiayn_plugin.parsing.trees import Tree, clean_tree, format_tree, read_trees, tree_words
-from aiayn_plugin.text.lines import MAX_WORD_LENGTH
-from aiayn_plugin.text.manifest import hash_file
-
+from ..errors import InputError
+from ..parsing.linearisation import linearise_tree
+from ..parsing.trees import Tree, clean_tree, format_tree, read_trees, tree_words
+from ..text.lines import MAX_WORD_LENGTH
 from .console import progress
-from .parallel import Batch, Counts, LinePairs, Workers
+from .parallel import Batch, Counts, LinePairs
 from .stages import Stage, make_stage
 from .tokens import Cleaning, Job, Text, make_tokens
-
-
-class TreeSet(NamedTuple):
-    """Trees of one kind: of these files, those in the slice `kept`, each `weight` times."""
-
-    name: str
-    files: list[Path]
-    kept: slice = slice(None)
-    weight: float = 1.0
-
-
-def find_sections(treebank: Path, numbers: Iterable[int]) -> list[Path]:
-    """Return the files of sections of the Wall Street Journal, in order.
-
-    treebank: a directory that contains them at any depth, as `wsj_0201.mrg` and so on. Raises
-    InputError if a section is missing or a file name occurs twice.
-    """
-    pattern = re.compile(r"wsj_(\d\d)\d\d\.mrg", re.IGNORECASE)
-    files = sorted(
-        (path for path in _walk(treebank) if pattern.fullmatch(path.name)),
-        key=lambda path: path.name.lower(),
-    )
-    for file, following in zip(files, files[1:], strict=False):
-        if file.name.lower() == following.name.lower():
-            raise InputError(
-                f"{file} and {following} have the same name: give the directory of one of them"
-            )
-    sections: dict[int, list[Path]] = {}
-    for path in files:
-        sections.setdefault(int(path.name[4:6]), []).append(path)
-    for number in numbers:
-        if number not in sections:
-            raise InputError(
-                f"{treebank} has no files of section {number:02}, such as wsj_{number:02}00.mrg: "
-                "give the directory of the Penn Treebank that contains parsed/mrg/wsj"
-            )
-    return [path for number in numbers for path in sections[number]]
-
-
-def _walk(directory: Path) -> Iterator[Path]:
-    """Yield the files below a directory; follow links, but visit each directory once."""
-    visited: set[str] = set()
-    for folder, folders, names in os.walk(directory, followlinks=True):
-        if (real := os.path.realpath(folder)) in visited:
-            folders.clear()
-            continue
-        visited.add(real)
-        yield from (Path(folder, name) for name in names)
-
-
-def hash_trees(trees: TreeSet, workers: Workers) -> str:
-    """Return a checksum of files, slice and weight. Raises InputError if a file is missing."""
-    for path in trees.files:
-        if not path.is_file():
-            split, _, kind = trees.name.partition(".")
-            option = kind.rstrip("0123456789") or split
-            raise InputError(f"no file {path}: see --{option}")
-    files = list(workers.pool.map(hash_file, trees.files))
-    return hashlib.sha256(repr((files, trees.kept, trees.weight)).encode()).hexdigest()
+from .tree_files import TreeSet, hash_trees
 
 
 def read_tree_set(job: Job, trees: TreeSet) -> Text:

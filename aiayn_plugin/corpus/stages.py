@@ -7,8 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from aiayn_plugin.atomic import write_directory_atomically
-
+from ..atomic import write_directory_atomically
 from .console import say
 
 RECORD = "stage.json"

@@ -8,13 +8,13 @@ import threading
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from itertools import islice, zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from aiayn_plugin.errors import InputError
-from aiayn_plugin.text.lines import strip_line_ends
-
+from ..errors import InputError
+from ..text.lines import strip_line_ends
 from .console import progress
 
 BATCH_LINES = 2000
@@ -57,11 +57,18 @@ Step = Callable[[LinePairs], Batch]
 
 @contextlib.contextmanager
 def start_workers(count: int) -> Iterator[Workers]:
-    """Yield a pool of processes, which end when this process ends for any reason."""
+    """Yield a pool of processes, which end when this process ends for any reason.
+
+    Raises InputError if one of them is killed.
+    """
     context = multiprocessing.get_context("fork")
     with ProcessPoolExecutor(count, context, initializer=_start_worker) as pool:
         try:
             yield Workers(pool, count)
+        except BrokenProcessPool:
+            raise InputError(
+                "a worker process was killed, perhaps for lack of memory; use fewer --workers"
+            ) from None
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
 

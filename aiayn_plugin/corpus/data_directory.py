@@ -6,12 +6,11 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from aiayn_plugin.errors import InputError
-from aiayn_plugin.text.manifest import MANIFEST, describe_change, read_manifest
-from aiayn_plugin.text.settings import SETTINGS_FILE, TextSettings
-from aiayn_plugin.text.tokenizer import SACREMOSES
-
-from .console import progress, run_command, say
+from ..errors import InputError
+from ..text.manifest import MANIFEST, describe_change, read_manifest
+from ..text.settings import SETTINGS_FILE, TextSettings
+from ..text.tokenizer import SACREMOSES
+from .console import progress, say
 
 #: Bytes below which the check is too fast to show progress.
 QUICK = 100_000_000
@@ -74,7 +73,8 @@ def add_check(parser: argparse.ArgumentParser) -> None:
 
 class _Check(argparse.Action):
     def __call__(self, parser: Any, namespace: Any, values: Any, option_string: Any = None) -> None:
-        parser.exit(run_command(parser.prog, lambda: check(values), "nothing was changed"))
+        check(values)
+        parser.exit()
 
 
 def check(directory: Path) -> None:
@@ -85,12 +85,12 @@ def check(directory: Path) -> None:
     if not directory.is_dir():
         raise InputError(f"{directory} is not a directory")
     if any((directory / "data" / name).exists() for name in (MANIFEST, SETTINGS_FILE)):
-        directory /= "data"  # made by wmt14.py
+        directory /= "data"  # made by wmt14
     manifest = read_manifest(directory)
     if not manifest:
         raise InputError(
-            f"{directory} has no {MANIFEST}: give a directory made by prepare.py, trees.py or "
-            "wmt14.py"
+            f"{directory} has no {MANIFEST}: give a directory made by aiayn prepare, prepare-trees "
+            "or wmt14"
         )
     total = sum(checksum.size for checksum in manifest.values())
     with progress(f"checking {directory}", total if total > QUICK else 0) as add:

@@ -1,0 +1,113 @@
+"""Make the paper's data (§5.1) from the public files of WMT 2014.
+
+Fetches the corpora listed in a table and extracts their text, tokenises, cleans, learns and applies
+subwords, and makes fairseq's binary files. The data is in DEST/data. After an interruption the same
+command resumes and gives the same bytes. After the last run, DEST/download and DEST/work may be
+deleted.
+"""
+
+import argparse
+from dataclasses import asdict, replace
+from pathlib import Path
+
+from ..atomic import hold_lock
+from ..corpus.build import build, find_versions
+from ..corpus.console import add_tokenizer, add_workers, explain_interrupts, say, show_next_step
+from ..corpus.data_directory import add_check, is_up_to_date
+from ..corpus.parallel import start_workers
+from ..corpus.sources import find_inputs, read_texts
+from ..corpus.stages import make_stage
+from ..corpus.table import WMT14, load_pair
+from ..corpus.tokens import Cleaning, Job, Text
+from ..errors import InputError
+from ..text.settings import PAIRS_FILE, TextSettings
+from ..text.subwords import SUBWORDS
+
+#: Marks a directory as made by this command; locked while the command is running.
+LOCK = "wmt14.lock"
+#: The limits count subwords. Most systems of WMT 2014 use this ratio.
+CLEANING = Cleaning(min_tokens=1, max_tokens=250, max_ratio=1.5, subwords=True)
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("pair", help="en-de or en-fr, or another pair of the table")
+    add(
+        "--dest",
+        metavar="DIR",
+        type=Path,
+        required=True,
+        help="directory for all files; the data will be in DIR/data",
+    )
+    add(
+        "--subword",
+        choices=list(SUBWORDS),
+        help="kind of subwords (default: the paper's, bpe for en-de, wordpiece for en-fr)",
+    )
+    add(
+        "--vocabulary",
+        metavar="N",
+        type=int,
+        help="number of subwords to learn, including the characters (default: the paper's, 37,000 "
+        "for en-de, 32,000 for en-fr)",
+    )
+    add(
+        "--table",
+        metavar="FILE",
+        type=Path,
+        default=WMT14,
+        help="table of the corpora, in the format that the default explains",
+    )
+    add_tokenizer(parser)
+    add_workers(parser)
+    add_check(parser)
+
+
+@explain_interrupts("run the same command to resume")
+def run(args: argparse.Namespace) -> None:
+    """Make DEST/data, reusing what earlier runs have finished.
+
+    Raises InputError or OSError for unusable options, corpora or archives.
+    """
+    if args.workers < 1 or (args.vocabulary is not None and args.vocabulary < 1):
+        raise InputError("--workers and --vocabulary must be at least 1")
+    pair = load_pair(args.table, args.pair)
+    subword = args.subword or pair.subword
+    settings = TextSettings(
+        *pair.langs,
+        merges=0,
+        vocabulary=args.vocabulary or pair.vocabulary,
+        normalize_punctuation=True,
+        tokenizer=args.tokenizer,
+        subword=subword,
+        codes=SUBWORDS[subword][1],
+        cleaning=CLEANING._asdict(),
+        versions=find_versions(subword),
+    )
+    dest = args.dest.resolve()
+    if dest.is_dir() and any(dest.iterdir()) and not (dest / LOCK).exists():
+        raise InputError(f"{dest} exists, but was not made by aiayn wmt14; choose another --dest")
+    dest.mkdir(parents=True, exist_ok=True)
+    with hold_lock(dest / LOCK, f"another aiayn wmt14 is running in {dest}"):
+        with start_workers(args.workers) as workers:
+            # Finished data needs neither the archives nor the stages in dest/work.
+            if is_up_to_date(
+                dest / "data",
+                "aiayn wmt14",
+                "--dest",
+                lambda: replace(settings, inputs=find_inputs(pair, dest, workers)),
+            ):
+                print(f"{args.dest}/data is up to date")
+            else:
+                job = Job(dest / "work", settings, workers)
+                make_data(read_texts(pair, dest, workers), dest, job)
+    say((dest / "data" / PAIRS_FILE).read_text("utf-8").rstrip())
+    show_next_step(f"{args.dest}/data")
+
+
+def make_data(texts: dict[str, list[Text]], dest: Path, job: Job) -> None:
+    """Make dest/data from the texts."""
+    inputs = {f"{split}.{text.name}": "".join(text.key) for split in texts for text in texts[split]}
+    job = job._replace(settings=replace(job.settings, inputs=inputs))
+    made_of = asdict(replace(job.settings, versions={}))
+    make_stage(dest, "data", made_of, lambda folder: {"summary": build(job, folder, texts)})

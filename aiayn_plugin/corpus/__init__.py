@@ -1,0 +1,1 @@
+"""From public archives or raw text to a fairseq data directory (§5.1)."""

@@ -1,0 +1,116 @@
+"""From subwords to fairseq's dictionaries and binary files.
+
+The files are those of fairseq-preprocess, which reads each line three times in Python, word by
+word.
+"""
+
+import contextlib
+import functools
+import itertools
+import struct
+from collections.abc import Iterable, Sequence
+from itertools import chain, islice
+from pathlib import Path
+
+import numpy as np
+
+from ..text.dictionary import SPECIAL_SYMBOLS, Vocabulary, read_dictionary
+from .parallel import Counts, LinePairs, map_pairs
+from .stages import Stage
+from .tokens import Job
+
+#: The subwords of the training text, a line each: side, subword, count.
+SUBWORDS_FILE = "pieces.tsv"
+#: Entries from which a dictionary's token IDs take four bytes instead of two, as in fairseq.
+MIN_WIDE = 65_500
+#: fairseq's numbers of the types of token IDs, in an .idx.
+TYPE_CODES = {"uint16": 8, "uint32": 9}
+
+
+def write_counts(path: Path, counts: Counts) -> None:
+    """Write the counts of `count_subwords`."""
+    with open(path, "w", encoding="utf-8", newline="\n") as file:
+        file.writelines(f"{subword} {count}\n" for subword, count in counts.items())
+
+
+def read_counts(path: Path) -> list[Counts]:
+    """Return the count of each subword of each side."""
+    counts = [Counts(), Counts()]
+    with open(path, encoding="utf-8", newline="\n") as file:
+        for line in file:
+            side, subword, count = line.rstrip("\n").split(" ")
+            counts[int(side)][subword] = int(count)
+    return counts
+
+
+def count_subwords(sides: Sequence[Iterable[str]]) -> Counts:
+    """Return the count of each subword of each side: {"0 the": 7, "1 der": 5}."""
+    counts = Counts()
+    for side, lines in enumerate(sides):
+        of_side = Counts(subword for line in lines for subword in line.split())
+        counts.update({f"{side} {subword}": count for subword, count in of_side.items()})
+    return counts
+
+
+def write_dictionary(path: Path, counts: Counts) -> None:
+    """Write the dictionary that fairseq-preprocess makes of these counts.
+
+    The most frequent subword comes first, and words with a count of 0 fill up a multiple of 8.
+    """
+    subwords = sorted(counts.keys() - {*SPECIAL_SYMBOLS}, key=lambda name: (-counts[name], name))
+    missing = -(len(SPECIAL_SYMBOLS) + len(subwords)) % 8
+    names = map("madeupword{:04}".format, itertools.count())
+    unused = (name for name in names if name not in counts)
+    with open(path, "w", encoding="utf-8", newline="\n") as file:
+        for name in chain(subwords, islice(unused, missing)):
+            file.write(f"{name} {counts[name]}\n")
+
+
+def binarise(job: Job, split: str, encoded: Stage, destdir: Path) -> None:
+    """Write the binary files of a split to destdir, which contains the dictionaries."""
+    dictionaries = [destdir / f"dict.{lang}.txt" for lang in job.langs]
+    stems = [destdir / f"{split}.{'-'.join(job.langs)}.{lang}" for lang in job.langs]
+    types = [
+        np.dtype(np.uint16 if len(_vocabulary(path)) < MIN_WIDE else np.uint32)
+        for path in dictionaries
+    ]
+    lengths: list[list[int]] = [[] for _ in stems]
+    step = functools.partial(encode_batch, dictionaries)
+    files, pairs = job.files(encoded.folder), encoded.result["pairs"]
+    with contextlib.ExitStack() as stack:
+        outputs = [stack.enter_context(open(f"{stem}.bin", "wb")) for stem in stems]
+        for batch in map_pairs(job.workers, step, [files], pairs, f"binarising {split}"):
+            for side, (ids, its_lengths) in enumerate(batch):
+                outputs[side].write(ids.astype(types[side]).tobytes())
+                lengths[side] += its_lengths
+    for stem, dtype, its_lengths in zip(stems, types, lengths, strict=True):
+        _write_index(Path(f"{stem}.idx"), dtype, np.array(its_lengths, np.int32))
+
+
+def _write_index(path: Path, dtype: np.dtype, lengths: np.ndarray) -> None:
+    """Write the .idx of --dataset-impl mmap: lengths, and offsets in bytes, of all sentences."""
+    offsets = (np.cumsum(lengths, dtype=np.int64) - lengths) * dtype.itemsize
+    with open(path, "wb") as file:
+        header = b"MMIDIDX\0\0", 1, TYPE_CODES[dtype.name], len(lengths)
+        file.write(struct.pack("<9sQBQ", *header))
+        file.write(lengths.tobytes())
+        file.write(offsets.tobytes())
+
+
+@functools.cache  # one for each process
+def _vocabulary(dictionary: Path) -> Vocabulary:
+    return Vocabulary(word for word, _ in read_dictionary(dictionary))
+
+
+def encode_batch(dictionaries: list[Path], pairs: LinePairs) -> list[tuple[np.ndarray, list[int]]]:
+    """Return, for each side, all token IDs and the length of each sentence.
+
+    dictionaries: the file of each side.
+    """
+    sides = []
+    for dictionary, lines in zip(dictionaries, zip(*pairs, strict=True), strict=True):
+        encode = _vocabulary(dictionary).encode
+        sentences = [encode(line.decode().split()) for line in lines]
+        ids = np.array(list(chain.from_iterable(sentences)), dtype=np.int32)
+        sides.append((ids, list(map(len, sentences))))
+    return sides
