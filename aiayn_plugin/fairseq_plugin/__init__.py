@@ -1,13 +1,13 @@
 """The fairseq plugin: registered components, their options and defaults, and patches.
 
 Importing this package registers the model with its architectures, the task, the criterion, the
-optimizer, the schedule and the scorer, and patches fairseq (patches/).
+optimizer, the schedule, the scorer, the tokenizer and the BPE, and patches fairseq (patches/).
 """
 
 from . import patches  # first: it silences a message of fairseq's
 
 # isort: split
-from . import criterion, model, optimizer, scorer, task
+from . import criterion, model, optimizer, raw_text, scorer, task
 
-__all__ = ["criterion", "patches", "model", "optimizer", "scorer", "task"]
+__all__ = ["criterion", "patches", "model", "optimizer", "raw_text", "scorer", "task"]
 patches.apply()

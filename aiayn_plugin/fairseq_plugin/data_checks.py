@@ -42,6 +42,18 @@ def check_directories(cfg: Any) -> None:
             )
 
 
+def infer_languages(args: Any) -> None:
+    """Set the languages that --tokenizer moses needs, as the task will infer them from the data.
+
+    args: fairseq's options. Raises InputError as check_directories does.
+    """
+    langs = (getattr(args, name, "") for name in ("source_lang", "target_lang"))
+    if getattr(args, "tokenizer", None) == "moses" and None in langs:
+        check_directories(args)
+        pair = data_utils.infer_language_pair(utils.split_paths(args.data)[0])
+        args.source_lang, args.target_lang = pair
+
+
 def check_dictionary(path: Path) -> None:
     """Raise InputError if a dictionary is missing, changed or broken."""
     if PathManager.path_requires_pathmanager(str(path)):

@@ -7,10 +7,8 @@ are known only after the second.
 
 from argparse import Namespace
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
-from fairseq import utils
 from fairseq.models import ARCH_MODEL_NAME_REGISTRY, MODEL_DATACLASS_REGISTRY
 
 from ..errors import InputError
@@ -19,6 +17,7 @@ from ..text.settings import holds_trees
 from .generation_options import search_defaults
 from .model import paper_architecture
 from .option_names import flag, to_paper_settings
+from .raw_text import default_encoders, first_directory
 
 COMPONENTS = {
     "criterion": "aiayn_label_smoothed_cross_entropy",
@@ -101,9 +100,14 @@ def model_defaults(arch: str, architecture: str) -> dict[str, Any]:
 
 
 def complete_search(args: Namespace, cli_options: Mapping[str, Any]) -> None:
-    """Set the search options that were not given, after fairseq's second pass."""
+    """Set the options of search and of raw text that were not given, after fairseq's second pass.
+
+    fairseq-generate reads and writes subwords, so only fairseq-interactive gets the latter.
+    """
     if args.task == "aiayn_translation":
-        trees = holds_trees(Path(utils.split_paths(args.data)[0]))
+        if hasattr(args, "buffer_size"):
+            vars(args).update(default_encoders(args.data, cli_options))
+        trees = holds_trees(first_directory(args.data))
         for name, value in search_defaults(args, args.length_penalty, trees).items():
             if name not in cli_options:
                 setattr(args, name, value)

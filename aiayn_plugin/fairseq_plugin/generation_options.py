@@ -4,10 +4,8 @@ import logging
 from argparse import Namespace
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields
-from pathlib import Path
 from typing import Any
 
-from fairseq import utils
 from fairseq.dataclass.configs import GenerationConfig
 from fairseq.models import FairseqEncoderDecoderModel
 from omegaconf import OmegaConf
@@ -22,6 +20,7 @@ from .fairseq_transformer import SUPPORTED_STACKS
 from .generator import Generator
 from .model import AiaynTransformer
 from .option_names import flag
+from .raw_text import first_directory
 
 logger = logging.getLogger(__name__)
 
@@ -44,7 +43,7 @@ def build_search_generator(
     if isinstance(extra.get("lm_model"), FairseqEncoderDecoderModel):
         raise InputError("--lm-path holds an encoder-decoder model: give a language model")
     _prepare(task, models)
-    trees = holds_trees(Path(utils.split_paths(task.cfg.data)[0]))
+    trees = holds_trees(first_directory(task.cfg.data))
     length_penalty = str(task.cfg.length_penalty)
     defaults = {} if prefix_allowed_tokens_fn else search_defaults(args, length_penalty, trees)
     options = complete(args, defaults)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from fairseq import hub_utils
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 from fairseq.models import (
     ARCH_MODEL_REGISTRY,
@@ -14,7 +15,7 @@ from fairseq.models import (
     register_model,
     register_model_architecture,
 )
-from omegaconf import II, open_dict
+from omegaconf import II
 from torch import Tensor
 
 from ..checkpoints.compatibility import check_shapes
@@ -26,11 +27,11 @@ from ..paper import (
     POSITION_KINDS,
     TIED_EMBEDDINGS,
     ModelSettings,
-    SearchSettings,
     copy_field,
 )
 from ..search.kv_cache import DecoderCache
 from . import option_names as names
+from .hub import TranslationHub
 
 
 @dataclass
@@ -145,15 +146,13 @@ class AiaynTransformer(FairseqEncoderDecoderModel):
 
     @classmethod
     def from_pretrained(cls, *args, **kwargs):
-        """Like fairseq's, with the paper's search unless kwargs change it.
+        """Like fairseq's, with the paper's search and the data's raw text by default.
 
-        kwargs are settings of fairseq-generate; the beam is an argument of translate().
+        kwargs are settings of fairseq-interactive, which win; the beam is an argument of
+        translate().
         """
-        hub = super().from_pretrained(*args, **kwargs)
-        with open_dict(hub.cfg.generation):
-            for name in SearchSettings().options().keys() - kwargs.keys():
-                del hub.cfg.generation[name]  # the task's build_generator has the defaults
-        return hub
+        hub = hub_utils.from_pretrained(*args, archive_map=cls.hub_models(), **kwargs)
+        return TranslationHub(hub["args"], hub["task"], hub["models"], kwargs)
 
     @classmethod
     def build_model(cls, cfg: Any, task) -> "AiaynTransformer":

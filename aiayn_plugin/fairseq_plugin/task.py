@@ -12,7 +12,7 @@ from ..errors import InputError
 from ..kernels.cpu_runtime import prepare_cpu
 from ..search.oom import BatchHalver
 from ..training.batching import sort_by_longer_side
-from . import data_checks, training_log
+from . import data_checks, raw_text, training_log
 from .batch_plan import BatchPlanner, keep_first_epoch_batches, sentence_sizes
 from .dictionary import TokenDictionary
 from .disk_space import check_disk_space
@@ -58,6 +58,14 @@ class AiaynTranslationConfig(TranslationConfig):
             "same results"
         },
     )
+    eval_bleu_detok: str = field(
+        default=raw_text.NAME,
+        metadata={
+            "help": "detokenize before computing BLEU: aiayn (default: raw text if the data was "
+            "made by preprocess/, else like space), another tokenizer such as moses, or space: "
+            "not at all"
+        },
+    )
 
 
 @register_task("aiayn_translation", dataclass=AiaynTranslationConfig)
@@ -77,6 +85,11 @@ class AiaynTranslation(TrainerHooks):
         self.batch_halver = BatchHalver()
         self.has_criterion = False
         self.building = False  # whether the model still lacks its trained weights
+        # Whether --eval-bleu scores raw text. fairseq builds its tokenizer without the data.
+        self.detokenizes = False
+        if cfg.eval_bleu_detok == raw_text.NAME:
+            cfg.eval_bleu_detok = "space"
+            self.detokenizes = not cfg.eval_tokenized_bleu
 
     @classmethod
     def setup_task(cls, cfg, **kwargs):
@@ -128,6 +141,8 @@ class AiaynTranslation(TrainerHooks):
             model = super().build_model(cfg, from_checkpoint)
         finally:
             self.building = False
+        if self.cfg.eval_bleu and self.detokenizes and raw_text.default_encoders(self.cfg.data, ()):
+            self.tokenizer = raw_text.load_pipeline(self.cfg)
         if not from_checkpoint:
             self._start_training(self.training_cfg, model)
         return model

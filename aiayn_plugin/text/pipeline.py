@@ -1,6 +1,7 @@
 """From raw text to subwords and back, in preparing data and in translating alike."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from ..errors import InputError
@@ -42,37 +43,47 @@ class TextPipeline:
 
     def __init__(self, settings: TextSettings, subwords: Subwords) -> None:
         self.settings = settings
-        self._subwords = subwords
+        self.subwords = subwords
         self._tokenizers = {
             lang: Tokenizer(lang, settings.normalize_punctuation, settings.tokenizer)
             for lang in (settings.source_lang, settings.target_lang)
         }
 
     @classmethod
-    def load(cls, data_dir: str | Path) -> "TextPipeline":
+    def load(
+        cls, data_dir: str | Path, source_lang: str | None = None, target_lang: str | None = None
+    ) -> "TextPipeline":
         """Return the pipeline of a directory of parallel text made by aiayn prepare.
 
-        Raises InputError and OSError as load_subwords does.
+        source_lang, target_lang: default: those of the data. Raises InputError and OSError as
+        load_subwords does.
         """
         settings, subwords = load_subwords(data_dir)
         if settings.holds_trees:
             raise InputError(f"{data_dir} contains the data of a parser: use aiayn parse")
-        return cls(settings, subwords)
+        langs = source_lang or settings.source_lang, target_lang or settings.target_lang
+        return cls(replace(settings, source_lang=langs[0], target_lang=langs[1]), subwords)
 
     def encode(self, line: str, lang: str | None = None) -> str:
         """Return the subwords of a raw line of `lang` (default: the source language).
 
         Raises InputError if the data does not contain this language.
         """
-        tokenizer = self._find_tokenizer(lang or self.settings.source_lang)
-        return self._subwords.encode(tokenizer.tokenize(line))
+        return self.subwords.encode(self.tokenize(line, lang))
 
     def decode(self, line: str, lang: str | None = None) -> str:
         """Return the raw text of a line of subwords in `lang` (default: the target language).
 
         Raises InputError if the data does not contain this language.
         """
-        tokens = self._subwords.decode(line)
+        return self.detokenize(self.subwords.decode(line), lang)
+
+    def tokenize(self, line: str, lang: str | None = None) -> list[str]:
+        """Return the tokens of a raw line; the first step of `encode`."""
+        return self._find_tokenizer(lang or self.settings.source_lang).tokenize(line)
+
+    def detokenize(self, tokens: Iterable[str], lang: str | None = None) -> str:
+        """Return the raw text of tokens; the last step of `decode`."""
         return self._find_tokenizer(lang or self.settings.target_lang).detokenize(tokens)
 
     def group_into_words(self, subwords: Sequence[str]) -> list[tuple[str, int]]:
@@ -82,11 +93,11 @@ class TextPipeline:
         """
         groups: list[list[str]] = []
         for i, subword in enumerate(subwords):
-            if i and self._subwords.continues_word(subword, subwords[i - 1]):
+            if i and self.subwords.continues_word(subword, subwords[i - 1]):
                 groups[-1].append(subword)
             else:
                 groups.append([subword])
-        return [("".join(self._subwords.decode(" ".join(group))), len(group)) for group in groups]
+        return [("".join(self.subwords.decode(" ".join(group))), len(group)) for group in groups]
 
     def _find_tokenizer(self, lang: str) -> Tokenizer:
         if lang not in self._tokenizers:

@@ -85,10 +85,19 @@ class TextSettings:
         return cls(**content)
 
 
+def find_settings(data: Path) -> TextSettings | None:
+    """Return the settings of a data directory; None if it has none, as from fairseq-preprocess.
+
+    Raises InputError if they are malformed.
+    """
+    path = data / SETTINGS_FILE
+    return TextSettings.load(path) if path.is_file() else None
+
+
 def holds_trees(data: Path) -> bool:
     """Return whether the targets of a data directory are trees.
 
     Raises InputError if its settings are malformed.
     """
-    settings = data / SETTINGS_FILE
-    return settings.is_file() and TextSettings.load(settings).holds_trees
+    settings = find_settings(data)
+    return settings is not None and settings.holds_trees

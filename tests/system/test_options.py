@@ -139,7 +139,7 @@ VALUES = {
         "triangular --lr 0.001 --max-lr 0.1",
         "aiayn_inverse_sqrt",
     ),
-    "--tokenizer": ("moses -s en -t de", "nltk", "space"),
+    "--tokenizer": ("moses", "nltk", "space"),
     "--task": "translation",
     "--arch": (
         "aiayn_base --N 1 --d-model 32 --d-ff 64",

@@ -1,9 +1,15 @@
 """The recipes of Table 2, with a miniature of WMT 2014 and a small model."""
 
 import os
+import re
 
 import pytest
 from mirror import serve
+
+from aiayn_plugin.text.dictionary import Vocabulary, read_dictionary
+from aiayn_plugin.text.lines import read_lines
+from aiayn_plugin.text.pipeline import TextPipeline
+from aiayn_plugin.text.scores import read_hypotheses
 
 RECIPES = {
     "en_de_base": ("en-de", "aiayn_base", 5, 27.3),
@@ -101,13 +107,16 @@ def test_word_pieces_work_in_every_command(run, recipe, repo):
     folder, _ = recipe
     model = ("--user-dir", repo / "aiayn_plugin", "--path", folder / "model.pt", "--beam", "2")
     source = folder / "data" / "test.raw.en"
-    done = run(
-        *("fairseq-interactive", folder / "data", *model, "--input", source, "--cpu"),
-        *("--bpe", "sentencepiece", "--sentencepiece-model", folder / "data/wordpieces.model"),
-    )
+    done = run("fairseq-interactive", folder / "data", *model, "--input", source, "--cpu")
     assert done.returncode == 0, done.stderr
-    detokenised = [line for line in done.stdout.splitlines() if line.startswith("D-")]
-    assert len(detokenised) == 20 and "▁" not in "".join(detokenised)
+    pipeline = TextPipeline.load(folder / "data")
+    texts = [pipeline.decode(line) for line in read_hypotheses(done.stdout.splitlines())]
+    assert re.findall(r"^D-\d+\t.*\t(.*)$", done.stdout, re.MULTILINE) == texts
+    vocabulary = Vocabulary(word for word, _ in read_dictionary(folder / "data" / "dict.en.txt"))
+    token_ids = [vocabulary.encode(pipeline.encode(line).split()) for line in read_lines(source)]
+    sources = [" ".join(vocabulary.decode(line)) for line in token_ids]
+    assert re.findall(r"^S-\d+\t(.*)$", done.stdout, re.MULTILINE) == sources
+    assert len(texts) == 20
     done = run("bash", "-c", f"aiayn translate '{folder}' < '{source}'")
     assert done.returncode == 0, done.stderr
     assert len(done.stdout.splitlines()) == 20 and "▁" not in done.stdout

@@ -10,7 +10,7 @@ from fairseq.tasks import TASK_DATACLASS_REGISTRY
 from fairseq.tasks.translation import TranslationConfig
 
 from ...paper import ModelSettings, format_architectures
-from .. import defaults
+from .. import data_checks, defaults
 from ..option_names import flag
 from .training import join_torchrun
 
@@ -49,6 +49,7 @@ def with_paper_defaults(parse: Callable) -> Callable:
         result = parse(parser, input_args, *args, modify_parser=modify, **kwargs)
         parsed = result[0] if isinstance(result, tuple) else result
         join_torchrun(parsed)
+        data_checks.infer_languages(parsed)
         if trains:
             defaults.complete_training(parsed, cli_options)
         elif searches:

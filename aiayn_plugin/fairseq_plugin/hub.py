@@ -1,0 +1,38 @@
+"""§6.1 fairseq's hub interface: `AiaynTransformer.from_pretrained(...).translate(...)`."""
+
+from collections.abc import Container
+from typing import Any
+
+from fairseq.hub_utils import GeneratorHubInterface
+from omegaconf import open_dict
+
+from ..paper import SearchSettings
+from .raw_text import default_encoders
+
+
+class TranslationHub(GeneratorHubInterface):
+    """fairseq's interface with the paper's search, from raw text to raw text."""
+
+    def __init__(self, cfg: Any, task: Any, models: list, given: Container[str]) -> None:
+        """Build it; `given` names the settings that the caller of from_pretrained chose.
+
+        Raises InputError and OSError for data that cannot be used.
+        """
+        with open_dict(cfg):
+            for option, name in default_encoders(cfg.task.data, given).items():
+                cfg[option] = {"_name": name}
+        super().__init__(cfg, task, models)
+        with open_dict(cfg.generation):
+            for name in SearchSettings().options():
+                if name not in given:
+                    del cfg.generation[name]  # the task's build_generator has the defaults
+
+    def translate(
+        self,
+        sentences: list[str],
+        beam: int = SearchSettings().beam,
+        verbose: bool = False,
+        **kwargs: Any,
+    ) -> list[str]:
+        """Like fairseq's, with the paper's beam by default."""
+        return super().translate(sentences, beam, verbose, **kwargs)
