@@ -62,7 +62,7 @@ class AiaynTranslationConfig(TranslationConfig):
         default=raw_text.NAME,
         metadata={
             "help": "detokenize before computing BLEU: aiayn (default: raw text if the data was "
-            "made by preprocess/, else like space), another tokenizer such as moses, or space: "
+            "made by aiayn prepare, else like space), another tokenizer such as moses, or space: "
             "not at all"
         },
     )
