@@ -9,6 +9,7 @@ import io
 import os
 import pickle
 import struct
+import sys
 import tarfile
 import zipfile
 from argparse import Namespace
@@ -209,6 +210,30 @@ def pickle_of(*opcodes: bytes) -> Callable:
     return make
 
 
+def array(rows: int) -> bytes:
+    """Return the opcodes that fill a new numpy array with rows of 30 bytes."""
+    data = b"B" + struct.pack("<l", 30 * rows) + bytes(30 * rows)
+    return b"(K\1K%cK\x1e\x86cnumpy\ndtype\n(X\2\0\0\0u1tR\x89%btb" % (rows, data)
+
+
+def changed_moments(change: Callable[[torch.Tensor], object]) -> Callable:
+    """Return a function that writes a checkpoint with all of Adam's moments changed."""
+
+    def change_all(state: dict, mark: Path) -> None:
+        for moments in state["last_optimizer_state"]["state"].values():
+            moments.update({n: change(x) for n, x in moments.items() if n != "step"})
+
+    return changed(change_all)
+
+
+def beyond_its_end(moment: torch.Tensor) -> torch.Tensor:
+    """Return the end of a tensor as one that overlaps itself."""
+    if moment.dim() < 2:
+        return moment
+    rows, columns = moment.shape
+    return moment.as_strided((rows, columns), (1, 1), moment.numel() - rows - columns + 1)
+
+
 def criterion_that_writes(path: Path, good: dict, mark: Path) -> None:
     """A checkpoint whose criterion would write predictions, here to the mark."""
     state = copy.deepcopy(good)
@@ -295,6 +320,23 @@ PAYLOADS: dict[str, Callable[[Path, dict, Path], None]] = {
     "pickle of a huge number": pickle_of(b"\x8b\xff\xff\xff\x7f"),
     "pickle with keys of nested tuples": pickle_of(b"}", b")", b"\x85" * 900_000, b"K\1s"),
     "pickle with keys of shared tuples": pickle_of(b"}(", b")q\0", b"h\0h\0\x86q\0" * 40, b"K\1u"),
+    "pickle with keys of equal hashes": pickle_of(
+        *(
+            b"}(",
+            *(
+                b"\x8a\x0b%bN" % (k * sys.hash_info.modulus).to_bytes(11, "little")
+                for k in range(1, 300_000)
+            ),
+            b"u",
+        )
+    ),
+    "pickle with settings of shared tuples": pickle_of(
+        *(b")q\0", b"h\0h\0\x86q\0" * 40, b"cargparse\nNamespace\n)R]h\0K\1\x86ab")
+    ),
+    "pickle with views of replaced data": pickle_of(
+        *(b"](cnumpy._core.multiarray\n_reconstruct\n)Rq\1", array(8), b"ctorch\nSize\nh\1\x85R"),
+        *(b"h\1", array(2), b"e"),
+    ),
     "pickle of many sizes of one list": pickle_of(
         b"](" + b"K\1" * 300_000 + b"eq\0", b"](" + b"ctorch\nSize\nh\0\x85R" * 100_000 + b"e0"
     ),
@@ -357,6 +399,15 @@ PAYLOADS: dict[str, Callable[[Path, dict, Path], None]] = {
     "a billion layers as text": setting(
         "args", arch="fconv", encoder_layers="[(9, 3)] * 1000000000"
     ),
+    "a billion layers in a sum": setting(
+        "args", arch="fconv", encoder_layers="[(9, 3)] * (999999999 + 1)"
+    ),
+    "a billion layers after none": setting(
+        "args", arch="fconv", encoder_layers="[(9, 3)] * 0 + [(9, 3)] * 999999999"
+    ),
+    "a billion layers by a name": setting(
+        "args", arch="transformer", adaptive_softmax_cutoff="[1] * sys.maxunicode * 1000"
+    ),
     "environment": setting("args", arch="transformer", lr="${oc.env:PATH}"),
     "environment in a literal": setting("args", arch="transformer", lr="'\\x24{oc.env:PATH}'"),
     "environment in a sum": setting("args", arch="transformer", lr="'$' + '{oc.env:PATH}'"),
@@ -388,6 +439,29 @@ PAYLOADS: dict[str, Callable[[Path, dict, Path], None]] = {
     ),
     "optimizer of another kind": changed(
         lambda state, mark: state.update(last_optimizer_state={"state": 7})
+    ),
+    "moments of one number": changed_moments(lambda moment: torch.ones(1)),
+    "moments beyond their end": changed_moments(beyond_its_end),
+    "moments of no numbers": changed_moments(lambda moment: torch.ones(0, 2**40)),
+    "moments of text": changed_moments(lambda moment: "x"),
+    "versions of modules as a number": changed(
+        lambda state, mark: setattr(state["model"], "_metadata", {"": 7})
+    ),
+    "criterion that divides by zero": setting(
+        "criterion", name="ctc", wer_args="1/0", zero_infinity=False
+    ),
+    "criterion of text": changed(
+        lambda state, mark: state["cfg"]["criterion"].update(label_smoothing="x")
+    ),
+    "task of fairseq with a huge beam": changed(
+        lambda state, mark: state["cfg"]["task"].update(
+            _name="translation", eval_bleu=True, eval_bleu_args='{"beam": 1000000000}'
+        )
+    ),
+    "task with a huge beam": changed(
+        lambda state, mark: state["cfg"]["task"].update(
+            eval_bleu=True, eval_bleu_args='{"beam": 1000000000}'
+        )
     ),
     "BPE that downloads": changed(
         lambda state, mark: state["cfg"].update(

@@ -9,6 +9,7 @@ import math
 import operator
 import pickletools
 import struct
+import sys
 import zipfile
 from argparse import Namespace
 from collections import OrderedDict
@@ -250,8 +251,9 @@ def _unpickle(
                 _expect(list, stack[-1]).extend(items)
             case "SETITEM" | "SETITEMS":
                 items = [stack.pop(-2), stack.pop()] if opcode.name == "SETITEM" else pop_items()
-                for key in items[::2]:
-                    _expect(KEYS, key)  # hashing nested tuples may take forever
+                for key in items[::2]:  # hashing nested tuples, or equal hashes, may take forever
+                    if isinstance(_expect(KEYS, key), int) and abs(key) >= sys.hash_info.modulus:
+                        raise FileError("it has a huge number as a key")
                 _expect(dict, stack[-1]).update(zip(items[::2], items[1::2], strict=True))
             case "BINPUT" | "LONG_BINPUT":
                 memo[argument] = stack[-1]
@@ -302,12 +304,13 @@ class _NumberType:
 def _set_state(target: Any, state: Any, budget: _Budget) -> None:
     """Fill a new object, as its pickle says."""
     if isinstance(target, Namespace):
-        vars(target).update(state)
+        target.__dict__ = _expect(dict, state)
     elif isinstance(target, OrderedDict):  # a state dict with the versions of its modules
-        vars(target).update({name: state[name] for name in ("_metadata",) if name in state})
+        versions = _expect(dict, _expect(dict, state).get("_metadata", {}))
+        vars(target)["_metadata"] = {name: _expect(dict, versions[name]) for name in versions}
     elif isinstance(target, _NumberType):
         target.dtype = target.dtype.newbyteorder(state[1])
-    elif isinstance(target, np.ndarray):
+    elif isinstance(target, np.ndarray) and not target.size:  # views of old data would dangle
         version, shape, kind, is_fortran, data = state
         budget.spend(len(data))
         target.__setstate__((version, shape, _expect(_NumberType, kind).dtype, is_fortran, data))
@@ -330,7 +333,7 @@ def _list_builders(budget: _Budget) -> dict[tuple[str, str], Any]:
     builders: dict[tuple[str, str], Any] = {
         ("collections", "OrderedDict"): lambda: OrderedDict(),
         ("argparse", "Namespace"): lambda: Namespace(),
-        ("torch", "Size"): lambda size: tuple(size[:MAX_DIMENSIONS]),
+        ("torch", "Size"): lambda size: _expect(tuple, size)[:MAX_DIMENSIONS],
         ("torch._utils", "_rebuild_tensor_v2"): build_tensor,
         ("torch._utils", "_rebuild_parameter"): lambda data, *_: data,
         ("_codecs", "encode"): encode,
