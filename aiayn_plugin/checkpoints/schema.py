@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from .torch_file import FileError
+from .torch_file import DTYPES, FileError
 
 #: Groups of settings; fairseq prefers args, the command line of old versions, to cfg.
 SETTINGS = ("args", "cfg")
@@ -85,6 +85,8 @@ def _check_tensors(state: dict) -> None:
         for name, tensor in (state.get(part) or {}).items():
             if not isinstance(tensor, Tensor):
                 raise FileError(f"its weight {ascii(name):.80} is a {type(tensor).__name__}")
+            if tensor.dtype not in DTYPES.values():  # safetensors may hold 8-bit floats
+                raise FileError(f"its weight {ascii(name):.80} is of type {tensor.dtype}")
             _check_name(name)
 
 
@@ -154,7 +156,7 @@ def _check_text(name: str, text: str) -> None:
         return  # fairseq cannot evaluate it either
     except (RecursionError, MemoryError):
         raise FileError(f"its settings contain an expression too deep in {where}") from None
-    repetitions = 1
+    repetitions: float = 1
     for node in nodes:
         attribute = node.attr if isinstance(node, ast.Attribute) else ""
         if not isinstance(node, LITERALS) or attribute.startswith(("_", "environ")):
@@ -162,8 +164,11 @@ def _check_text(name: str, text: str) -> None:
         if isinstance(node, ast.Constant) and "$" in str(node.value):
             raise FileError(f"its settings contain a reference in {where}")
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
-            factors = [getattr(factor, "value", 1) for factor in (node.left, node.right)]
-            repetitions *= math.prod(factor for factor in factors if isinstance(factor, int))
+            constants = [n for n in (node.left, node.right) if isinstance(n, ast.Constant)]
+            factors = [n.value for n in constants if isinstance(n.value, (int, float))]
+            if not factors:
+                raise FileError(f"its settings multiply more than constants in {where}")
+            repetitions *= max(math.prod(factors), 1)
     if repetitions > MAX_REPETITIONS:
         raise FileError(f"its settings repeat a list too often in {where}")
 

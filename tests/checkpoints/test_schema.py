@@ -65,6 +65,7 @@ def test_plain_settings_are_accepted(text):
         *("__import__('os').getpid()", "[x for x in (1,)]", "open('x')", "f'{1}'", "lambda: f()"),
         *("[1].append(2)", "(x := 1)", "(1 if True else 2)", "[1][0]", "1 << 3", "2 ** 99999"),
         *("[1] * 100_000", "[[0] * 900] * 900 * 900", "'%9999d' % 1", "1 + True()", "a.__class__"),
+        *("[0] * (9999 + 9999)", "[0] * 0 + [0] * 99999", "[0] * +99999", "[0] * sys.maxsize"),
         *("os.environ", "'\\x24{oc.env:HOME}'", "'$' '{oc.env:HOME}'", "${oc.env:HOME}"),
         *(
             "x" * 100_001,
@@ -117,6 +118,7 @@ def test_paths_may_look_like_code():
 @pytest.mark.parametrize(
     "change, message",
     [
+        ({"model": {"w": torch.ones(2, dtype=torch.complex64)}}, "weight 'w' is of type torch.comp"),
         ({"surprise": 1}, "'surprise', which fairseq does not store"),
         ({"extra_state": {"train_iterator": {"epoch": -5}}}, "invalid int as epoch"),
         ({"extra_state": {"train_iterator": {"epoch": 2**40}}}, "invalid int as epoch"),
