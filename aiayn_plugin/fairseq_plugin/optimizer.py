@@ -1,6 +1,7 @@
 """§5.3 The paper's Adam and schedule in fairseq's registries."""
 
 import ast
+import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -115,7 +116,8 @@ class AiaynAdam(FairseqOptimizer):
     def load_state_dict(self, state_dict: dict, optimizer_overrides: dict | None = None) -> None:
         """Take the moments from the checkpoint, and the settings from this run.
 
-        Raises InputError if only one of them has flattened weights.
+        Raises InputError if only one of them has flattened weights, and for moments of a different
+        shape, outside of which the fused kernel would write.
         """
         saved, own = (
             sum(len(group["params"]) for group in groups)
@@ -127,6 +129,27 @@ class AiaynAdam(FairseqOptimizer):
                 "--fp16 flattens all weights to one. Resume in the checkpoint's precision, or "
                 "reset Adam's moments with --reset-optimizer"
             )
-        settings = {key: self.param_groups[0][key] for key in ("betas", "eps", "fused")}
-        groups = [{**group, **settings} for group in state_dict["param_groups"]]
+        groups = [
+            {**own_group, "params": group["params"]}
+            for group, own_group in zip(state_dict["param_groups"], self.param_groups, strict=True)
+        ]
+        keys = itertools.chain.from_iterable(group["params"] for group in groups)
+        for key, weight in zip(keys, self.params, strict=True):
+            if not _fits(state_dict["state"].get(key, {}), weight):
+                raise InputError(
+                    "Adam's moments in the checkpoint do not fit the model's weights: use an "
+                    "intact copy, or reset them with --reset-optimizer"
+                )
         super().load_state_dict({**state_dict, "param_groups": groups}, optimizer_overrides)
+
+
+def _fits(moments: Any, weight: Tensor) -> bool:
+    """Return whether a checkpoint's moments are laid out like their weight, or not yet there."""
+    if moments == {}:
+        return True
+    tensors = [moments[name] for name in ("exp_avg", "exp_avg_sq")]
+    return (
+        len(moments) == 3
+        and torch.as_tensor(moments["step"]).numel() == 1
+        and all(tensor.shape == weight.shape and tensor.is_contiguous() for tensor in tensors)
+    )

@@ -79,6 +79,26 @@ def test_a_restart_keeps_the_moments_and_uses_the_new_settings():
     torch.testing.assert_close(state["exp_avg"], torch.full((3,), 0.1))
 
 
+@pytest.mark.parametrize(
+    "moments",
+    [
+        {"exp_avg": torch.ones(1)},
+        {"exp_avg_sq": torch.ones(4)},
+        {"exp_avg_sq": torch.ones(6)[::2]},
+        {"exp_avg": torch.ones(3), "step": torch.empty(0)},
+        {"extra": torch.ones(3)},
+    ],
+)
+def test_moments_of_another_shape_are_refused(moments):
+    """The fused kernel would read and write outside them."""
+    optimizer = AiaynAdam(AdamConfig(lr=[0.1]), [parameter([1.0] * 3)])
+    optimizer.step()
+    state = optimizer.state_dict()
+    state["state"][0] |= moments
+    with pytest.raises(InputError, match="moments in the checkpoint do not fit .*reset-optimizer"):
+        optimizer.load_state_dict(state)
+
+
 def test_betas_come_from_a_command_line_or_from_a_list():
     assert parse_betas("(0.9, 0.98)") == (0.9, 0.98)
     assert parse_betas([0.9, 0.98]) == (0.9, 0.98)
