@@ -69,8 +69,14 @@ def read(path: Path, with_data: bool = True) -> dict[str, Any]:
             raise FileError(f"its {CONFIG_FILE} has a different format")
         if with_data and hash_file(path) != config["sha256"]:
             raise FileError(f"its checksum is not that of {CONFIG_FILE}")
+        with open(path, "rb") as file:
+            if int.from_bytes(file.read(8), "little") > MAX_SETTINGS_FILE:
+                raise FileError("it is damaged, or has too many tensors")
         weights: dict[str, Any] = load_file(path)
-        weights |= {name: weights[twin] for name, twin in config["tied"].items()}
+        tied = config["tied"]
+        if len({*tied.values()}) < len(tied):  # a few bytes each, and a copy when averaged
+            raise FileError("it ties several weights to one")
+        weights |= {name: weights[twin] for name, twin in tied.items()}
         return {
             "model": weights,
             "cfg": {"model": config["model"], "task": config["task"]},

@@ -10,6 +10,8 @@ from importlib import import_module
 from importlib.metadata import version
 from typing import Any
 
+from ..text.lines import printable
+
 COMMANDS = (
     "architectures",
     "attention",
@@ -57,7 +59,7 @@ def main(argv: Sequence[str] | None = None) -> None:
             f"aiayn: error: {error.filename} does not exist: check the paths given to the command"
         ) from None
     except (OSError, ValueError) as error:  # InputError is a ValueError
-        raise SystemExit(f"aiayn: error: {error}") from None
+        raise SystemExit(f"aiayn: error: {printable(str(error))}") from None
 
 
 class Version(argparse.Action):

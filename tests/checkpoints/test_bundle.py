@@ -73,6 +73,11 @@ def test_every_command_reads_a_bundle(run, model_dir, bundled, corpus, tmp_path)
         ("config.json", lambda data: b"[]", "not one that aiayn bundle wrote"),
         ("config.json", lambda data: b"[" * 100_000, "not one that aiayn bundle wrote"),
         ("config.json", lambda data: data.replace(b'"tied"', b'"tie"'), "not one that aiayn"),
+        (
+            "config.json",
+            lambda data: data.replace(b'"tied": {', b'"tied": {"x": "encoder.embedding.weight",'),
+            "ties several weights to one",
+        ),
         ("config.json", lambda data: data.replace(b'"format": 1', b'"format": 2'), "format"),
         ("config.json", lambda data: data.replace(b'"en"', b'"os.getcwd()"'), "contain code"),
         ("config.json", lambda data: data.replace(b'"en"', b'"${oc.env:HOME}"'), "a reference"),
@@ -87,6 +92,16 @@ def test_a_damaged_bundle_is_refused(bundled, tmp_path, name, damage, message):
     assert "\n" not in str(error.value)
 
 
+def test_an_error_prints_no_escape_sequences(run, bundled, tmp_path):
+    shutil.copytree(bundled, tmp_path / "bundle")
+    path = tmp_path / "bundle" / "config.json"
+    config = json.loads(path.read_text())
+    config["task_state"]["settings"]["h"] = "\x1b[2J"
+    path.write_text(json.dumps(config))
+    log = run("aiayn", "translate", tmp_path / "bundle", "--device", "cpu")
+    assert log.returncode and r"h is \x1b[2J in it and 4 here" in log.stderr
+
+
 def test_weights_that_are_not_safetensors_are_refused(bundled, tmp_path):
     shutil.copytree(bundled, tmp_path / "bundle")
     path = tmp_path / "bundle" / "model.safetensors"
@@ -94,7 +109,7 @@ def test_weights_that_are_not_safetensors_are_refused(bundled, tmp_path):
     path.write_bytes(b"\xff" * 8 + path.read_bytes()[8:])
     config = path.with_name("config.json")
     config.write_text(config.read_text().replace(before, hash_file(path)))
-    with pytest.raises(InputError, match="cannot be loaded safely: it is damaged"):
+    with pytest.raises(InputError, match="it is damaged, or has too many tensors"):
         load(path)
 
 

@@ -9,12 +9,15 @@ import torch
 from hydra.core.hydra_config import HydraConfig
 
 from ...errors import InputError
+from ...text.lines import printable
 from ..optimizer import DIVERGENCE_ADVICE
 
 OVERFLOW = (
     "gradient overflow in float16, and fairseq lowers its scale only on a GPU: give a smaller "
     "--fp16-init-scale, or --bf16 instead of --fp16"
 )
+#: The command whose task and criterion come from the checkpoint, with any settings.
+VALIDATION = ("fairseq-validate", "validate.py")
 
 
 def show_one_line(show: Callable) -> Callable:
@@ -25,11 +28,18 @@ def show_one_line(show: Callable) -> Callable:
         os.environ.setdefault("HYDRA_FULL_ERROR", "1")  # leave the exception to the hook
 
     def show_input_error(kind, error, trace) -> None:
+        command = os.path.basename(sys.argv[0])
         message = input_error(error)
+        if message is None and command in VALIDATION and isinstance(error, Exception):
+            first_line = str(error).partition("\n")[0]
+            message = (
+                "the settings in the checkpoint cannot validate this data: "
+                f"{kind.__name__}: {first_line:.300}"
+            )
         if message is None:
             show(kind, error, trace)
         else:
-            print(f"{os.path.basename(sys.argv[0])}: error: {message}", file=sys.stderr)
+            print(f"{command}: error: {printable(message)}", file=sys.stderr)
 
     return show_input_error
 
