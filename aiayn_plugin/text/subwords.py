@@ -61,7 +61,7 @@ class Bpe(Subwords):
         if not version.startswith("#version: 0.2") or not merges:
             raise InputError(f"{codes}: not a file of BPE merges")
         for number, merge in enumerate(merges, start=2):
-            if len(merge.split(" ")) != 2:
+            if len(merge.strip("\r\n ").split(" ")) != 2:  # as subword-nmt reads it
                 raise InputError(f"{codes}, line {number}: not a pair of subwords: {merge!r}")
         self._bpe = BPE(StringIO(content.decode(), newline="\n"), vocab=vocabulary)
         self._vocabulary = vocabulary

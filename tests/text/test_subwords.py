@@ -24,6 +24,7 @@ def test_bpe_splits_and_joins_words(data_dir):
         ("#version: 0.2\n", "not a file of BPE merges"),
         ("a b\n", "not a file of BPE merges"),
         ("#version: 0.2\na b\na\n", "line 3"),
+        ("#version: 0.2\na b\na \n", "line 3"),
     ],
 )
 def test_malformed_merges_are_refused(tmp_path, content, message):
