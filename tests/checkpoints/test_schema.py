@@ -118,7 +118,7 @@ def test_paths_may_look_like_code():
 @pytest.mark.parametrize(
     "change, message",
     [
-        ({"model": {"w": torch.ones(2, dtype=torch.complex64)}}, "weight 'w' is of type torch.comp"),
+        ({"model": {"w": torch.ones(2, dtype=torch.complex64)}}, "'w' is of type torch.complex64"),
         ({"surprise": 1}, "'surprise', which fairseq does not store"),
         ({"extra_state": {"train_iterator": {"epoch": -5}}}, "invalid int as epoch"),
         ({"extra_state": {"train_iterator": {"epoch": 2**40}}}, "invalid int as epoch"),
