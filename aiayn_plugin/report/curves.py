@@ -13,6 +13,8 @@ from .training_record import Point, TrainingRecord
 MAX_POINTS = 500
 #: Styles of lines, each with all colours before the next one, and their dashes in SVG.
 STYLES = {"-": "none", "--": "6 3", ":": "2 3", "-.": "7 3 2 3"}
+#: A translucent grey for lines that others are drawn over.
+BACKGROUND = "#80808080"
 #: The quantities: title, name in the log, and whether training and validation log it.
 QUANTITIES = (
     ("loss", "loss", True, True),
@@ -68,7 +70,7 @@ def _equations(run: Line, schedules: Mapping[str, tuple[int, int]]) -> Iterator[
     for style, (label, sizes) in zip(("-", ":"), schedules.items(), strict=False):
         # After update k, fairseq logs the learning rate of update k + 1.
         rates = [(k, h, learning_rate(k + 1, *sizes)) for k, h, _ in run.points]
-        yield Line(label, rates, COLOURS[5], style, width=5)
+        yield Line(label, rates, BACKGROUND, style, width=6)
 
 
 def charts_of_runs(records: Mapping[str, TrainingRecord]) -> Iterator[Chart]:
