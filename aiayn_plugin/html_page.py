@@ -59,6 +59,13 @@ def page(
     )
 
 
+def follow_scheme(markup: str) -> str:
+    """Return markup with COLOURS as variables of html_page.css, which a dark page changes."""
+    for number, colour in enumerate(COLOURS):
+        markup = markup.replace(colour, f"var(--c{number})")
+    return markup
+
+
 def embeddable_json(data: Any) -> str:
     """Return JSON that cannot close its HTML element: `<` is written as \\u003c."""
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))

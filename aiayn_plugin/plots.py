@@ -9,6 +9,7 @@ from typing import Any
 
 from .atomic import write_file_atomically
 from .errors import InputError
+from .html_page import follow_scheme
 
 logger = logging.getLogger(__name__)
 
@@ -62,12 +63,11 @@ def save(figure: Any, path: Path) -> None:
 
 
 def inline_svg(figure: Any) -> str:
-    """Return a figure as an element of a page, with the page's colour for text and lines."""
+    """Return a figure as an element of a page, in the page's colours, dark or light."""
     text = io.StringIO()
     figure.savefig(text, format="svg", transparent=True)
     svg = text.getvalue()
     svg = svg[svg.index("<svg") :]
     svg = re.sub(r'<g id="[^"]*">', "<g>", svg)  # the IDs repeat in every figure of a page
-    for black in ("#000000", "#1a1a1a"):  # the second one is in COLOURS
-        svg = svg.replace(black, "currentColor")
+    svg = follow_scheme(svg).replace("#000000", "currentColor")
     return svg.replace("<svg ", '<svg fill="currentColor" ', 1)  # text has no colour set

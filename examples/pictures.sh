@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Update the pictures of README.md, in examples/pictures, from the results of multi30k.sh and
-# table3.sh. Needs Chromium; Table 1 takes a minute on an idle machine.
+# Update the pictures of the documentation, in examples/pictures, from the result of quickstart.sh.
+# Needs Chromium and its driver; Table 1 takes a minute on an idle machine.
 #   bash examples/pictures.sh                       all pictures
 #   bash examples/pictures.sh attention report      these pictures
 #   DRY_RUN=1 bash examples/pictures.sh             print every command and run none
@@ -10,25 +10,35 @@ RUN=runs/pictures
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 pictures=examples/pictures
 
-# shot NAME SIZE PAGE: save a picture of the upper part of a page.
+# shot NAME WIDTH PAGE SELECTOR: save a picture of a page down to an element.
 shot() {
-  run "${CHROMIUM:-chromium}" --headless --no-sandbox --disable-gpu --hide-scrollbars \
-    --window-size="$2" --screenshot="$PWD/$pictures/$1.png" "file://$PWD/$3"
+  run python examples/screenshot.py "file://$PWD/$3" "$pictures/$1.png" "$2" "$4"
 }
 
 attention() {
-  run aiayn attention runs/multi30k --output "$RUN/attention.html" \
-    <<<"Two young girls are playing with a dog in the snow, and an old woman watches them."
-  shot attention 1200,910 "$RUN/attention.html#kind=encoder-decoder&layer=3&word=schaut"
+  run aiayn attention runs/quickstart --output "$RUN/attention.html" \
+    <<<"Last change: Wednesday, June 7, 1905, 5:37 PM"
+  shot attention 1320 "$RUN/attention.html#word=17:37" "#panels"
 }
 
-report() { shot report 1300,900 runs/table3/report.html; }
+report() {
+  run aiayn report runs/quickstart --output "$RUN/report"
+  shot report 1200 "$RUN/report.html" .figures
+}
 
 table1() { run aiayn benchmark attention --plot "$pictures/table1.png" --runs 9; }
+
+# shrink NAME: reduce a picture to 256 colours, rare ones included.
+shrink() {
+  run python -c 'import sys; from PIL import Image
+picture = Image.open(sys.argv[1]).convert("RGB").quantize(256, Image.Quantize.MAXCOVERAGE)
+picture.save(sys.argv[1], optimize=True)' "$pictures/$1.png"
+}
 
 for picture in "${@:-attention report table1}"; do
   for name in $picture; do
     step "$name"
     "$name"
+    shrink "$name"
   done
 done

@@ -8,7 +8,7 @@ from typing import Any
 from models import configuration
 
 from aiayn_plugin.fairseq_plugin.training_log import compare_with_paper
-from aiayn_plugin.report.document import Table
+from aiayn_plugin.report.document import Numbers, Table
 from aiayn_plugin.report.report import Report, report
 from aiayn_plugin.report.run import read_run
 from aiayn_plugin.text.scores import resample, score
@@ -153,6 +153,12 @@ def rows_of(found: Report, caption: str) -> dict[str, dict[str, Any]]:
     assert len(tables) == 1, [b.caption for b in blocks if isinstance(b, Table)]
     head = list(tables[0].head[1:]) or [""]
     return {row[0]: dict(zip(head, row[1:], strict=True)) for row in tables[0].rows}
+
+
+def numbers_of(found: Report) -> list[tuple[str, str, str]]:
+    """Return the large numbers of a report: (value, name, note) each."""
+    [numbers] = [block for block in found.sections[0].blocks if isinstance(block, Numbers)]
+    return list(numbers.numbers)
 
 
 def markdown_of(*runs: Path, **options: Any) -> str:

@@ -10,7 +10,7 @@ from ..errors import InputError
 from ..paper import ARCHITECTURES
 from ..text.manifest import read_verified_dictionary, write_manifest
 from ..text.pipeline import load_subwords
-from ..text.settings import SETTINGS_FILE
+from ..text.settings import PAIRS_FILE, SETTINGS_FILE
 from . import shared_model
 from .averaging import average
 from .compatibility import Identity
@@ -89,6 +89,8 @@ def bundle(run_dir: Path, checkpoint: Path | None, output: Path) -> int:
         shared_model.write(state, cfg, directory)
         for name in (SETTINGS_FILE, settings.codes, *names):
             shutil.copyfile(data / name, directory / name)
+        if (data / PAIRS_FILE).is_file():
+            shutil.copyfile(data / PAIRS_FILE, directory / PAIRS_FILE)
         command = "parse" if settings.holds_trees else "translate"
         note = NOTE.format(command=command, source=languages[0], target=languages[1])
         (directory / "README.txt").write_text(note, encoding="utf-8")

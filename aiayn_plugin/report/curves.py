@@ -1,20 +1,20 @@
 """The curves of a training over updates and over hours, of one run or of several."""
 
-import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from .. import plots
 from ..html_page import COLOURS
 from ..training.optimizer import learning_rate
-from .document import Figure
+from .document import Figure, Key
 from .training_record import Point, TrainingRecord
 
 #: Points of a line; more could not be seen.
 MAX_POINTS = 500
-LEGEND_COLUMNS = 5
-#: Styles of lines, each with all colours before the next one.
-STYLES = ("-", "--", ":", "-.")
+#: Styles of lines, each with all colours before the next one, and their dashes in SVG.
+STYLES = {"-": "none", "--": "6 3", ":": "2 3", "-.": "7 3 2 3"}
+#: A translucent grey for lines that others are drawn over.
+BACKGROUND = "#80808080"
 #: The quantities: title, name in the log, and whether training and validation log it.
 QUANTITIES = (
     ("loss", "loss", True, True),
@@ -33,6 +33,7 @@ class Line(NamedTuple):
     points: list[tuple[int, float, float]]
     colour: str
     style: str = "-"
+    width: float = 1.4
 
     def words(self) -> str:
         """Return where the line begins and ends."""
@@ -57,15 +58,19 @@ def charts_of_run(
     schedules: d_model and warm-up of curves of equation (3) to draw with the learning rate.
     """
     for title, name, in_training, in_validation in QUANTITIES:
-        curves = {"training": record.train or record.epochs} if in_training else {}
-        curves |= {"validation": record.valid} if in_validation else {}
-        if lines := _lines(curves, name):
-            if name == "lr":
-                for style, (label, sizes) in zip(("--", ":"), schedules.items(), strict=False):
-                    # After update k, fairseq logs the learning rate of update k + 1.
-                    rates = [(k, h, learning_rate(k + 1, *sizes)) for k, h, _ in lines[0].points]
-                    lines.append(Line(label, rates, COLOURS[1], style))
+        training = (record.train or record.epochs) if in_training else []
+        validation = record.valid if in_validation else []
+        if lines := _lines({"training": training, "validation": validation}, name):
+            if name == "lr":  # the run is drawn over the broad lines of equation (3)
+                lines = [*_equations(lines[0], schedules), *lines]
             yield Chart(title, lines, record.restarts)
+
+
+def _equations(run: Line, schedules: Mapping[str, tuple[int, int]]) -> Iterator[Line]:
+    for style, (label, sizes) in zip(("-", ":"), schedules.items(), strict=False):
+        # After update k, fairseq logs the learning rate of update k + 1.
+        rates = [(k, h, learning_rate(k + 1, *sizes)) for k, h, _ in run.points]
+        yield Line(label, rates, BACKGROUND, style, width=6)
 
 
 def charts_of_runs(records: Mapping[str, TrainingRecord]) -> Iterator[Chart]:
@@ -85,7 +90,7 @@ def _lines(curves: Mapping[str, Iterable[Point]], name: str) -> list[Line]:
     for number, (label, points) in enumerate(curves.items()):
         if known := [(p.update, p.hours, p.values[name]) for p in points if name in p.values]:
             shown = [*known[: -1 : -(-len(known) // MAX_POINTS)], known[-1]]
-            style = STYLES[number // len(COLOURS) % len(STYLES)]
+            style = list(STYLES)[number // len(COLOURS) % len(STYLES)]
             lines.append(Line(label, shown, COLOURS[number % len(COLOURS)], style))
     return lines
 
@@ -93,11 +98,12 @@ def _lines(curves: Mapping[str, Iterable[Point]], name: str) -> list[Line]:
 def draw(chart: Chart) -> Figure:
     """Return a chart over updates and over time. Raises InputError without matplotlib."""
     lines, restarts = chart.lines, chart.restarts
-    figure = plots.new_figure(11, 3 + 0.2 * -(-len(lines) // LEGEND_COLUMNS))
-    left, right = figure.subplots(1, 2, sharey=True)
     is_short = max(line.points[-1][1] for line in lines) < 1  # hours
     time_axis = (60, "minutes of training") if is_short else (1, "hours of training")
-    for place, (axes, scale, unit) in enumerate(((left, 1, "updates"), (right, *time_axis))):
+    svgs = []
+    for place, (scale, unit) in enumerate(((1, "updates"), time_axis)):
+        figure = plots.new_figure(4.6, 3)
+        axes = figure.subplots()
         for line in lines:
             axes.plot(
                 [point[place] * scale for point in line.points],
@@ -105,28 +111,16 @@ def draw(chart: Chart) -> Figure:
                 line.style,
                 color=line.colour,
                 marker="." if len(line.points) < 30 and "equation" not in line.label else "",
-                linewidth=1.4,
-                # matplotlib leaves out labels that begin with "_"
-                label=f" {line.label[:60]}",
+                linewidth=line.width,
             )
-        for n, start in enumerate(restarts):
-            label = "" if n else " restart"
-            axes.axvline(start[place] * scale, color="k", linestyle=":", linewidth=1.6, label=label)
+        for start in restarts:
+            axes.axvline(start[place] * scale, color="k", linestyle=":", linewidth=1.6)
         axes.set(xlabel=unit, yscale="log" if "perplexity" in chart.title else "linear")
         axes.grid(True, color="#808080", alpha=0.3)
         axes.spines[["top", "right"]].set_visible(False)
-    legend = figure.legend(
-        *axes.get_legend_handles_labels(),
-        loc="outside upper left",
-        ncols=LEGEND_COLUMNS,
-        frameon=False,
-        fontsize=9,
-    )
-    for text in legend.get_texts():
-        text.set_parse_math(False)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # about letters that only the reader's fonts have
-        svg = plots.inline_svg(figure)
+        svgs.append(plots.inline_svg(figure))
+    keys = [Key(line.label[:60], line.colour, STYLES[line.style], line.width) for line in lines]
+    keys += [Key("restart", "currentColor", "2 3")] * bool(restarts)
     words = [line.words() for line in lines[:30]]
     words += [f"restarted at update {update:,}" for update, _ in restarts[:30]]
-    return Figure(svg, chart.title, "; ".join(words))
+    return Figure((svgs[0], svgs[1]), chart.title, "; ".join(words), keys)

@@ -8,6 +8,8 @@ from collections.abc import Collection, Sequence
 from html import escape
 from typing import Any, NamedTuple
 
+from ..html_page import follow_scheme
+
 
 class Table(NamedTuple):
     """A table. A row's first cell is its heading; a cell is text, or None for an empty one.
@@ -21,19 +23,47 @@ class Table(NamedTuple):
     emphasised: Collection[int] = ()  #: numbers of rows
 
 
-class Figure(NamedTuple):
-    """A figure as SVG, and what it shows in words."""
+class Key(NamedTuple):
+    """An entry of a legend: the label of a line, and its colour and dashes as in SVG."""
 
-    svg: str
+    label: str
+    colour: str
+    dashes: str = "none"
+    width: float = 2
+
+
+class Figure(NamedTuple):
+    """A figure as SVG over updates and over time, its legend, and what it shows in words."""
+
+    svgs: tuple[str, str]
     caption: str
     words: str
+    keys: Sequence[Key]
 
 
-Block = str | list[str] | Table | Figure
+class Figures(NamedTuple):
+    """Figures side by side, with one switch between updates and time."""
+
+    figures: Sequence[Figure]
+
+
+class Numbers(NamedTuple):
+    """Large numbers: (value, what it is, more about it) each."""
+
+    numbers: Sequence[tuple[str, str, str]]
+
+
+class Translations(NamedTuple):
+    """Example outputs: (source, output, reference) each."""
+
+    examples: Sequence[tuple[str, str, str]]
+
+
+Block = str | list[str] | Table | Figures | Numbers | Translations
 
 
 class Section(NamedTuple):
-    """A heading and its content."""
+    """A heading and its content. A table whose caption repeats the heading shows none."""
 
     title: str
     blocks: Sequence[Block]
@@ -45,26 +75,75 @@ NUMBER = re.compile(r"[+\-−–±]?[\d,. ×·e%⁰¹²³⁴⁵⁶⁷⁸⁹±+\-
 def to_html(title: str, sections: Sequence[Section]) -> str:
     """Return the body of a page."""
     lines = ["<main>", f"<h1>{escape(title)}</h1>"]
-    for section in sections:
-        blocks = map(_html, section.blocks)
-        lines += ["<section>", f"<h2>{escape(section.title)}</h2>", *blocks, "</section>"]
+    for title, blocks in sections:
+        heading = [f"<h2>{escape(title)}</h2>"] if title else []
+        lines += ["<section>", *heading, *(_html(block, title) for block in blocks), "</section>"]
     return "\n".join([*lines, "</main>"])
 
 
-def _html(block: Block) -> str:
+def _html(block: Block, heading: str) -> str:
     if isinstance(block, str):
         return f"<p>{escape(block)}</p>"
     if isinstance(block, list):
         return "<ul>" + "".join(f"<li>{escape(item)}</li>" for item in block) + "</ul>"
     if isinstance(block, Table):
-        return _html_table(block)
-    svg = block.svg.replace("<svg ", f'<svg role="img" aria-label="{escape(block.words)}" ', 1)
-    caption = f"<figcaption>{escape(block.caption)}</figcaption>"
-    return f'<figure class="wide" tabindex="0">{caption}{svg}</figure>'
+        return _html_table(block, heading)
+    if isinstance(block, Numbers):
+        numbers = (
+            f"<div><dt>{escape(name)}</dt><dd><b>{escape(value)}</b></dd><dd>{escape(note)}</dd></div>"
+            for value, name, note in block.numbers
+        )
+        return f'<dl class="numbers">{"".join(numbers)}</dl>'
+    if isinstance(block, Translations):
+        return f'<div class="examples">{"".join(map(_html_example, block.examples))}</div>'
+    return _html_figures(block.figures)
 
 
-def _html_table(table: Table) -> str:
+def _html_example(example: tuple[str, str, str]) -> str:
+    source, output, reference = (f'<bdi dir="auto">{escape(text)}</bdi>' for text in example)
+    is_same = output == reference
+    verdict = "= reference" if is_same else f"≠ reference: {reference}"
+    return (
+        f'<article class="{"same" if is_same else "different"}"><p>{source}</p>'
+        f"<p><b>{output}</b></p><p>{verdict}</p></article>"
+    )
+
+
+def _html_figures(figures: Sequence[Figure]) -> str:
+    """Return figures that switch without a script. A legend that they share is shown once."""
+    shared = {tuple(figure.keys) for figure in figures}
+    legend = _html_legend(figures[0].keys) if len(shared) == 1 else ""
+    body = ""
+    for figure in figures:
+        own = "" if legend else _html_legend(figure.keys)
+        body += f"<figure><figcaption>{escape(figure.caption)}</figcaption>{own}"
+        for svg, name in zip(figure.svgs, ("updates", "time"), strict=True):
+            label = f'<svg class="by-{name}" role="img" aria-label="{escape(figure.words)}" '
+            body += svg.replace("<svg ", label, 1)
+        body += "</figure>"
+    switch = "".join(
+        f'<label><input type="radio" name="axis" value="{name}"{checked}> {name}</label>'
+        for name, checked in (("updates", " checked"), ("time", ""))
+    )
+    return (
+        f'<div class="figures"><form aria-label="horizontal axis">{switch}</form>{legend}'
+        f'<div class="grid">{body}</div></div>'
+    )
+
+
+def _html_legend(keys: Sequence[Key]) -> str:
+    items = "".join(
+        '<li><svg viewBox="0 0 24 8" aria-hidden="true">'
+        f'<path d="M0 4h24" style="stroke: {follow_scheme(colour)}; stroke-dasharray: {dashes}; '
+        f'stroke-width: {width}"></path></svg>{escape(label)}</li>'
+        for label, colour, dashes, width in keys
+    )
+    return f'<ul class="legend">{items}</ul>'
+
+
+def _html_table(table: Table, heading: str) -> str:
     rows, caption = _cells(table), escape(table.caption)
+    shown = "" if table.caption == heading else f"<caption>{caption}</caption>"
     columns = range(len(table.head or rows[0]))
     numeric = {n for n in columns[1:] if all(NUMBER.fullmatch(row[n]) for row in rows)}
     if not table.head:
@@ -82,7 +161,7 @@ def _html_table(table: Table) -> str:
         body += "".join(f"<td {kind}>{escape(cell)}</td>" for kind, cell in cells) + "</tr>"
     return (
         f'<div class="wide" tabindex="0" role="region" aria-label="{caption}"><table>'
-        f"<caption>{caption}</caption>{head and f'<thead><tr>{head}</tr></thead>'}"
+        f"{shown}{head and f'<thead><tr>{head}</tr></thead>'}"
         f"<tbody>{body}</tbody></table></div>"
     )
 
@@ -94,20 +173,24 @@ def _cells(table: Table) -> list[list[str]]:
 def to_markdown(title: str, sections: Sequence[Section]) -> str:
     """Return the document with each figure described in words."""
     parts = [f"# {escape_markdown(title)}"]
-    for section in sections:
-        parts += [f"## {escape_markdown(section.title)}", *map(_markdown, section.blocks)]
+    for title, blocks in sections:
+        parts += [f"## {escape_markdown(title)}"] if title else []
+        parts += [_markdown(block, title) for block in blocks]
     return "\n\n".join(parts) + "\n"
 
 
-def _markdown(block: Block) -> str:
+def _markdown(block: Block, heading: str = "") -> str:
     if isinstance(block, str):
         # A backslash keeps the beginning from starting a list.
         return re.sub(r"^(\d*)([-+.)])", r"\1\\\2", escape_markdown(block).lstrip())
     if isinstance(block, list):
         return "\n".join(f"- {_markdown(item)}" for item in block)
-    caption = escape_markdown(block.caption)
-    if isinstance(block, Figure):
-        return f"{caption}: {escape_markdown(block.words)}"
+    if isinstance(block, Figures):
+        return "\n\n".join(_markdown(f"{each.caption}: {each.words}") for each in block.figures)
+    if isinstance(block, Numbers):
+        return _markdown([f"{name}: {value} ({note})" for value, name, note in block.numbers])
+    if isinstance(block, Translations):
+        block = Table(heading, ("source", "translation", "reference"), block.examples)
     head, *rows = (
         [escape_markdown(cell) for cell in row]
         for row in (block.head or [""] * len(block.rows[0]), *_cells(block))
@@ -115,7 +198,8 @@ def _markdown(block: Block) -> str:
     for number in block.emphasised:
         rows[number][0] = f"**{rows[number][0]}**"
     lines = [f"| {' | '.join(row)} |" for row in (head, ["---"] * len(head), *rows)]
-    return "\n".join([f"{caption}:", "", *lines])
+    caption = [] if block.caption == heading else [f"{escape_markdown(block.caption)}:", ""]
+    return "\n".join([*caption, *lines])
 
 
 def escape_markdown(text: str) -> str:

@@ -13,12 +13,12 @@ from ..text.lines import printable
 from ..training.remaining_time import duration
 from .cost import FORMULA, TIME_NOTE, Cost, cost_of
 from .curves import charts_of_run, charts_of_runs, draw
-from .document import Block, Section, Table, to_html, to_markdown
-from .formatting import power, whole
+from .document import Block, Figures, Numbers, Section, Table, to_html, to_markdown
+from .formatting import fixed, power, whole
 from .paper_results import row_named
 from .run import Run
-from .scores import compare_by_chance, example_table, score_blocks
-from .tables import paper_row, table_2, table_3, table_4
+from .scores import compare_by_chance, examples, score_blocks
+from .tables import paper_row, published_result, table_2, table_3, table_4
 
 #: Names and values; values that are None or empty are left out.
 Facts = dict[str, str | None]
@@ -74,52 +74,91 @@ def report(runs: Sequence[Run], tflops: float | None = None) -> Report:
 
 def _single(run: Run, cost: Cost) -> Iterator[Section]:
     """Yield the sections of a report on one run."""
-    yield Section("Result", _outcome(run, cost))
+    faults: list[Block] = ["Unreadable:", run.faults] if run.faults else []
+    faults += [f"Missing: {', '.join(run.missing)}."] if run.missing else []
+    yield Section("", [Numbers(list(_numbers(run, cost))), *faults])
+    if blocks := examples(run):
+        yield Section("Examples", blocks)
     charts = [draw(chart) for chart in charts_of_run(run.record, _schedules(run))]
     note = (
         "Hours and minutes are those of training: pauses between two starts and updates that a "
         "restart repeated are left out. Perplexity is 2 to the power of the loss without label "
         "smoothing, per subword."
     )
-    yield Section("Training", [*charts, note] if charts else ["The record has no values."])
-    tables = [*table_2(run, cost), *table_3([run], [cost])]
-    yield Section("Comparison with the paper", table_4([run]) if run.is_parser else tables)
-    yield Section("Scores", score_blocks([run]))
-    if examples := example_table(run):
-        yield Section("Examples", [examples])
-    yield Section("Settings", [_settings(run)])
-    yield Section("Data", [_facts("Data", _training_data(run, cost))])
-    yield Section("Parameters and cost", _cost(run, cost))
-    yield Section("Made with", [_facts("Versions and input", _origin(run))])
+    yield Section("Training", [Figures(charts), note] if charts else ["The record has no values."])
+    yield _section("Outcome", _outcome(run, cost))
+    tables = table_4([run]) if run.is_parser else table_2(run, cost) + table_3([run], [cost])
+    yield Section("Comparison with the paper", tables)
+    yield _section("Scores", *score_blocks([run]))
+    yield _section("Settings", _settings(run))
+    yield _section("Data", _facts("Data", _training_data(run, cost)))
+    yield _section("Cost", *_cost(run, cost))
+    yield _section("Versions and input", _facts("Versions and input", _origin(run)))
+
+
+def _section(title: str, *blocks: Block) -> Section:
+    """Return a section; the caption of a table at its beginning replaces the title."""
+    return Section(blocks[0].caption if isinstance(blocks[0], Table) else title, blocks)
+
+
+def _numbers(run: Run, cost: Cost) -> Iterator[tuple[str, str, str]]:
+    """Yield the result of a run, its comparison, and its time: value, name and note."""
+    record = run.record
+    for split, scores in [*run.translations.items(), *run.trees.items()][:1]:
+        if run.trees:
+            counts = scores["all"]
+            result, name, note = 100 * counts["f1"], "F1", f"{counts['sentences']:,} sentences"
+            exact = counts["exact"] / max(1, counts["sentences"] - counts["skipped"])
+        else:
+            result, name, exact = scores["paper_bleu"], "BLEU", scores["exact"]
+            note = f"paper BLEU; sacreBLEU {scores['bleu']:.2f}, chrF {scores['chrf']:.2f}"
+        yield f"{result:.2f}", f"{name} on the {split} set", note
+        if published := published_result(run):
+            model, paper, ours = published
+            difference = fixed(ours - paper, "+.1f") or ""
+            yield difference, f"{name} compared with the paper", f"{model}: {paper}"
+        else:
+            what = "trees" if run.trees else "translations"
+            note = "this test set has no result in the paper"
+            yield f"{exact:.1%}", f"of the {what} equal their reference", note
+        break
+    else:
+        if record.valid and "ppl" in (values := record.valid[-1].values):
+            note = f"after {record.valid[-1].update:,} updates"
+            yield f"{values['ppl']:.2f}", "perplexity on the validation set", note
+    if record.last_time:
+        limit = f" of {run.settings.max_update:,}" if run.settings else ""
+        note = f"{record.update:,}{limit} updates; {whole(cost.parameters) or '?'} parameters"
+        yield duration(cost.seconds), "of training", note
 
 
 def _several(runs: Sequence[Run], costs: Sequence[Cost]) -> Iterator[Section]:
     """Yield the sections of a report on several runs."""
     if all(run.is_parser for run in runs):
-        yield Section("Table 4", table_4(runs))
-    yield Section("Table 3", table_3(runs, costs))
+        yield _section("Table 4", *table_4(runs))
+    yield _section("Table 3", *table_3(runs, costs))
     faults = [f"{run.name}: {fault}" for run in runs for fault in run.faults]
     faults += [f"{run.name}: missing: {', '.join(run.missing)}" for run in runs if run.missing]
     if faults:
         yield Section("Missing or unreadable files", [faults])
     charts = [draw(chart) for chart in charts_of_runs({run.name: run.record for run in runs})]
-    yield Section("Training", charts or ["The records have no values."])
-    yield Section("Scores", score_blocks(runs))
+    yield Section("Training", [Figures(charts)] if charts else ["The records have no values."])
+    yield _section("Scores", *score_blocks(runs))
     head = ("run", "state", "updates", "time", "parameters", "FLOPs, estimated", "FLOPs, counted")
     rows = []
     for run, cost in zip(runs, costs, strict=True):
         row = [run.name, run.record.state, whole(run.record.update), duration(cost.seconds)]
         rows.append([*row, whole(cost.parameters), power(cost.estimated), power(cost.counted)])
     note = f"{TIME_NOTE} aiayn report RUN shows a run in detail."
-    yield Section("Cost", [Table("Cost", head, rows), note])
+    yield _section("Cost", Table("Cost", head, rows), note)
 
 
 def _facts(caption: str, facts: Facts) -> Table:
     return Table(caption, (), [[name, value] for name, value in facts.items() if value])
 
 
-def _outcome(run: Run, cost: Cost) -> list[Block]:
-    """Return the outcome, and the files that are missing or unreadable."""
+def _outcome(run: Run, cost: Cost) -> Table:
+    """Return the state of the training and its results."""
     record, starts = run.record, len(run.record.restarts) + 1
     limit = f" of {run.settings.max_update:,}" if run.settings else ""
     facts: Facts = {
@@ -145,9 +184,7 @@ def _outcome(run: Run, cost: Cost) -> list[Block]:
         facts[f"{split} set"] = ", ".join(f"{n} {scores[key]:.2f}" for n, key in names.items())
     for split, scores in run.trees.items():
         facts[f"{split} set"] = f"F1 {100 * scores['all']['f1']:.2f}"
-    blocks: list[Block] = [_facts("Outcome", facts)]
-    blocks += ["Unreadable:", run.faults] if run.faults else []
-    return blocks + ([f"Missing: {', '.join(run.missing)}."] if run.missing else [])
+    return _facts("Outcome", facts)
 
 
 def _schedules(run: Run) -> dict[str, tuple[int, int]]:

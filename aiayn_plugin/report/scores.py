@@ -1,14 +1,16 @@
 """The scores of runs on their test and validation sets, and what chance contributes to them."""
 
 from collections.abc import Sequence
+from itertools import zip_longest
 from typing import Any
 
 from ..text.scores import MAX_RESAMPLED, resample
-from .document import Block, Table
+from .document import Block, Table, Translations
 from .formatting import fixed, whole
 from .run import SCORE_FILES, Run
 
-EXAMPLES = 6
+#: Translations that a report shows.
+EXAMPLES = 4
 
 
 def compare_by_chance(runs: Sequence[Run]) -> None:
@@ -91,16 +93,26 @@ def _tree_scores(scored: dict[str, dict]) -> list[Block]:
     return [Table("Scores of the trees", head, rows), note]
 
 
-def example_table(run: Run) -> Table | None:
-    """Return some hypotheses from all over the set, None if there are none."""
+def examples(run: Run) -> list[Block]:
+    """Return outputs from all over the set, half of them equal to their references if possible."""
     scores = run.translations | run.trees
     if not (texts := scores.get("test") or scores.get("valid")):
-        return None
-    sides = (texts["sources"], texts["references"], texts["system"])
-    step = max(1, len(texts["system"]) // EXAMPLES)
-    rows = [
-        [f"{n + 1}", *(side[n][:1000] if n < len(side) else None for side in sides)]
-        for n in range(0, len(texts["system"]), step)[:EXAMPLES]
-    ]
-    head = ("sentence", "source", "reference", "hypothesis")
-    return Table("Hypotheses from all over the set", head, rows)
+        return []
+    sides = (texts["sources"], texts["system"], texts["references"])
+    rows = [tuple(text[:1000] for text in row) for row in zip_longest(*sides, fillvalue="")]
+    equal = [row for row in rows if row[1] == row[2]]
+    different = [row for row in rows if row[1] != row[2]]
+    half = EXAMPLES // 2
+    chosen = _spread(equal, EXAMPLES - min(half, len(different)))
+    chosen += _spread(different, EXAMPLES - len(chosen))
+    what = "trees" if run.trees else "translations"
+    note = (
+        f"Of the {len(rows):,} {what}, {len(equal):,} equal their reference and "
+        f"{len(different):,} differ."
+    )
+    return [note, Translations(chosen)]
+
+
+def _spread(items: list[Any], n: int) -> list[Any]:
+    """Return at most n items at equal distances."""
+    return items[:: max(1, len(items) // n)][:n] if n else []

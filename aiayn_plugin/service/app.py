@@ -20,6 +20,7 @@ from ..errors import InputError
 from ..html_page import asset, page
 from ..inference.translator import Translation, Translator
 from ..text.lines import printable
+from .about import describe_model
 from .batcher import Batcher, QueueFull
 from .request_body import CLOSE, read_json_body, until_disconnect
 from .schema import Limits, parse_request
@@ -46,8 +47,10 @@ class Service:
         """translator: returns a translator that keeps `nbest` translations of a sentence."""
         self.name, self.limits = name, limits
         self.translators = [translator(nbest) for nbest in range(1, limits.nbest + 1)]
-        settings = self.translators[0].pipeline.settings
+        directory = self.translators[0].directory
+        settings = directory.pipeline.settings
         self.about = {"model": name, "source": settings.source_lang, "target": settings.target_lang}
+        self.page_data = {**self.about, **describe_model(directory.data, settings)}
         self.batcher = Batcher(
             self._process,
             limits.queued,
@@ -81,7 +84,7 @@ class Service:
         """GET /: the translation page."""
         body = asset("service/translate.html")
         title = f"Translate: {self.name}"
-        return HTMLResponse(page(title, body, self.about, "service/translate", fetches=True))
+        return HTMLResponse(page(title, body, self.page_data, "service/translate", fetches=True))
 
     def _process(self, lines: list[str], kind: int) -> Sequence[Any]:
         """Return the translations of each line, or its attention page."""

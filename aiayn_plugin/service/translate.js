@@ -3,8 +3,23 @@
 const data = JSON.parse(document.getElementById("data").textContent);
 const $ = (id) => document.getElementById(id);
 
-$("title").textContent = `${data.model}: ${data.source} to ${data.target}`;
-$("source").textContent = data.source;
+/** Return the English name of a language code; the code itself if it has none. */
+function language(code) {
+  try {
+    return new Intl.DisplayNames(["en"], { type: "language" }).of(code);
+  } catch {
+    return code;
+  }
+}
+
+const source = language(data.source);
+document.title = $("title").textContent = `${source} → ${language(data.target)}`;
+$("source").textContent = source;
+$("about").textContent = [
+  data.model,
+  ...(data.pairs ? [`trained on ${data.pairs} sentence pairs`] : []),
+  ...(data.corpora.length ? [`corpora: ${data.corpora.join(", ")}`] : []),
+].join(" · ");
 $("example").textContent =
   `curl ${location.origin}/translate -H 'Content-Type: application/json' \\\n` +
   `  -d '{"text": "…"}'`;
@@ -21,14 +36,17 @@ function element(name, className, text) {
 
 function listItem(sentence, translation) {
   const item = document.createElement("li");
-  const link = element("a", "attention", "attention");
+  const link = element("a", "attention", "show attention");
   link.href = `attention?text=${encodeURIComponent(sentence)}`;
   link.target = "_blank";
   link.rel = "noopener";
-  const details = element(
-    "div", "details", `${sentence} · score ${translation.score.toFixed(2)} · `);
-  details.append(link);
-  item.append(element("div", "translation", translation.text), details);
+  const score = element("button", "score", `score ${translation.score.toFixed(2)}`);
+  score.append(element("span", "tooltip", "Log-probability of the translation divided by the " +
+    "length penalty. The closer to 0, the surer the model; it does not measure correctness."));
+  const details = element("div", "details", "");
+  details.append(score, link);
+  item.append(element("div", "source", sentence),
+    element("div", "translation", translation.text), details);
   return item;
 }
 
@@ -61,6 +79,17 @@ $("form").addEventListener("submit", async (event) => {
   }
   $("translate").disabled = false;
 });
+
+$("examples").hidden = !data.examples.length;
+for (const sentence of data.examples) {
+  const button = element("button", "example", sentence);
+  button.type = "button";
+  button.addEventListener("click", () => {
+    $("text").value = sentence;
+    $("form").requestSubmit();
+  });
+  $("examples").append(button);
+}
 
 $("text").addEventListener("keydown", (event) => {
   if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) $("form").requestSubmit();

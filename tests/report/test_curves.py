@@ -49,7 +49,8 @@ def test_equation_3_is_the_rate_of_the_next_update(read):
     """
     record = read(Record().start().train(1, 60, lr=0.03).train(9, 120, lr=0.04))
     charts = {chart.title: chart for chart in charts_of_run(record, {"equation": (64, 4)})}
-    measured, equation = charts["learning rate"].lines
+    equation, measured = charts["learning rate"].lines
+    assert equation.colour != measured.colour and equation.width > 2 * measured.width, "on top"
     assert [point[0] for point in equation.points] == [1, 9]
     rates = [value for _, _, value in equation.points]
     assert rates == pytest.approx([1 / 8 * 2 / 8, 1 / 8 * 10**-0.5])
@@ -70,5 +71,5 @@ def test_several_runs_have_a_line_each(read):
 def test_a_drawn_chart_has_the_unit_of_its_length(read, seconds, unit):
     record = read(Record().start().train(1, 0).train(2, seconds))
     figure = draw(next(charts_of_run(record, {})))
-    assert f">{unit} of training<" in figure.svg
+    assert f">{unit} of training<" in figure.svgs[1] and ">updates<" in figure.svgs[0]
     assert figure.words == "training: 8.99 at update 1, 8.98 at update 2"

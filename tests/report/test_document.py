@@ -2,7 +2,17 @@
 
 import re
 
-from aiayn_plugin.report.document import Figure, Section, Table, to_html, to_markdown
+from aiayn_plugin.report.document import (
+    Figure,
+    Figures,
+    Key,
+    Numbers,
+    Section,
+    Table,
+    Translations,
+    to_html,
+    to_markdown,
+)
 from aiayn_plugin.report.formatting import fixed, power
 from aiayn_plugin.training.remaining_time import duration
 
@@ -11,14 +21,17 @@ BLOCKS = [
     HOSTILE,
     [HOSTILE],
     Table(HOSTILE, ("", HOSTILE), [[HOSTILE, HOSTILE], [None, 3]], frozenset({0})),
-    Figure("<svg ></svg>", HOSTILE, HOSTILE),
+    Figures([Figure(("<svg ></svg>",) * 2, HOSTILE, HOSTILE, [Key(HOSTILE, "#0072b2")])]),
+    Numbers([(HOSTILE, HOSTILE, HOSTILE)]),
+    Translations([(HOSTILE, HOSTILE, HOSTILE), (HOSTILE, "", HOSTILE)]),
 ]
 
 
 def test_html_has_no_markup_from_its_content():
     text = to_html(HOSTILE, [Section(HOSTILE, BLOCKS)])
     assert "<script" not in text and "&lt;script&gt;" in text and "&amp;amp;" in text
-    tags = "main h1 h2 section p ul li div table caption thead tr th td tbody svg figure figcaption"
+    tags = "main h1 h2 section p ul li div table thead tr th td tbody svg figure figcaption "
+    tags += "dl dt dd b bdi article form label input path"
     assert set(re.findall(r"</?(\w+)", text)) <= set(tags.split())
 
 
@@ -26,8 +39,18 @@ def test_markdown_shows_its_content_unchanged():
     text = to_markdown("title", [Section("section", BLOCKS)])
     assert "<script" not in text.replace(r"\<script", "")
     rows = [line for line in text.splitlines() if line.startswith("| ")]
-    assert all(len(re.findall(r"(?<!\\)\|", row)) == 3 for row in rows), "two cells in each row"
+    cells = [len(re.findall(r"(?<!\\)\|", row)) - 1 for row in rows]
+    assert cells == [2] * 4 + [3] * 4, "two tables of two and of three columns"
     assert r"a_b \_c\_ \*\*d\*\* \`e\` \[f\](g) \# h" in text
+
+
+def test_a_caption_that_repeats_the_heading_is_left_out():
+    tables = [Table("Cost", (), [["a", 1]]), Table("Data", (), [["b", 2]])]
+    html = to_html("t", [Section("Cost", tables)])
+    assert re.findall(r"<(?:h2|caption)>(\w+)", html) == ["Cost", "Data"]
+    assert 'aria-label="Cost"' in html
+    text = to_markdown("t", [Section("Cost", tables)])
+    assert re.findall(r"^(?:## )?(\w+):?$", text, re.M) == ["Cost", "Data"]
 
 
 def test_columns_of_numbers_are_aligned_right():

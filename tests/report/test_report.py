@@ -1,5 +1,6 @@
 """The report: the page, Markdown and JSON, where they are written, and following a run."""
 
+import io
 import json
 import os
 import signal
@@ -8,6 +9,7 @@ import sys
 import time
 
 import pytest
+from PIL import Image
 from training_runs import (
     HOSTILE,
     Record,
@@ -34,12 +36,24 @@ def test_the_page_of_a_run(make, browser):
     seen = browser.find("body").text
     for expected in (HOSTILE, "50 of 2,000", "sacreBLEU", "2 starts", "paper", "28.4"):
         assert expected in seen, expected
-    figures = browser.find_all("figure > svg[role=img]")
-    assert len(figures) == 6
-    for figure in figures:
-        assert "at update 50" in figure.get_attribute("aria-label")
-        assert "restarted at update 20" in figure.get_attribute("aria-label")
-        assert figure.size["width"] > 600
+    assert len(browser.find_all(".numbers b")) == 3 and len(browser.find_all(".examples b")) == 4
+    equal, different = map(len, map(browser.find_all, (".examples .same", ".examples .different")))
+    assert equal == different == 2, "half of the examples differ from their reference"
+    headings = browser.js("[...document.querySelectorAll('h2, caption')].map(e => e.textContent)")
+    assert len(headings) == len(set(headings))
+    for axis in ("updates", "time"):
+        switch = browser.find(f"input[value={axis}]").find_element("xpath", "..")
+        switch.click()
+        assert switch.size["height"] >= 40
+        figures = [f for f in browser.find_all("figure > svg[role=img]") if f.is_displayed()]
+        assert len(figures) == 6, "one for each quantity"
+        assert len({figure.location["y"] for figure in figures[:3]}) == 1, "three in a row"
+        for figure in figures:
+            assert "at update 50" in figure.get_attribute("aria-label")
+            assert "restarted at update 20" in figure.get_attribute("aria-label")
+            assert figure.find_elements("xpath", ".//*[contains(text(), 'minutes of')]") == [] or (
+                axis == "time"
+            )
     for table in browser.find_all("table"):
         assert table.find_elements("css selector", "th[scope]")
     colours = {}
@@ -63,7 +77,7 @@ def test_the_page_of_several_runs_fits_paper_and_phone(make, browser):
     main(["report", *map(str, runs)])
     browser.open(runs[0].parent / "report.html")
     assert browser.complaints() == []
-    assert "_$x$ <b>" in browser.find("figure svg").text
+    assert len(browser.find_all(".legend")) == 1 and "_$x$ <b>" in browser.find(".legend").text
     command = browser.driver.execute_cdp_cmd
     command("Emulation.setEmulatedMedia", {"media": "print"})
     # A4 landscape with margins of 1 cm
@@ -76,10 +90,23 @@ def test_the_page_of_several_runs_fits_paper_and_phone(make, browser):
         command("Emulation.setEmulatedMedia", {"media": "screen"})
         command("Emulation.setDeviceMetricsOverride", {**size, "width": 420, "height": 900})
         assert browser.js("document.documentElement.scrollWidth <= innerWidth"), "boxes scroll"
-        assert browser.js("document.querySelector('figure svg').clientWidth > 600"), "legible"
+        assert browser.js("document.querySelector('figure svg').clientWidth > 370"), "legible"
+        table = browser.find(".wide")
+        edges = [table.screenshot_as_png]
+        browser.driver.execute_script("arguments[0].scrollLeft = 9999", table)
+        edges.append(table.screenshot_as_png)
+        assert [has_shadow(png) for png in edges] == [(False, True), (True, False)]
     finally:
         command("Emulation.clearDeviceMetricsOverride", {})
         command("Emulation.setEmulatedMedia", {"media": ""})
+
+
+def has_shadow(png):
+    """Return whether the left and the right edge of a picture differ from its background."""
+    picture = Image.open(io.BytesIO(png)).convert("RGB")
+    row = 3  # above the text
+    edges = (picture.getpixel((x, row)) for x in (0, picture.width - 1))
+    return tuple(edge != picture.getpixel((picture.width // 2, row)) for edge in edges)
 
 
 def test_the_outcome_of_a_run(tmp_path):

@@ -33,18 +33,38 @@ def test_each_line_is_translated_as_the_translator_does(browser, service, model_
     expected = Translator.load(model_dir).translate(lines)
     assert translate("\n Swiss German \n\n3 minutes ago\n") == expected
     assert browser.find("#status").text.endswith(" s")
-    details = browser.find_all("#translations .details")
-    assert [element.text.split(" · ")[0] for element in details] == lines
-    assert "recipe" in browser.find("h1").text and browser.find("#source").text == "en"
+    assert [element.text for element in browser.find_all("#translations .source")] == lines
     by_keyboard = translate(lines[1], lambda: browser.find("#text").send_keys(Keys.CONTROL, "\n"))
     assert by_keyboard == expected[1:]
     assert not browser.complaints()
 
 
+def test_the_page_describes_its_model_and_has_examples(browser, service, model_dir, translate):
+    assert browser.find("h1").text == browser.driver.title == "English → German"
+    assert browser.find("#source").text == "English"
+    pairs = (model_dir / "data" / "pairs.txt").read_text().split()[2]
+    assert browser.find("#about").text == f"{model_dir.name} · trained on {pairs} sentence pairs"
+    example = browser.find("#examples button")
+    assert example.text in (model_dir / "data" / "test.raw.en").read_text().splitlines()
+    [translation] = translate(None, example.click)
+    assert translation and browser.find("#translations .source").text == example.text
+    assert not browser.find(".tooltip").is_displayed()
+    browser.find(".score").click()
+    assert "Log-probability" in browser.find(".tooltip").text
+    size = {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": False}
+    browser.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    try:
+        assert browser.js("document.documentElement.scrollWidth <= innerWidth")
+        targets = browser.find_all("button, #translations a, summary")
+        assert all(target.size["height"] >= 40 for target in targets)
+    finally:
+        browser.driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
 def test_hostile_text_stays_text(browser, translate):
     hostile = "<img src=x onerror=alert(1)><script>alert(2)</script>"
     translate(hostile)
-    assert browser.find("#translations .details").text.startswith(hostile)
+    assert browser.find("#translations .source").text == hostile
     assert not browser.find_all("#translations img, #translations script")
 
 

@@ -58,6 +58,7 @@ def test_a_bundle_translates_the_same_elsewhere(run, translate, model_dir, tmp_p
         "dict.de.txt",
         "codes.bpe",
         "text.json",
+        "pairs.txt",
         "README.txt",
         "checksums.json",
     }

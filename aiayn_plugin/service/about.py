@@ -1,0 +1,33 @@
+"""What the translation page says about its model: languages, training text, example sentences."""
+
+import re
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from ..errors import InputError
+from ..text.lines import read_data_file
+from ..text.settings import PAIRS_FILE, TextSettings
+
+#: The number of example sentences, and their lengths in characters.
+EXAMPLES, LENGTHS = 4, range(12, 90)
+
+
+def describe_model(data: Path, settings: TextSettings) -> dict[str, Any]:
+    """Return the training text and examples from the test set, as far as `data` holds them."""
+    lines = dict.fromkeys(_read(data / f"test.raw.{settings.source_lang}").splitlines())
+    fitting = [line for line in lines if len(line) in LENGTHS]
+    corpora = {name.removeprefix("train.") for name in settings.inputs if name.startswith("train.")}
+    pairs = re.match(r"training pairs: ([\d,]{1,20}) of", _read(data / PAIRS_FILE))
+    return {
+        "pairs": pairs[1] if pairs else None,
+        "corpora": sorted(corpora - {settings.source_lang, settings.target_lang}),
+        "examples": fitting[:: max(1, len(fitting) // EXAMPLES)][:EXAMPLES],
+    }
+
+
+def _read(path: Path) -> str:
+    """Return a text file, empty if it cannot be read: the page works without it."""
+    with suppress(InputError, OSError):
+        return read_data_file(path).decode(errors="replace")
+    return ""
