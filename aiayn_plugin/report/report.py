@@ -103,29 +103,30 @@ def _section(title: str, *blocks: Block) -> Section:
 
 def _numbers(run: Run, cost: Cost) -> Iterator[tuple[str, str, str]]:
     """Yield the result of a run, its comparison, and its time: value, name and note."""
-    record = run.record
-    for split, scores in [*run.translations.items(), *run.trees.items()][:1]:
-        if run.trees:
-            counts = scores["all"]
-            result, name, note = 100 * counts["f1"], "F1", f"{counts['sentences']:,} sentences"
+    record, scored = run.record, run.translations | run.trees
+    if scored:
+        split, scores = next(iter(scored.items()))
+        if "all" in scores:
+            name, what, counts = "F1", "trees", scores["all"]
             exact = counts["exact"] / max(1, counts["sentences"] - counts["skipped"])
+            yield f"{100 * counts['f1']:.2f}", f"F1 on the {split} set", "labelled brackets"
         else:
-            result, name, exact = scores["paper_bleu"], "BLEU", scores["exact"]
+            name, what, counts, exact = "BLEU", "translations", scores, scores["exact"]
             note = f"paper BLEU; sacreBLEU {scores['bleu']:.2f}, chrF {scores['chrf']:.2f}"
-        yield f"{result:.2f}", f"{name} on the {split} set", note
+            yield f"{scores['paper_bleu']:.2f}", f"BLEU on the {split} set", note
         if published := published_result(run):
             model, paper, ours = published
-            difference = fixed(ours - paper, "+.1f") or ""
-            yield difference, f"{name} compared with the paper", f"{model}: {paper}"
+            yield (
+                f"{fixed(ours - paper, '+.1f')}",
+                f"{name} compared with the paper",
+                f"{model}: {paper}",
+            )
         else:
-            what = "trees" if run.trees else "translations"
-            note = "this test set has no result in the paper"
+            note = f"{counts['sentences']:,} sentences"
             yield f"{exact:.1%}", f"of the {what} equal their reference", note
-        break
-    else:
-        if record.valid and "ppl" in (values := record.valid[-1].values):
-            note = f"after {record.valid[-1].update:,} updates"
-            yield f"{values['ppl']:.2f}", "perplexity on the validation set", note
+    elif record.valid and "ppl" in (values := record.valid[-1].values):
+        note = f"after {record.valid[-1].update:,} updates"
+        yield f"{values['ppl']:.2f}", "perplexity on the validation set", note
     if record.last_time:
         limit = f" of {run.settings.max_update:,}" if run.settings else ""
         note = f"{record.update:,}{limit} updates; {whole(cost.parameters) or '?'} parameters"
