@@ -1,9 +1,11 @@
 # Functions of the recipes. A recipe sets RUN, its directory, and sources this file. DRY_RUN=1 prints
-# every command and runs none. PREPARE holds more options for the script that prepares the data, such
+# every command, for a shell in the project's root, and runs none. PREPARE holds more options for the script that prepares the data, such
 # as --protect-patterns.
 # shellcheck shell=bash
 unset CDPATH
+start=$PWD
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit
+trap 'exit 130' INT # some commands handle Ctrl-C themselves, so bash alone would go on
 
 # run COMMAND: run or print it.
 run() {
@@ -14,16 +16,35 @@ run() {
   fi
 }
 
+# show_progress: write the output of a command to $RUN/train.log, and show its progress, warnings and
+# errors.
+show_progress() { python examples/progress.py "$RUN/train.log"; }
+
+# log COMMAND: run it with its output in the log, or print it.
+log() {
+  if [ -n "${DRY_RUN:-}" ]; then run "$@"; else "$@" 2>&1 | show_progress; fi
+}
+
 # save_output FILE COMMAND: run it, and write its output to a file once it has succeeded.
 save_output() {
   if [ -n "${DRY_RUN:-}" ]; then
     printf '%q ' "${@:2}" && printf '> %q\n' "$1"
   else
-    "${@:2}" >"$1.part" && mv "$1.part" "$1"
+    "${@:2}" 2>&1 >"$1.part" | show_progress && mv "$1.part" "$1"
   fi
 }
 
+# say: print standard input; as comments if commands are only printed.
+say() { if [ -n "${DRY_RUN:-}" ]; then sed 's/^./# &/'; else cat; fi; }
+
+# from_root PATH: print a path given in the caller's directory, relative to the root if it is below.
+from_root() {
+  local root=$PWD
+  (cd "$start" && realpath -m --relative-base "$root" "$1")
+}
+
 run bash examples/setup.sh
+[ -z "${DRY_RUN:-}" ] || echo "export PATH=\"\$PWD/.venv/bin:\$PATH\""
 export PATH=$PWD/.venv/bin:$PATH
 # Waiting threads sleep: with small matrices they would spend more time spinning than computing, even
 # more so when several processes share the cores.
@@ -38,17 +59,16 @@ export PYTHONWARNINGS=${PYTHONWARNINGS:-ignore}
 
 run mkdir -p "$RUN"
 
-step() { printf '\n=== %s (after %d min %02d s)\n' "$*" $((SECONDS / 60)) $((SECONDS % 60)); }
+step() { printf '\n=== %s (after %d min %02d s)\n' "$*" $((SECONDS / 60)) $((SECONDS % 60)) | say; }
 
 # share_data: link $RUN/data to $DATA/data, which several runs share.
-share_data() { run ln -sfn "$(realpath -m "$DATA")/data" "$RUN/data"; }
+share_data() { run ln -sfnr "$DATA/data" "$RUN/data"; }
 
 # train ARGUMENTS: train on $RUN/data. Run again, it resumes from the last checkpoint; a finished run
 # does nothing. LAUNCHER is a command that starts it, such as torchrun.
 train() {
   # shellcheck disable=SC2086 # LAUNCHER is a command with arguments, or empty
-  run ${LAUNCHER:-} fairseq-train "$RUN/data" --user-dir aiayn_plugin --save-dir "$RUN/checkpoints" "$@" |
-    if [ -n "${DRY_RUN:-}" ]; then cat; else tee -a "$RUN/train.log"; fi
+  log ${LAUNCHER:-} fairseq-train "$RUN/data" --user-dir aiayn_plugin --save-dir "$RUN/checkpoints" "$@"
 }
 
 # train_small ARGUMENTS: train a model whose operations are too small to split over threads. On a CPU,
@@ -61,8 +81,8 @@ train_small() {
     [ -n "${PRECISION+set}" ] || ! grep -qsw -e avx512_bf16 -e amx_bf16 /proc/cpuinfo ||
       precision=--bf16
     cores=$(getconf _NPROCESSORS_ONLN)
-    [ "$cores" = 1 ] || local -x OMP_NUM_THREADS=${OMP_NUM_THREADS:-$((cores / 2))} \
-      LAUNCHER="torchrun --standalone --nproc_per_node 2 --no-python"
+    [ "$cores" = 1 ] || local LAUNCHER="env OMP_NUM_THREADS=${OMP_NUM_THREADS:-$((cores / 2))} \
+      torchrun --standalone --nproc_per_node 2 --no-python"
   fi
   # shellcheck disable=SC2086 # an empty precision is not an argument
   train "$@" $precision
@@ -113,7 +133,16 @@ wsj() {
   train --arch aiayn_parser --dropout 0.2 --attention-dropout 0.2 --warmup-updates 16000 \
     --max-tokens "$(device_tokens)" $precision --log-format simple --log-interval 100 "${@:4}"
   parse_and_score 5
-  printf '\nThe paper (Table 4, %s): F1 %s, to compare with the F1 above.\n' "$experiment" "$f1"
+  printf '\nThe paper (Table 4, %s): F1 %s, to compare with the F1 above.\n' "$experiment" "$f1" | say
+}
+
+# get FUNCTION DIRECTORY: call one of the functions below that copy or download text to $RUN/raw.
+get() {
+  if [ -n "${DRY_RUN:-}" ]; then
+    printf 'RUN=%q bash -euc "source examples/lib.sh && %s %q"\n' "$RUN" "$1" "$2"
+  else
+    "$@"
+  fi
 }
 
 MULTI30K_URL=https://raw.githubusercontent.com/multi30k/dataset/master/data/task1/raw
@@ -156,10 +185,10 @@ multi30k_text() {
 # of BPE merges.
 multi30k() {
   step "get the text"
-  [ -n "${DRY_RUN:-}" ] || multi30k_text "$1"
+  get multi30k_text "$1"
   step "prepare"
   # shellcheck disable=SC2086 # empty options are not an argument
-  run aiayn prepare -s en -t de --trainpref "$RUN/raw/train" \
+  log aiayn prepare -s en -t de --trainpref "$RUN/raw/train" \
     --validpref "$RUN/raw/valid" --testpref "$RUN/raw/test" --destdir "$RUN/data" \
     --merges "$2" ${PREPARE:-}
 }
@@ -179,7 +208,7 @@ check_trees() {
 }
 
 # treebanks DIRECTORY: copy or, if DIRECTORY is empty, download the Penn Treebank sample and GUM to
-# $RUN/raw. GUM's Reddit documents are left out: they have no words.
+# $RUN/raw, with a list of GUM's files, gum.txt. GUM's Reddit documents are left out: they have no words.
 treebanks() {
   local raw=$RUN/raw part=$RUN/raw.part
   if [ ! -d "$raw" ]; then
@@ -202,6 +231,7 @@ treebanks() {
   fi
   (
     export LC_ALL=C # for the order of the files
+    printf '%s\n' "$raw"/gum/*.ptb >"$raw/gum.txt"
     check_trees 74f1512a2740a6b82c3c1ec38a6472bdb5802278af8cb57ebed78ead3010e25b "$raw/wsj_sample.mrg"
     check_trees 285dab02c165886dc38729bde726cf2d963edbafb972fc9c17245dfb081519b8 "$raw"/gum/*.ptb
   )
@@ -231,7 +261,7 @@ wmt14() {
   wmt14_data "$1"
   wmt14_train "$2" "${@:5}"
   translate_and_score "$3"
-  printf '\nThe paper (Table 2, %s): BLEU %s, to compare with the paper BLEU above.\n' "$2" "$4"
+  printf '\nThe paper (Table 2, %s): BLEU %s, to compare with the paper BLEU above.\n' "$2" "$4" | say
 }
 
 # device_tokens: print MAX_TOKENS or the tokens per batch that one device holds: one per 2 MiB of the

@@ -11,14 +11,18 @@
 set -euo pipefail
 source_dir=
 if [[ ${1:--} != -* ]]; then
-  source_dir=$(CDPATH="" cd "$1" && pwd)
+  source_dir=$1
+  [ -d "$source_dir" ] || {
+    echo "multi30k.sh: error: no directory $source_dir" >&2
+    exit 1
+  }
   shift
 fi
 RUN=${RUN:-runs/multi30k}
 # shellcheck source=examples/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
-multi30k "$source_dir" 8000
+multi30k "${source_dir:+$(from_root "$source_dir")}" 8000
 
 step "train (33 minutes on two cores with bfloat16)"
 train_small --arch aiayn_tiny --N 3 --d-model 256 --d-ff 512 --dropout 0.3 \

@@ -10,14 +10,13 @@
 #   RUN    results (default: runs/parsing_sample): RUN/wsj for the gold trees alone, RUN/semi for both;
 #          RUN itself links to the model of both
 set -euo pipefail
-source_dir=${1:+$(realpath "$1")}
 TOP=${RUN:-runs/parsing_sample}
 RUN=$TOP
 # shellcheck source=examples/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 step "get the trees"
-[ -n "${DRY_RUN:-}" ] || treebanks "$source_dir"
+get treebanks "${1:+$(from_root "$1")}"
 
 # one_run NAME EXPERIMENT DROPOUT UPDATES F1 OPTIONS: train, parse and score in $TOP/NAME.
 one_run() {
@@ -36,14 +35,14 @@ one_run() {
   save_output "$RUN/trees_only.log" fairseq-generate "$RUN/data" --user-dir aiayn_plugin \
     --path "$RUN/model.pt" --max-tokens 2000 --trees-only
   run aiayn score "$RUN/trees_only.log" --data "$RUN/data"
-  printf '\nThe paper, with all of the Wall Street Journal (Table 4, %s): F1 %s.\n' "$2" "$5"
+  printf '\nThe paper, with all of the Wall Street Journal (Table 4, %s): F1 %s.\n' "$2" "$5" | say
 }
 
 one_run wsj "WSJ only" 0.3 20000 91.3
-# In the same order in every locale.
-mapfile -t gum < <(printf '%s\n' "$TOP"/raw/gum/*.ptb | LC_ALL=C sort)
-one_run semi semi-supervised 0.2 30000 92.7 --weight 2 --extra 1 "${gum[@]}"
+one_run semi semi-supervised 0.2 30000 92.7 --weight 2 --extra 1 "@$TOP/raw/gum.txt"
 for name in data model.pt; do run ln -sfn "semi/$name" "$TOP/$name"; done
 
 step "parse"
-[ -n "${DRY_RUN:-}" ] || echo "The dog that I saw sleeps ." | aiayn parse "$TOP" --pretty
+sentence="The dog that I saw sleeps ."
+[ -z "${DRY_RUN:-}" ] || printf 'echo %q | ' "$sentence"
+run aiayn parse "$TOP" --pretty <<<"$sentence"

@@ -10,20 +10,20 @@
 #   WEIGHT  number of times that each extra tree is used (default: 1)
 # LDC_DIRECTORY and the other variables: see parsing_wsj.sh.
 set -euo pipefail
-treebank=$(realpath "${1:?give the directory of the Penn Treebank, then files of trees}")
+treebank=${1:?give the directory of the Penn Treebank, then files of trees}
 : "${2:?give files of trees after the directory of the Penn Treebank}"
 RUN=${RUN:-runs/parsing_semi}
+# shellcheck source=examples/lib.sh
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
 extra=()
 for path in "${@:2}"; do
   [ "$path" != -- ] || break
   case $path in
-    @*) extra+=("@$(realpath "${path#@}")") ;;
-    *) extra+=("$(realpath "$path")") ;;
+    @*) extra+=("@$(from_root "${path#@}")") ;;
+    *) extra+=("$(from_root "$path")") ;;
   esac
 done
-# shellcheck source=examples/lib.sh
-source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
-
 # shellcheck disable=SC2034 # wsj takes it by its name
-trees=(--wsj "$treebank" --extra "${WEIGHT:-1}" "${extra[@]}")
+trees=(--wsj "$(from_root "$treebank")" --extra "${WEIGHT:-1}" "${extra[@]}")
 wsj semi-supervised 92.7 trees "${@:3 + ${#extra[@]}}"

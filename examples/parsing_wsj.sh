@@ -11,11 +11,11 @@
 # The paper tuned dropout on section 22 and does not report the result. Here both dropouts are 0.2 and
 # the warm-up has 16,000 updates, as later in tensor2tensor, by the paper's authors.
 set -euo pipefail
-treebank=$(realpath "${1:?give the directory of the Penn Treebank}")
+treebank=${1:?give the directory of the Penn Treebank}
 RUN=${RUN:-runs/parsing_wsj}
 # shellcheck source=examples/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 # shellcheck disable=SC2034 # wsj takes it by its name
-trees=(--wsj "$treebank")
+trees=(--wsj "$(from_root "$treebank")")
 wsj "WSJ only" 91.3 trees "${@:2}"

@@ -11,19 +11,19 @@ RUN=${RUN:-runs/quickstart}
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 step "create the corpus"
-run python preprocess/cldr.py --dest "$RUN/raw"
+log python preprocess/cldr.py --dest "$RUN/raw"
 
 step "prepare"
-run aiayn prepare -s en -t de --trainpref "$RUN/raw/train" --validpref "$RUN/raw/valid" \
+log aiayn prepare -s en -t de --trainpref "$RUN/raw/train" --validpref "$RUN/raw/valid" \
   --testpref "$RUN/raw/test" --destdir "$RUN/data" --merges 2000 --protect-patterns
 
 step "train (about 2 minutes on two cores)"
 train_small --arch aiayn_tiny --dropout 0 --warmup-updates 500 --max-update 1200 \
-  --validate-interval 100 --log-format simple "$@"
+  --validate-interval 100 --log-format simple --log-interval 20 "$@"
 
 translate_and_score 5
 
-cat <<END
+say <<END
 
 Done. $RUN holds the text, the data, the checkpoints, their average (model.pt) and translation.txt.
 To see what the heads attend to, and a report on the training:

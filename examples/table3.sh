@@ -75,14 +75,14 @@ esac
 for folder in "${TEXT:-.}" "${DATA:-.}"; do
   [ -d "$folder" ] || [ "$SCALE" = paper ] || die "no directory $folder (TEXT or DATA)"
 done
-text=${TEXT:+$(realpath "$TEXT")}
-DATA=${DATA:+$(realpath -m "$DATA")}
-given=$DATA
 # In the table's order, each once.
 rows=$(if [ $# -gt 0 ]; then grep -xF "$(printf '%s\n' "$@")" <<<"$names"; else echo "$names"; fi)
 
 # shellcheck source=examples/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+text=${TEXT:+$(from_root "$TEXT")}
+DATA=${DATA:+$(from_root "$DATA")}
+given=$DATA
 if [ "$JOBS" -gt 1 ]; then
   cores=$(getconf _NPROCESSORS_ONLN)
   export OMP_NUM_THREADS=${OMP_NUM_THREADS:-$((cores > JOBS ? cores / JOBS : 1))}
@@ -122,8 +122,8 @@ one_row() {
     # Child processes inherit the lock: a training that outlives this script still holds it.
     exec 9>"$RUN/lock"
     flock -n 9 || die "$RUN is being trained by a different process: stop it first"
+    save_output "$RUN/arguments" settings "$1"
   fi
-  save_output "$RUN/arguments" settings "$1"
   if [ "$SCALE" = paper ]; then
     wmt14_train "${arguments[@]}"
   else
@@ -152,7 +152,7 @@ table | while IFS='|' read -r row small paper; do
   grep -qxF -e "${row%% *}" <<<"$rows" || continue
   if [ "$SCALE" = paper ]; then small=; fi
   printf '%s%s  paper:%s\n' "$row" "$small" "$paper"
-done
+done | say
 
 if [ "$SCALE" = paper ]; then
   wmt14_data en-de
@@ -166,7 +166,8 @@ fi
 # shellcheck disable=SC2329 # the trap calls it
 stop() {
   local group
-  for group in $(jobs -p); do kill -- "-$group" 2>/dev/null || true; done
+  for group in $(jobs -p); do kill -INT -- "-$group" 2>/dev/null || true; done
+  wait
 }
 
 trap stop EXIT

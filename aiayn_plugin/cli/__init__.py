@@ -50,7 +50,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         args = parser.parse_args(argv)  # --check does its work here
         args.run(args)
     except KeyboardInterrupt:
-        raise SystemExit(f"aiayn: {argv[0]} was interrupted") from None
+        print(f"aiayn: {argv[0]} was interrupted", file=sys.stderr)
+        raise SystemExit(130) from None
     except BrokenPipeError:  # as with `aiayn … | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise SystemExit(1) from None

@@ -18,6 +18,7 @@ from .dictionary import TokenDictionary
 from .disk_space import check_disk_space
 from .generation_options import build_search_generator
 from .generator import Generator, slice_sample
+from .interrupt import interrupt
 from .model import paper_architecture
 from .precision import check_float16, train_in_bfloat16
 from .recorder import record_training
@@ -148,6 +149,7 @@ class AiaynTranslation(TrainerHooks):
         return model
 
     def _start_training(self, cfg, model) -> None:
+        interrupt.catch()
         lock_save_dir(cfg)
         prepare_cpu()
         check_float16(cfg.common)

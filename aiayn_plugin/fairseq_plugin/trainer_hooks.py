@@ -14,6 +14,7 @@ from ..checkpoints.loading import model_settings
 from ..errors import InputError
 from ..search.oom import OUT_OF_MEMORY
 from ..training.remaining_time import RemainingTime
+from .interrupt import STATISTIC, interrupt
 from .model import AiaynTransformer
 from .optimizer import DIVERGENCE_ADVICE
 
@@ -79,12 +80,15 @@ class TrainerHooks(TranslationTask):
         for.
         """
         self.update = update_num + 1
+        interrupt.update = update_num
+        if interrupt.saved is None:
+            interrupt.saved = update_num  # what the run resumed from
         if self.remaining_time is None:
             self.remaining_time = RemainingTime(self._last_update())
         if estimate := self.remaining_time.begin_update(self.update):
             logger.info("%s", estimate)
         try:
-            return super().train_step(
+            loss, sample_size, log = super().train_step(
                 sample, model, criterion, optimizer, update_num, *args, **kwargs
             )
         except RuntimeError as error:
@@ -96,6 +100,7 @@ class TrainerHooks(TranslationTask):
                 f"update {self.update}: not enough memory for a batch: start the same command with "
                 "a smaller --max-tokens (--tokens-per-update keeps updates as large)"
             ) from error
+        return loss, sample_size, {**log, STATISTIC: float(interrupt.arrived)}
 
     def _last_update(self) -> int:
         """Return the number of the last update; 0 without --max-update, and in other processes."""
@@ -133,7 +138,11 @@ class TrainerHooks(TranslationTask):
         """
         super().reduce_metrics(logging_outputs, criterion)
         cfg = self.training_cfg
-        if cfg is None or not criterion.training or cfg.common.fp16 or cfg.common.amp:
+        if cfg is None or not criterion.training:
+            return
+        interrupt.agree(logging_outputs, cfg)
+        interrupt.update = self.update
+        if cfg.common.fp16 or cfg.common.amp:
             return
         loss = float(sum(log.get("loss", 0.0) for log in logging_outputs))
         if not math.isfinite(loss):

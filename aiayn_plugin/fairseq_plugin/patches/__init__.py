@@ -18,8 +18,9 @@ import torch  # noqa: E402
 from fairseq.distributed.utils import _TensorPlaceholder  # noqa: E402
 from fairseq.modules.transformer_layer import TransformerEncoderLayerBase  # noqa: E402
 
+from ..interrupt import stop_after_saving  # noqa: E402
 from ..recorder import with_record  # noqa: E402
-from . import checkpoint_io, command_line, errors, training, trust  # noqa: E402
+from . import checkpoint_io, command_line, errors, messages, training, trust  # noqa: E402
 
 
 class Patch(NamedTuple):
@@ -79,6 +80,12 @@ PATCHES: tuple[Patch, ...] = (
         "fairseq checks the weights and writes new files that it renames",
     ),
     Patch(
+        "fairseq.checkpoint_utils.save_checkpoint",
+        stop_after_saving,
+        "Ctrl-C loses the updates since the last checkpoint",
+        "fairseq saves a checkpoint before it stops",
+    ),
+    Patch(
         "fairseq.file_io.PathManager.copy",
         checkpoint_io.link_or_copy,
         "fairseq copies onto the old checkpoint_last.pt, so a killed run cannot be resumed",
@@ -128,5 +135,6 @@ def apply() -> None:
     # to plan for each new shape, so for nearly every batch. torch's other kernels take any shape.
     torch.backends.cuda.enable_cudnn_sdp(False)
     atexit.register(training.finish_data_threads)
+    messages.drop_debugging()
     # fairseq requests pinned memory even without a GPU, and torch warns about it.
     warnings.filterwarnings("ignore", message="'pin_memory' argument is set as true")

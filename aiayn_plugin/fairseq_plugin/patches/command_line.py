@@ -1,10 +1,13 @@
 """Patch of fairseq's command line."""
 
 import argparse
+import functools
+import re
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterable
 from dataclasses import Field, fields
-from typing import Any
+from difflib import get_close_matches
+from typing import Any, NoReturn
 
 from fairseq.tasks import TASK_DATACLASS_REGISTRY
 from fairseq.tasks.translation import TranslationConfig
@@ -25,6 +28,7 @@ def with_paper_defaults(parse: Callable) -> Callable:
     def parse_args_and_arch(
         parser: ArgumentParser, input_args=None, *args, modify_parser=None, **kwargs
     ):
+        parser.error = functools.partial(report_usage_error, parser)  # type: ignore[method-assign]
         known = vars(parser.parse_known_args([])[0])
         has_arch, searches = "arch" in known, "lenpen" in known  # fairseq-generate has both
         trains = has_arch and not searches
@@ -37,7 +41,15 @@ def with_paper_defaults(parse: Callable) -> Callable:
             """fairseq has imported --user-dir, which may register the --task and --arch given."""
             # fairseq's first pass without defaults: only what is on the command line
             nothing = Namespace(**dict.fromkeys(known))
-            given = vars(parser.parse_known_args(input_args, nothing)[0])
+            namespace, others = parser.parse_known_args(input_args, nothing)
+            given = vars(namespace)
+            if trains and given["arch"] is None:  # fairseq ends with a RuntimeError
+                typos = get_close_matches("--arch", others)
+                parser.error(
+                    f"unrecognized arguments: {' '.join(typos)}"
+                    if typos
+                    else "the following arguments are required: --arch, such as --arch aiayn_base"
+                )
             cli_options.update({name: x for name, x in given.items() if x is not None})
             if parser.get_default("task") in (None, "translation"):
                 parser.set_defaults(task="aiayn_translation")
@@ -60,6 +72,25 @@ def with_paper_defaults(parse: Callable) -> Callable:
         return result
 
     return parse_args_and_arch
+
+
+def report_usage_error(parser: ArgumentParser, message: str) -> NoReturn:
+    """Exit with one line instead of fairseq's usage, which is a hundred lines long.
+
+    Suggests what a misspelt option or choice may mean, such as aiayn_base for aiayn_bsae.
+    """
+    if match := re.search(r"(.*invalid choice: '(.*?)') \(choose from (.*)\)$", message):
+        wrong, known = [match[2]], re.findall(r"[^\s,']+", match[3])
+        if len(known) > 10:
+            message = match[1]
+    elif message.startswith("unrecognized arguments: "):
+        wrong = [word.partition("=")[0] for word in message.split() if word.startswith("-")]
+        known = re.findall(r"--?[a-zA-Z][\w-]*", parser.format_usage())
+    else:
+        wrong, known = [], []
+    if close := [name for word in wrong for name in get_close_matches(word, known, n=1)]:
+        message += f"; did you mean {' or '.join(dict.fromkeys(close))}?"
+    parser.exit(2, f"{parser.prog}: error: {message} ({parser.prog} --help lists all options)\n")
 
 
 def help_text(has_arch: bool) -> str:

@@ -10,6 +10,7 @@ from hydra.core.hydra_config import HydraConfig
 
 from ...errors import InputError
 from ...text.lines import printable
+from ..interrupt import interrupt
 from ..optimizer import DIVERGENCE_ADVICE
 
 OVERFLOW = (
@@ -29,6 +30,12 @@ def show_one_line(show: Callable) -> Callable:
 
     def show_input_error(kind, error, trace) -> None:
         command = os.path.basename(sys.argv[0])
+        if isinstance(
+            error, KeyboardInterrupt
+        ):  # after this hook Python exits like the shell's 130
+            if os.environ.get("RANK", "0") == "0":
+                print(f"{command}: {interrupt.message()}", file=sys.stderr)
+            return
         message = input_error(error)
         if message is None and command in VALIDATION and isinstance(error, Exception):
             first_line = str(error).partition("\n")[0]

@@ -1,0 +1,82 @@
+"""Ctrl-C in a training: it stops after the current update, once its checkpoint is saved.
+
+The processes of a run agree on that update, because each waits for the others' gradients: every
+batch's statistics, which fairseq sums over all processes, say whether Ctrl-C has arrived. A second
+Ctrl-C stops at once.
+"""
+
+import functools
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+#: The name of the statistic.
+STATISTIC = "interrupted"
+
+
+class Interrupt:
+    """The state of this process's training."""
+
+    def __init__(self) -> None:
+        self.update = 0  #: the last update; 0 before training
+        self.saved: int | None = None  #: the update to resume from; None before training
+        self.arrived = False  #: whether Ctrl-C has arrived
+        self.process = 0  #: the ID of the process that trains
+        self.agreed = False  #: whether all processes stop after this update
+
+    def catch(self) -> None:
+        """From now on let an update end after Ctrl-C, unless a program has its own handler."""
+        is_main = threading.current_thread() is threading.main_thread()
+        if is_main and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+            self.process = os.getpid()
+            signal.signal(signal.SIGINT, self._arrive)
+
+    def _arrive(self, *_: Any) -> None:
+        if os.getpid() != self.process:
+            return  # loads data for the update
+        # torchrun repeats the signal that the terminal has already sent to its processes.
+        if self.saved is None or self.arrived and "TORCHELASTIC_RUN_ID" not in os.environ:
+            raise KeyboardInterrupt
+        self.arrived = True
+
+    def agree(self, statistics: Iterable[Mapping[str, Any]], cfg: Any) -> None:
+        """If Ctrl-C has arrived in a process, make fairseq-train save and stop after this update.
+
+        It then stops as after --stop-time-hours, without a validation.
+        """
+        if sum(float(log.get(STATISTIC, 0)) for log in statistics):
+            self.agreed = True
+            cfg.optimization.stop_time_hours = 1e-12
+            cfg.dataset.disable_validation = True
+
+    def message(self) -> str:
+        """Return where the training stopped and how to continue."""
+        if self.saved is None:
+            return "stopped"
+        if self.saved == self.update:
+            return f"stopped at update {self.update}; run the same command to continue"
+        start = f"continue from update {self.saved}" if self.saved else "start again"
+        return (
+            f"stopped at update {self.update}, which is not saved; run the same command to {start}"
+        )
+
+
+#: The state of the training in this process.
+interrupt = Interrupt()
+
+
+def stop_after_saving(save: Callable) -> Callable:
+    """Wrap checkpoint_utils.save_checkpoint: after Ctrl-C, end the training once it has saved."""
+
+    @functools.wraps(save)
+    def save_checkpoint(cfg, trainer, *args, **kwargs):
+        path = save(cfg, trainer, *args, **kwargs)
+        if not (cfg.no_save or cfg.no_last_checkpoints):
+            interrupt.saved = trainer.get_num_updates()
+        if interrupt.agreed:
+            raise KeyboardInterrupt
+        return path
+
+    return save_checkpoint

@@ -1,0 +1,195 @@
+"""What commands and recipes show on the terminal, and how they end after Ctrl-C and typos."""
+
+import os
+import pty
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from commands import PLUGIN, TRAIN, after, alive
+
+#: What fairseq and its libraries print for their developers.
+DEBUGGING = ("DEBUG", "can_reuse_epoch_itr", "GPUs/TPUs", "Warning")
+#: Sources the functions of the recipes and trains on $RUN/data.
+RECIPE = f"set -euo pipefail; source examples/lib.sh; train {shlex.join(TRAIN)}"
+
+
+@pytest.fixture
+def recipe(repo, corpus, tmp_path) -> Path:
+    """A recipe's RUN, with data."""
+    if not (repo / ".venv").is_dir():
+        pytest.skip("needs .venv: bash examples/setup.sh")
+    (tmp_path / "data").symlink_to(corpus)
+    return tmp_path
+
+
+def test_commands_print_no_debugging(run, corpus, model_dir, tmp_path):
+    commands = {
+        "train": [*TRAIN, "--max-update", "1", "--save-dir", tmp_path],
+        "generate": [
+            *("--user-dir", PLUGIN, "--cpu", "--path", model_dir / "checkpoint_last.pt"),
+            *("--max-len-b", "2"),
+        ],
+    }
+    for name, options in commands.items():
+        log = run(f"fairseq-{name}", corpus, *options, env={"PYTHONWARNINGS": ""})
+        assert log.returncode == 0, log.stderr
+        output = log.stdout + log.stderr
+        assert f"fairseq_cli.{name}" in output
+        found = [line for line in output.splitlines() if any(word in line for word in DEBUGGING)]
+        assert not found
+    log = run(f"fairseq-{name}", corpus, *options, env={"LOGLEVEL": "DEBUG"})
+    assert "DEBUG" in log.stderr and "can_reuse_epoch_itr" in log.stderr
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        (["--arch", "aiayn_bsae"], "invalid choice: 'aiayn_bsae'; did you mean aiayn_base?"),
+        (["--archh", "aiayn_base", "--N", "3"], "arguments: --archh; did you mean --arch?"),
+        ([], "required: --arch, such as --arch aiayn_base"),
+        (
+            ["--arch", "aiayn_base", "--max-updates", "5", "--sede=3"],
+            "arguments: --max-updates 5 --sede=3; did you mean --max-update or --seed?",
+        ),
+        (["--arch", "xyz"], "argument --arch/-a: invalid choice: 'xyz'"),
+        (
+            ["--arch", "aiayn_base", "--ddp-backend", "pytorch_dpp"],
+            "choose from 'c10d', .*); did you mean pytorch_ddp?",
+        ),
+    ],
+)
+def test_a_typo_is_one_line_with_a_suggestion(run, options, message):
+    log = run("fairseq-train", "data", "--user-dir", "aiayn_plugin", *options)
+    assert log.returncode == 2
+    (line,) = log.stderr.splitlines()
+    pattern = re.escape(message).replace(r"\.\*", ".*")
+    assert re.fullmatch(rf"fairseq-train: error: .*{pattern} \(.* --help lists all options\)", line)
+
+
+def wait_for(text: str, log: Path, process: subprocess.Popen) -> None:
+    """Wait until a log contains a text."""
+    late = after(120)
+    while text not in log.read_text():
+        assert process.poll() is None and not late(), log.read_text()
+        time.sleep(0.02)
+
+
+def test_ctrl_c_ends_a_training_after_the_update_and_saves_it(run, corpus, tmp_path):
+    """A terminal sends the signal to every process, so also to those that load the data."""
+    program, log = Path(sys.executable).with_name("fairseq-train"), tmp_path / "log"
+    options = [corpus, *TRAIN, "--num-workers", "2", "--save-dir", tmp_path]
+    with (
+        open(log, "w") as file,
+        subprocess.Popen(
+            [program, *options],
+            stdout=file,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+            env={**os.environ, "PYTHONWARNINGS": "ignore"},
+        ) as process,
+    ):
+        wait_for("num_updates=3", log, process)
+        os.killpg(process.pid, signal.SIGINT)
+        errors = process.communicate(timeout=60)[1]
+    assert process.returncode == -signal.SIGINT, errors  # the shell's 130
+    pattern = r"fairseq-train: stopped at update (\d+); run the same command to continue\n"
+    assert (match := re.fullmatch(pattern, errors)), errors
+    assert not list(tmp_path.glob("checkpoint_[0-9]*"))  # averages contain regular intervals only
+    log = run("fairseq-train", *options, "--max-update", int(match[1]) + 1)
+    assert log.returncode == 0, log.stderr
+    assert f"@ {match[1]} updates)" in log.stdout and log.stdout.count("| train_inner |") == 1
+
+
+def test_ctrl_c_stops_a_recipe_and_all_its_processes(recipe):
+    environment = {
+        **os.environ,
+        "RUN": str(recipe),
+        "LAUNCHER": "torchrun --standalone --nproc_per_node 2 --no-python",
+    }
+    process, terminal = pty.fork()
+    if not process:
+        os.execvpe("bash", ["bash", "-c", f"{RECIPE}; echo went on"], environment)
+    output, interrupted = "", False
+    while True:
+        try:
+            output += os.read(terminal, 4096).decode()
+        except OSError:  # the end
+            break
+        if not interrupted and "update 3 of 2,000, loss" in output:
+            os.write(terminal, b"\x03")
+            interrupted = True
+    assert os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) == 130, output
+    shown = output.partition("^C")[2].strip()
+    pattern = r"(\S*\[[#.]+\] update .*\s+)*fairseq-train: stopped at update \d+; run the same .*"
+    assert re.fullmatch(pattern, shown), output
+    assert not alive(process)
+
+
+def test_a_recipe_shows_progress_and_errors_and_logs_the_rest(run, recipe):
+    environment = {"RUN": str(recipe)}
+    train = f"{RECIPE} --disable-validation --max-update 20"
+    done = run("bash", "-c", train, env=environment)
+    assert done.returncode == 0 and not done.stderr
+    lines = [line for line in done.stdout.splitlines() if not line.startswith("setup.sh")]
+    assert len(lines) == 10
+    for number, line in enumerate(lines, 1):
+        left = ", .* s left" if number < 10 else ""
+        assert re.fullmatch(rf"update {2 * number} of 20, loss \d+(\.\d+)?{left}", line)
+    log = (recipe / "train.log").read_text()
+    assert log.count("| train_inner |") == 20
+
+    done = run("bash", "-c", f"{train}; echo went on", env=environment)
+    assert done.stderr.startswith("this run has finished") and "went on" in done.stdout
+    done = run("bash", "-c", f"{train} --h 5; echo went on", env=environment)
+    assert done.returncode == 1 and "went on" not in done.stdout
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("fairseq-train: error: d_model 32 is not divisible by h 5")
+    assert (recipe / "train.log").read_text().startswith(log)
+
+    done = run(
+        "bash",
+        "-c",
+        f"{RECIPE.partition('train')[0]} log python -c 1/0",
+        env=environment,
+    )
+    assert done.returncode == 1
+    assert done.stderr.endswith(
+        f"ZeroDivisionError: division by zero\nthe whole log is in {recipe}/train.log\n"
+    )
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["quickstart", "multi30k", "multi30k tests", "parsing_sample", "parsing_sample tests"]
+    + ["parsing_wsj tests", "parsing_semi tests README.md", "table3", "wmt14_en_de_base"]
+    + ["wmt14_en_fr_big"],
+)
+def test_a_dry_run_can_be_pasted_into_a_shell(run, tmp_path, words):
+    """Its programs are found, here as ones that do nothing, and its paths are relative."""
+    name, *arguments = words.split()
+    done = run("bash", f"examples/{name}.sh", *arguments, env={"DRY_RUN": "1"})
+    assert done.returncode == 0 and "fairseq-train" in done.stdout
+    assert not re.search(r"(^|[\s='\"@])/", done.stdout, re.MULTILINE), done.stdout
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    for program in "aiayn bash env fairseq-generate fairseq-train ln python".split():
+        (programs / program).symlink_to("/bin/true")
+    (programs / "mkdir").symlink_to(shutil.which("mkdir"))
+    pasted = subprocess.run(
+        ["/bin/bash", "-e"],
+        input=done.stdout,
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env={"PATH": str(programs)},
+    )
+    assert pasted.returncode == 0 and not pasted.stderr, pasted.stderr
+    assert (tmp_path / "runs").is_dir()
