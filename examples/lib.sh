@@ -1,6 +1,6 @@
 # Functions of the recipes. A recipe sets RUN, its directory, and sources this file. DRY_RUN=1 prints
-# every command, for a shell in the project's root, and runs none. PREPARE holds more options for the script that prepares the data, such
-# as --protect-patterns.
+# every command, for a shell in the project's root, and runs none. PREPARE holds more options for the
+# command that prepares the data, such as --protect-patterns.
 # shellcheck shell=bash
 unset CDPATH
 start=$PWD
@@ -208,7 +208,8 @@ check_trees() {
 }
 
 # treebanks DIRECTORY: copy or, if DIRECTORY is empty, download the Penn Treebank sample and GUM to
-# $RUN/raw, with a list of GUM's files, gum.txt. GUM's Reddit documents are left out: they have no words.
+# $RUN/raw, with a list of GUM's files, gum.txt. GUM's Reddit documents are left out: they have no
+# words.
 treebanks() {
   local raw=$RUN/raw part=$RUN/raw.part
   if [ ! -d "$raw" ]; then
