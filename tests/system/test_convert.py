@@ -4,6 +4,7 @@ import argparse
 import json
 import math
 import re
+import statistics
 
 import pytest
 import torch
@@ -139,7 +140,8 @@ def test_two_hundred_updates_lose_as_fairseqs_model_does(run, corpus, tmp_path):
         *("--max-tokens", "1000", "--required-batch-size-multiple", "1", "--dropout", "0"),
         *("--log-format", "simple", "--log-interval", "1"),
     ]
-    stock = [*train, *stock_model(64, 256, 4)]
+    stock = [*train, *stock_model(64, 256, 4), "--task", "aiayn_translation"]
+    stock += ["--tokens-per-update", "0"]
     init = run(*stock, "--lr", "0", "--max-update", "1", "--save-dir", tmp_path / "init")
     assert init.returncode == 0, init.stderr
     start = {"fairseq": tmp_path / "init" / "checkpoint_last.pt", "ours": tmp_path / "ours.pt"}
@@ -160,7 +162,7 @@ def test_two_hundred_updates_lose_as_fairseqs_model_does(run, corpus, tmp_path):
         assert log.returncode == 0, log.stderr[-2000:]
         lost[name] = losses(log)
     assert len(lost["ours"]) == 200
-    assert lost["ours"][-1] < 0.7 * lost["ours"][0]
+    assert statistics.fmean(lost["ours"][-20:]) < 0.8 * lost["ours"][0]
     assert lost["ours"] == pytest.approx(lost["fairseq"], abs=1e-3 / math.log(2))  # bits
 
 
