@@ -2,16 +2,15 @@
 
 import re
 
-import pytest
-from models import rates_taken, trainer
+from commands import TRAIN
 
 
-@pytest.mark.usefixtures("loud")
-def test_the_time_a_run_takes_is_estimated_once(corpus, tmp_path, caplog):
-    caplog.set_level("INFO")
-    training, epoch = trainer(corpus, tmp_path, "--batch-size", "8", "--max-update", "1000")
-    rates_taken(training, epoch, 50)
-    estimates = [r.getMessage() for r in caplog.records if "will take about" in r.getMessage()]
-    assert len(estimates) == 1
-    times = r"20 updates took (\d+ \w+)+: the remaining 979 will take about \d+ (min|s)( \d+ s)?"
-    assert re.fullmatch(times, estimates[0])
+def test_the_time_a_run_takes_is_estimated_once(run, corpus, tmp_path):
+    log = run(
+        *("fairseq-train", corpus, *TRAIN, "--batch-size", "8", "--max-update", "50"),
+        *("--disable-validation", "--no-save", "--save-dir", tmp_path),
+    )
+    assert log.returncode == 0, log.stderr
+    estimates = re.findall(r"\| (\d+ updates took .*)", log.stdout + log.stderr)
+    times = r"20 updates took \d+ .*: the remaining 29 will take about \d+ (min|s)( \d+ s)?"
+    assert len(estimates) == 1 and re.fullmatch(times, estimates[0])
