@@ -26,9 +26,9 @@ def prepare_cpu() -> None:
 def _let_waiting_threads_sleep() -> None:
     """Start threads that do nothing, one more than there are processors.
 
-    GNU's OpenMP lets a thread spin for milliseconds before it sleeps, at the expense of other
-    processes and of its own, but not if there are more threads than processors (libgomp's manual,
-    GOMP_SPINCOUNT).
+    An idle thread of GNU's OpenMP spins for milliseconds before it sleeps, and takes that time from
+    the threads that compute. With more threads than processors it sleeps almost immediately
+    (libgomp's manual, GOMP_SPINCOUNT).
     """
     threads = torch.get_num_threads()
     if threads == 1 or not hasattr(os, "sched_getaffinity"):

@@ -86,7 +86,7 @@ class TextSettings:
 
 
 def find_settings(data: Path) -> TextSettings | None:
-    """Return the settings of a data directory; None if it has none, as from fairseq-preprocess.
+    """Return the settings of a data directory, or None for data of fairseq-preprocess.
 
     Raises InputError if they are malformed.
     """

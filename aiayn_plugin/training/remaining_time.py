@@ -12,14 +12,14 @@ class RemainingTime:
     def __init__(self, last_update: int) -> None:
         """last_update: the number of the last update of the run; 0 if there is none to reach."""
         self.last_update = last_update
-        #: of each update, in seconds; None when no estimate is due
+        #: When each update began, in seconds; None once no estimate is due.
         self._starts: list[float] | None = [] if last_update else None
         self._update: int | None = None
 
     def begin_update(self, update: int) -> str | None:
         """Return the estimate, once there is one, and only once.
 
-        update: the number of the update that begins, or that goes on with a further batch.
+        update: the number of the current update; repeated calls for the same one are ignored.
         """
         if update == self._update or self._starts is None:
             return None

@@ -36,7 +36,7 @@ def test_without_options_a_training_is_the_papers():
 
 @dataclass
 class OwnConfig(TransformerConfig):
-    """The plugin's options with an option of its own, and a different default."""
+    """The plugin's options, with one more and a different default."""
 
     attention_dropout: float = 0.2
     own_option: int = field(default=7, metadata={"help": "an option of a user's model"})

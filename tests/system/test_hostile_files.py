@@ -123,7 +123,7 @@ def good(model_dir) -> dict:
 
 @pytest.fixture
 def attack(run, model_dir, good, tmp_path) -> Callable[[str, str], str]:
-    """`attack(entry, payload)` returns the error with which it ended, empty if there was none."""
+    """`attack(entry, payload)` checks that no harm is done, and returns the error, if any."""
 
     def attempt(entry: str, payload: str) -> str:
         folder = tmp_path / str(len(list(tmp_path.iterdir())))
