@@ -60,8 +60,8 @@ def main(argv: Sequence[str] | None = None) -> None:
             f"aiayn: error: {error.filename} does not exist: check the paths given to the command"
         ) from None
     except (OSError, ValueError) as error:  # InputError is a ValueError
-        lines = map(printable, str(error).split("\n"))
-        raise SystemExit(f"aiayn: error: {chr(10).join(lines)}") from None
+        message = "\n".join(map(printable, str(error).split("\n")))
+        raise SystemExit(f"aiayn: error: {message}") from None
 
 
 class Version(argparse.Action):

@@ -30,12 +30,10 @@ def show_one_line(show: Callable) -> Callable:
 
     def show_input_error(kind, error, trace) -> None:
         command = os.path.basename(sys.argv[0])
-        if isinstance(
-            error, KeyboardInterrupt
-        ):  # after this hook Python exits like the shell's 130
+        if isinstance(error, KeyboardInterrupt):
             if os.environ.get("RANK", "0") == "0":
                 print(f"{command}: {interrupt.message()}", file=sys.stderr)
-            return
+            return  # Python then dies of the signal, which a shell reports as 130
         message = input_error(error)
         if message is None and command in VALIDATION and isinstance(error, Exception):
             first_line = str(error).partition("\n")[0]
