@@ -70,6 +70,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="further training files, such as the output of a parser: how often each tree is used "
         "(0.5: every second tree), then the files; may be repeated",
     )
+    option(
+        "--wsj-labels",
+        action="store_true",
+        help="map the labels and tags of --extra trees that the Wall Street Journal lacks, such as "
+        "NML and HYPH, to its own, or remove them, and report how many",
+    )
     option = parser.add_argument
     option("--destdir", metavar="DIR", required=True, help="data directory to make")
     option(
@@ -172,7 +178,12 @@ def find_tree_sets(args: argparse.Namespace) -> dict[str, list[TreeSet]]:
         if not paths:
             raise InputError(f"--extra {weight}: give a number, and then files")
         try:
-            extra = TreeSet(f"train.extra{number}", list(map(Path, paths)), weight=float(weight))
+            extra = TreeSet(
+                f"train.extra{number}",
+                list(map(Path, paths)),
+                weight=float(weight),
+                wsj_labels=args.wsj_labels,
+            )
         except ValueError:
             raise InputError(
                 f"--extra {weight}: first give how often each tree is used, such as 1"

@@ -13,12 +13,16 @@ from .parallel import Workers
 
 
 class TreeSet(NamedTuple):
-    """Trees of one kind: of these files, those in the slice `kept`, each `weight` times."""
+    """Trees of one kind: of these files, those in the slice `kept`, each `weight` times.
+
+    wsj_labels: whether their labels and tags are mapped to those of the Wall Street Journal.
+    """
 
     name: str
     files: list[Path]
     kept: slice = slice(None)
     weight: float = 1.0
+    wsj_labels: bool = False
 
 
 def find_sections(treebank: Path, numbers: Iterable[int]) -> list[Path]:
@@ -61,11 +65,11 @@ def _walk(directory: Path) -> Iterator[Path]:
 
 
 def hash_trees(trees: TreeSet, workers: Workers) -> str:
-    """Return a checksum of files, slice and weight. Raises InputError if a file is missing."""
+    """Return a checksum of files and settings. Raises InputError if a file is missing."""
     for path in trees.files:
         if not path.is_file():
             split, _, kind = trees.name.partition(".")
             option = kind.rstrip("0123456789") or split
             raise InputError(f"no file {path}: see --{option}")
     files = list(workers.pool.map(hash_file, trees.files))
-    return hashlib.sha256(repr((files, trees.kept, trees.weight)).encode()).hexdigest()
+    return hashlib.sha256(repr((files, trees[2:])).encode()).hexdigest()

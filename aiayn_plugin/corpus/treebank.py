@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+from collections import Counter
 from collections.abc import Iterable
 from math import floor
 from pathlib import Path
@@ -9,9 +10,9 @@ from typing import Any
 
 from ..errors import InputError
 from ..parsing.linearisation import linearise_tree
-from ..parsing.trees import Tree, clean_tree, format_tree, read_trees, tree_words
+from ..parsing.trees import Tree, clean_tree, format_tree, map_to_wsj, read_trees, tree_words
 from ..text.lines import MAX_WORD_LENGTH
-from .console import progress
+from .console import progress, say
 from .parallel import Batch, Counts, LinePairs
 from .stages import Stage, make_stage
 from .tokens import Cleaning, Job, Text, make_tokens
@@ -26,33 +27,40 @@ def read_tree_set(job: Job, trees: TreeSet) -> Text:
 
     def make(folder: Path) -> dict[str, Any]:
         outputs = [folder / f"{number}.part" for number in range(len(trees.files))]
-        counts = []
+        read = functools.partial(_read_file, wsj_labels=trees.wsj_labels)
+        total, changes = 0, Counter[str]()
         with progress(f"reading the trees of {trees.name}", len(outputs), "files") as add:
-            for count in job.workers.pool.map(_read_file, trees.files, outputs):
-                counts.append(count)
+            for number, changed in job.workers.pool.map(read, trees.files, outputs):
+                total += number
+                changes += changed
                 add(1)
-        kept = range(sum(counts))[trees.kept]
+        kept = range(total)[trees.kept]
         lines = _write_kept(outputs, job.files(folder), kept, trees.weight)
         if not lines:
             why = "" if trees.kept == slice(None) else "; --hold-out leaves none for training"
-            raise InputError(
-                f"{trees.name}: found {sum(counts):,} trees in {len(outputs):,} files{why}"
-            )
-        return {"lines": lines}
+            raise InputError(f"{trees.name}: found {total:,} trees in {len(outputs):,} files{why}")
+        return {"lines": lines, "changes": changes}
 
     stage = make_stage(job.work, f"trees.{trees.name}", hash_trees(trees, job.workers), make)
+    for change, number in Counter(stage.result["changes"]).most_common():
+        say(f"{trees.name}: {number:,} {change}")
     return Text(trees.name, job.files(stage.folder), stage.result["lines"], (stage.key,))
 
 
-def _read_file(path: Path, output: Path) -> int:
-    """Write the words and the tree of each sentence of a file; return the number of sentences."""
-    number = 0
+def _read_file(path: Path, output: Path, wsj_labels: bool) -> tuple[int, Counter[str]]:
+    """Write the words and the tree of each sentence of a file.
+
+    Returns the number of sentences and the changes of their labels.
+    """
+    number, changes = 0, Counter[str]()
     with open(output, "w", encoding="utf-8", newline="\n") as file:
         for tree in map(clean_tree, read_trees(path)):
+            if tree is not None and wsj_labels:
+                tree = map_to_wsj(tree, changes)
             if tree is not None:
                 file.write(f"{' '.join(tree_words(tree))}\t{format_tree(tree)}\n")
                 number += 1
-    return number
+    return number, changes
 
 
 def _write_kept(inputs: list[Path], dests: Iterable[Path], kept: range, weight: float) -> int:

@@ -1,6 +1,7 @@
 """§6.3 Reading and cleaning bracketed trees of the Penn Treebank."""
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -19,6 +20,17 @@ ROOTS = ("", "TOP", "ROOT", "S1")
 TOP = "TOP"
 #: The tag of traces, which stand for moved or omitted words.
 TRACE = "-NONE-"
+#: The Penn Treebank's labels and tags in its Wall Street Journal.
+WSJ_LABELS = frozenset(
+    "ADJP ADVP CONJP FRAG INTJ LST NAC NP NX PP PRN PRT QP RRC S SBAR SBARQ SINV SQ TOP UCP VP "
+    "WHADJP WHADVP WHNP WHPP X".split()
+)
+WSJ_TAGS = frozenset(
+    "# $ '' , -LRB- -RRB- . : CC CD DT EX FW IN JJ JJR JJS LS MD NN NNP NNPS NNS PDT POS PRP PRP$ "
+    "RB RBR RBS RP SYM TO UH VB VBD VBG VBN VBP VBZ WDT WP WP$ WRB ``".split()
+)
+#: The Wall Street Journal's tags for words that later treebanks tag differently.
+WSJ_TAG = {"AFX": "JJ", "HYPH": ":", "NFP": ":", "-LSB-": "-LRB-", "-RSB-": "-RRB-"}
 #: Limits a tree, which would otherwise extend to the end of the file if a bracket is missing.
 MAX_CHARACTERS = 1_000_000
 #: Escapes of the brackets that delimit constituents; trees may contain other brackets as they are.
@@ -88,7 +100,8 @@ def _parse_lines(lines: Iterable[tuple[int, str]], path: str | Path) -> Iterator
 def _parse_tree(text: str, path: str | Path, line: int) -> Tree:
     """Return the tree of a text. Raises InputError for an ill-formed one."""
     try:
-        tree = Tree.fromstring(text)
+        # Words may contain spaces of typesetting, which do not separate them.
+        tree = Tree.fromstring(re.sub(r"[^\S \t\n]", "", text))
     except ValueError as error:
         reason = " ".join(str(error).split())
         raise InputError(f"{path}, line {line}: not a tree: {reason[:120]}") from None
@@ -132,6 +145,39 @@ def _without_traces(tree: Tree) -> Tree | None:
         return None if tree.label() == TRACE else Tree(category(tree.label()), [tree[0]])
     kept = [child for child in map(_without_traces, tree) if child is not None]
     return Tree(category(tree.label()), kept) if kept else None
+
+
+def map_to_wsj(tree: Tree, changes: Counter[str]) -> Tree | None:
+    """Return a clean tree with labels and tags of the Wall Street Journal only; count the changes.
+
+    A constituent with another label gives way to its children, as does one that consists of a
+    constituent with the same label. A word with another tag gets the tag that the Wall Street
+    Journal has for it, or is removed (marks of transcripts). Returns None if no word is left.
+    """
+    kept = _map_to_wsj(tree, changes)
+    if len(kept) == 1 and not is_preterminal(kept[0]):
+        return kept[0]
+    return Tree(TOP, kept) if kept else None
+
+
+def _map_to_wsj(tree: Tree, changes: Counter[str]) -> list[Tree]:
+    label = tree.label()
+    if is_preterminal(tree):
+        tag = WSJ_TAG.get(label, label)
+        if tag not in WSJ_TAGS:
+            changes[f"words tagged {label} removed"] += 1
+            return []
+        if tag != label:
+            changes[f"tags {label} mapped to {tag}"] += 1
+        return [Tree(tag, [tree[0]])]
+    kept = [part for child in tree for part in _map_to_wsj(child, changes)]
+    if label not in WSJ_LABELS:
+        changes[f"brackets {label} removed"] += 1
+        return kept
+    if len(kept) == 1 and kept[0].label() == label:
+        changes["brackets removed around the same label"] += 1
+        return kept
+    return [Tree(label, kept)] if kept else []
 
 
 def is_preterminal(tree: Tree) -> bool:

@@ -1,10 +1,19 @@
 """§6.3 Reading and cleaning bracketed trees."""
 
+from collections import Counter
+
 import pytest
 from nltk import Tree
 
 from aiayn_plugin.errors import InputError
-from aiayn_plugin.parsing.trees import category, clean_tree, format_tree, read_trees, tree_words
+from aiayn_plugin.parsing.trees import (
+    category,
+    clean_tree,
+    format_tree,
+    map_to_wsj,
+    read_trees,
+    tree_words,
+)
 
 TREE = """
 ( (S
@@ -68,6 +77,48 @@ def test_cleaning_removes_traces_functions_and_indices(tmp_path):
 def test_outer_labels_and_white_space(tmp_path, text, expected):
     found = [clean_tree(tree) for tree in read_text(text, tmp_path)]
     assert [tree and format_tree(tree) for tree in found] == expected
+
+
+@pytest.mark.parametrize(
+    "text, expected, changes",
+    [
+        (CLEAN, CLEAN, {}),
+        (
+            "(NP (NML (NN gene) (HYPH -) (NN scale)) (AFX non) (NN x))",
+            "(NP (NN gene) (: -) (NN scale) (JJ non) (NN x))",
+            {
+                "brackets NML removed": 1,
+                "tags HYPH mapped to :": 1,
+                "tags AFX mapped to JJ": 1,
+            },
+        ),
+        (
+            "(HEADING (S (S (NN a) (EDITED (SU /)))))",
+            "(S (NN a))",
+            {
+                "brackets HEADING removed": 1,
+                "brackets EDITED removed": 1,
+                "brackets removed around the same label": 1,
+                "words tagged SU removed": 1,
+            },
+        ),
+        (
+            "(CAPTION (NP (NN a)) (. .))",
+            "(TOP (NP (NN a)) (. .))",
+            {"brackets CAPTION removed": 1},
+        ),
+        ("(S (NP (CODE <TURN>)))", None, {"words tagged CODE removed": 1}),
+    ],
+)
+def test_other_labels_become_those_of_the_wall_street_journal(text, expected, changes):
+    counted = Counter()
+    tree = map_to_wsj(Tree.fromstring(text), counted)
+    assert (tree and format_tree(tree), counted) == (expected, changes)
+
+
+def test_spaces_of_typesetting_do_not_separate_words(tmp_path):
+    [tree] = read_text("(S (NN a\u200ab) (NN\u00a0 c))", tmp_path)
+    assert format_tree(tree) == "(S (NN ab) (NN c))"
 
 
 @pytest.mark.parametrize(
