@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 from fairseq.distributed.utils import is_master
-from fairseq.logging import metrics
 from fairseq.logging.progress_bar import BaseProgressBar
 from fairseq.utils import split_paths
 from omegaconf import DictConfig
@@ -41,12 +40,10 @@ class Recorder(logging.Handler):
         # fairseq's own clock, "wall", stops counting after some restarts.
         self.began = time.monotonic()
 
-    def start(self) -> None:
-        """Record the start, once, after the checkpoint is restored and the data is loaded."""
+    def start(self, update: int) -> None:
+        """Record the start, once: the update that was restored; 0 for a new run."""
         if self.update is None:
-            # The trainer logs the update that it restores.
-            meter = metrics.get_meter("default", "num_updates")
-            self.record("start", int(meter.smoothed_value or 0) if meter else 0, **self._settings())
+            self.record("start", update, **self._settings())
 
     def record(self, event: str, update: int | None, **fields: Any) -> None:
         """Append an event after an update."""
@@ -67,8 +64,7 @@ class Recorder(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Record the end; fairseq announces it in its log and nowhere else."""
-        if record.getMessage().startswith("done training in "):
-            self.start()
+        if self.update is not None and record.getMessage().startswith("done training in "):
             self.record("end", self.update)
 
     def _settings(self) -> dict[str, Any]:
@@ -142,6 +138,12 @@ def record_training(task: Any, cfg: DictConfig, model: nn.Module) -> None:
         log.addHandler(_recorder)
 
 
+def record_start(update: int) -> None:
+    """Record that this process's run starts after this update, unless it has started."""
+    if _recorder is not None:
+        _recorder.start(update)
+
+
 def with_record(build: Callable) -> Callable:
     """Wrap fairseq's progress_bar: record the statistics of its bars as well.
 
@@ -153,7 +155,6 @@ def with_record(build: Callable) -> Callable:
         bar = build(*args, epoch=epoch, prefix=prefix, **kwargs)
         if _recorder is None:
             return bar
-        _recorder.start()
         return RecordingBar(bar, _recorder, epoch, validates=prefix is not None)
 
     return progress_bar
