@@ -34,9 +34,12 @@ def locate(run_dir: Path, checkpoint: Path | None = None) -> tuple[Path, Path]:
     """
     shared = run_dir / shared_model.WEIGHTS_FILE
     checkpoint = checkpoint or (shared if shared.is_file() else run_dir / MODEL_FILE)
+    if not run_dir.is_dir():
+        raise InputError(f"{run_dir} is no directory: give one with {MODEL_FILE} and data/")
     if not checkpoint.is_file():
         raise InputError(
-            f"{checkpoint} is missing: give a directory that a recipe or aiayn bundle wrote"
+            f"{checkpoint} is missing: after training, make it with aiayn average --inputs "
+            f"{run_dir}/checkpoints --output {checkpoint}"
         )
     data = run_dir / "data"
     return checkpoint, data if data.is_dir() else run_dir
@@ -82,7 +85,9 @@ def bundle(run_dir: Path, checkpoint: Path | None, output: Path) -> int:
     trained = Identity.read(state.get("task_state") or {})
     here = Identity.of(words)
     trained.check_dictionaries(here, data, names)
-    state["task_state"] = Identity(here.dictionaries, trained.settings).task_state()
+    state["task_state"] = Identity(
+        here.dictionaries, trained.settings, trained.languages
+    ).task_state()
     with write_directory_atomically(output) as directory:
         cfg, _ = configuration(state)
         cfg["task"].update(source_lang=languages[0], target_lang=languages[1])

@@ -1,7 +1,7 @@
 """Whether a checkpoint fits a model and its data: weight shapes, settings and dictionaries."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from torch import Tensor
@@ -24,28 +24,35 @@ class Identity:
     dictionaries: Mapping[str, str] = field(default_factory=dict)
     #: SETTINGS_WITHOUT_SHAPE of the model.
     settings: Mapping[str, int | str | None] = field(default_factory=dict)
+    #: The source and target language.
+    languages: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(
-        cls, words: Iterable[Iterable[str]], settings: ModelSettings | None = None
+        cls,
+        words: Iterable[Iterable[str]],
+        settings: ModelSettings | None = None,
+        languages: Sequence[str] = (),
     ) -> "Identity":
         """Return the identity of a model with source and target words, in token ID order.
 
-        settings: None for one of fairseq's models.
+        settings: None for one of fairseq's models. languages: source and target, if known.
         """
         dictionaries = dict(zip(SIDES, map(hash_words, words), strict=True))
-        return cls(dictionaries, settings_without_shape(settings) if settings else {})
+        without_shape = settings_without_shape(settings) if settings else {}
+        return cls(dictionaries, without_shape, dict(zip(SIDES, languages, strict=False)))
 
     @classmethod
     def read(cls, task_state: Any) -> "Identity":
         """Return the identity in a task_state. Raises InputError if that is malformed."""
         identity = cls()
         if isinstance(task_state, Mapping):
-            identity = cls(task_state.get("dictionaries", {}), task_state.get("settings", {}))
+            identity = cls(**{part.name: task_state.get(part.name, {}) for part in fields(cls)})
         if not (
             isinstance(task_state, Mapping)
             and _holds(identity.dictionaries, SIDES, str)
             and _holds(identity.settings, SETTINGS_WITHOUT_SHAPE, (int, str, type(None)))
+            and _holds(identity.languages, SIDES, str)
         ):
             raise InputError(
                 "the checkpoint is broken: its task_state is not what the plugin writes"
@@ -63,11 +70,19 @@ class Identity:
                 raise _architecture_error(name, self.settings[name], model.settings[name])
 
     def check_dictionaries(self, model: "Identity", data: object, names: Sequence[str]) -> None:
-        """Raise InputError if token IDs stood for different words when the model was trained.
+        """Raise InputError if the model was trained with other dictionaries or in reverse.
 
-        names: of the source and target dictionary files in `data`. A dictionary that the checkpoint
-        does not record is not compared.
+        names: of the source and target dictionary files in `data`. What the checkpoint does not
+        record is not compared. Two languages may share a dictionary, so that token IDs do not
+        reveal the direction.
         """
+        direction = [self.languages.get(side) for side in SIDES]
+        if model.languages and direction == [model.languages[side] for side in reversed(SIDES)]:
+            raise InputError(
+                f"{data} is for the direction {direction[1]} to {direction[0]}, but the checkpoint "
+                f"was trained from {direction[0]} to {direction[1]}: give data of its direction, "
+                "or train in a different --save-dir"
+            )
         for side, name in zip(SIDES, names, strict=True):
             theirs, ours = self.dictionaries.get(side), model.dictionaries[side]
             if theirs not in (None, ours):

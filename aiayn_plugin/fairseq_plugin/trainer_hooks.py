@@ -17,6 +17,7 @@ from ..training.remaining_time import RemainingTime
 from .interrupt import STATISTIC, interrupt
 from .model import AiaynTransformer
 from .optimizer import DIVERGENCE_ADVICE
+from .recorder import record_start
 
 logger = logging.getLogger(__name__)
 
@@ -52,7 +53,7 @@ class TrainerHooks(TranslationTask):
     def identity(self) -> Identity:
         """Return the identity of this task's dictionaries and of the last model built."""
         words = (d.symbols[d.nspecial :] for d in (self.source_dictionary, self.target_dictionary))
-        return Identity.of(words, self.settings)
+        return Identity.of(words, self.settings, (self.cfg.source_lang, self.cfg.target_lang))
 
     def state_dict(self) -> dict[str, Any]:
         """Like fairseq's, with the checkpoint's identity."""
@@ -80,6 +81,7 @@ class TrainerHooks(TranslationTask):
         for.
         """
         self.update = update_num + 1
+        record_start(update_num)
         interrupt.update = update_num
         if interrupt.saved is None:
             interrupt.saved = update_num  # what the run resumed from

@@ -55,6 +55,20 @@ def test_each_dictionary_is_compared(side, name):
         trained.check_dictionaries(Identity.of(words), "data", names)
 
 
+def test_data_of_the_reverse_direction_are_refused():
+    names = ["dict.en.txt", "dict.de.txt"]
+    shared = WORDS[0], WORDS[0]
+    trained = Identity.read(Identity.of(shared, languages=("en", "de")).task_state())
+    for languages in ((), ("en", "de"), ("eng", "deu")):
+        trained.check_dictionaries(Identity.of(shared, languages=languages), "data", names)
+    with pytest.raises(InputError) as error:
+        trained.check_dictionaries(Identity.of(shared, languages=("de", "en")), "data", names)
+    assert str(error.value) == (
+        "data is for the direction de to en, but the checkpoint was trained from en to de: give "
+        "data of its direction, or train in a different --save-dir"
+    )
+
+
 def test_what_fairseqs_own_task_does_not_record_is_not_compared():
     unknown = Identity.read({"something": 1})
     model = Identity.of(WORDS, ModelSettings())
