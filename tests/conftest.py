@@ -3,6 +3,7 @@
 import logging
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -11,6 +12,8 @@ from pathlib import Path
 # Before torch is imported: some tests fork, and the fork of a process that has computed in several
 # threads would wait for them forever.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+# Background jobs of a shell ignore Ctrl-C, as would the commands that they test.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 # Subprocesses import the checkout, not the copy that is installed in .venv.
 ROOT = Path(__file__).resolve().parent.parent
 os.environ["PYTHONPATH"] = os.pathsep.join(
