@@ -47,7 +47,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     for library in ("fairseq", "sacrebleu", "aiayn_plugin.fairseq_plugin"):
         logging.getLogger(library).setLevel(logging.WARNING)
     try:
-        args = parser.parse_args(argv)  # --check does its work here
+        args, unknown = parser.parse_known_args(argv)  # --check does its work here
+        if unknown:
+            commands.choices[argv[0]].error(f"unrecognized arguments: {' '.join(unknown)}")
         args.run(args)
     except KeyboardInterrupt:
         print(f"aiayn: {argv[0]} was interrupted", file=sys.stderr)

@@ -106,7 +106,9 @@ def _read_text(args: argparse.Namespace) -> Translations:
     """Return the sources (none for plain text), hypotheses, references and target language."""
     if args.reference is not None:
         if args.data is not None or args.target_lang is None:
-            raise InputError("--reference goes with --target-lang, and without --data")
+            raise InputError(
+                "--reference needs --target-lang, such as --target-lang de, and no --data"
+            )
         system, references = (list(read_lines(path)) for path in (args.system, args.reference))
         return Translations([], system, references, args.target_lang)
     if args.data is None:

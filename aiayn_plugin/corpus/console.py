@@ -7,6 +7,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 from tqdm import tqdm
 
@@ -79,8 +80,10 @@ def add_workers(parser: argparse.ArgumentParser) -> None:
 
 def show_next_step(data: str, arch: str = "aiayn_base") -> None:
     """Print where the data is, and the command that trains a model on it."""
-    train = f"fairseq-train {data} --user-dir aiayn_plugin --arch {arch}"
-    print(f"data is in {data}; next: {train}")
+    checkpoints = Path(data).parent / "checkpoints"
+    train = f"fairseq-train {data} --user-dir aiayn_plugin --arch {arch} --save-dir {checkpoints}"
+    small = " (a few thousand pairs: --arch aiayn_tiny)" if arch == "aiayn_base" else ""
+    print(f"data is in {data}; next: {train}{small}")
 
 
 @contextlib.contextmanager

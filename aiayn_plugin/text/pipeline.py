@@ -11,7 +11,10 @@ from .settings import PENN, SETTINGS_FILE, TextSettings
 from .subwords import SUBWORDS, Bpe, Subwords
 from .tokenizer import TOKENIZERS, Tokenizer
 
-_ADVICE = "give a directory made by aiayn prepare or aiayn bundle, and copy all of its files"
+_ADVICE = (
+    "give a directory made by aiayn prepare or aiayn bundle, and copy all of its files (data of "
+    "fairseq-preprocess: translate with fairseq-interactive)"
+)
 
 
 def load_subwords(data_dir: str | Path) -> tuple[TextSettings, Subwords]:
