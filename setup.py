@@ -13,7 +13,7 @@ setup(
     license="MIT",
     python_requires=">=3.10,<3.14",
     packages=find_packages(include=["aiayn_plugin*"]),
-    package_data={"aiayn_plugin": ["*/*.yaml", "*.css", "*/*.css", "*/*.html", "*/*.js"]},
+    package_data={"aiayn_plugin": ["*/*.yaml", "*.css", "*/*.css", "*/*.html", "*/*.js", "*/*.md"]},
     entry_points={"console_scripts": ["aiayn = aiayn_plugin.cli:main"]},
     install_requires=[
         # fairseq's last release cannot be imported on Python 3.11 and later; fairseq-fixed is its
@@ -39,6 +39,7 @@ setup(
             "mosestokenizer",
             "selenium",
             "PYEVALB",
+            "transformers>=4.30",
         ],
         "corpus": ["Babel", "num2words"],
         "view": ["matplotlib"],
@@ -46,6 +47,7 @@ setup(
         "parsing": ["nltk"],
         "serve": ["starlette", "uvicorn"],
         "tensorboard": ["tensorboard"],
+        "transformers": ["transformers>=4.30"],
         "wordpiece": ["sentencepiece"],
     },
 )

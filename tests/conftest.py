@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 # Before torch is imported: some tests fork, and the fork of a process that has computed in several
 # threads would wait for them forever.
@@ -98,6 +99,18 @@ def run() -> Iterator[Callable[..., subprocess.CompletedProcess[str]]]:
     yield run_command
     for server in servers.values():
         server.stop()
+
+
+@pytest.fixture(scope="session")
+def transformers() -> Any:
+    """Hugging Face's transformers; without it, the test is skipped.
+
+    It imports torchaudio, which fairseq requires but which fails to load next to torch for the CPU.
+    """
+    sys.modules.setdefault("torchaudio", None)  # type: ignore[arg-type]
+    return pytest.importorskip(
+        "transformers", reason="needs transformers: pip install transformers"
+    )
 
 
 @pytest.fixture(scope="session")

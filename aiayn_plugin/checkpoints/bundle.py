@@ -10,7 +10,7 @@ from ..errors import InputError
 from ..paper import ARCHITECTURES
 from ..text.manifest import read_verified_dictionary, write_manifest
 from ..text.pipeline import load_subwords
-from ..text.settings import PAIRS_FILE, SETTINGS_FILE
+from ..text.settings import PAIRS_FILE, SETTINGS_FILE, TextSettings
 from . import shared_model
 from .averaging import average
 from .compatibility import Identity
@@ -88,16 +88,30 @@ def bundle(run_dir: Path, checkpoint: Path | None, output: Path) -> int:
     state["task_state"] = Identity(
         here.dictionaries, trained.settings, trained.languages
     ).task_state()
+    return write_bundle(state, data, settings, output)
+
+
+def write_bundle(state: dict[str, Any], data: Path, settings: TextSettings, output: Path) -> int:
+    """Write a checkpoint and the text files of a data directory to a new directory.
+
+    Returns its size in bytes. Raises InputError or OSError if that fails or the output exists.
+    """
+    languages = settings.source_lang, settings.target_lang
     with write_directory_atomically(output) as directory:
         cfg, _ = configuration(state)
         cfg["task"].update(source_lang=languages[0], target_lang=languages[1])
         shared_model.write(state, cfg, directory)
-        for name in (SETTINGS_FILE, settings.codes, *names):
+        for name in text_files(data, settings):
             shutil.copyfile(data / name, directory / name)
-        if (data / PAIRS_FILE).is_file():
-            shutil.copyfile(data / PAIRS_FILE, directory / PAIRS_FILE)
         command = "parse" if settings.holds_trees else "translate"
         note = NOTE.format(command=command, source=languages[0], target=languages[1])
         (directory / "README.txt").write_text(note, encoding="utf-8")
         write_manifest(directory, [path.name for path in directory.iterdir()])
     return sum(path.stat().st_size for path in output.iterdir())
+
+
+def text_files(data: Path, settings: TextSettings) -> list[str]:
+    """Return the names of the files of a data directory that its model needs for raw text."""
+    languages = settings.source_lang, settings.target_lang
+    names = [SETTINGS_FILE, settings.codes, *(f"dict.{lang}.txt" for lang in languages)]
+    return names + [PAIRS_FILE] * (data / PAIRS_FILE).is_file()

@@ -71,13 +71,8 @@ def load_model(checkpoint: Path, data: Path, source_lang: str, target_lang: str)
         trained.check_dictionaries(expected, data, names)
         check_dictionaries(settings, source, target)
         limits = {side: _max_positions(side, vars(cfg["model"]), task) for side in SIDES}
-        _check_size(settings, state["model"], max(limits.values()))
-        with _UninitializedWeights():
-            model = Transformer(
-                settings, len(source), len(target), (limits["source"], limits["target"])
-            )
-        check_shapes(state["model"], model.state_dict())
-        model.load_state_dict(state["model"])
+        sizes = len(source), len(target)
+        model = build_model(settings, state["model"], sizes, (limits["source"], limits["target"]))
         longest = max_source_tokens(model.encoder, _max_positions("source", task))
         if longest < 2:
             raise ValueError(f"max_source_positions {longest} leaves no space for a word")
@@ -87,6 +82,24 @@ def load_model(checkpoint: Path, data: Path, source_lang: str, target_lang: str)
         why = str(error).partition("\n")[0]
         raise InputError(f"{checkpoint}: its settings are invalid: {why}") from None
     return LoadedModel(model.eval(), source, target, longest)
+
+
+def build_model(
+    settings: ModelSettings,
+    weights: Mapping[str, Any],
+    vocabularies: tuple[int, int],
+    max_positions: tuple[int, int],
+) -> Transformer:
+    """Return a model with these weights; see Transformer for the other arguments.
+
+    Raises InputError if the weights do not fit the settings.
+    """
+    _check_size(settings, weights, max(max_positions))
+    with _UninitializedWeights():
+        model = Transformer(settings, *vocabularies, max_positions)
+    check_shapes(weights, model.state_dict())
+    model.load_state_dict(weights)
+    return model
 
 
 def max_source_tokens(encoder: Encoder, max_source_positions: int) -> int:

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
+from torch import Tensor
 
 from ..errors import InputError
 from ..text.lines import MAX_SETTINGS_FILE, read_data_file
@@ -69,10 +70,7 @@ def read(path: Path, with_data: bool = True) -> dict[str, Any]:
             raise FileError(f"its {CONFIG_FILE} has a different format")
         if with_data and hash_file(path) != config["sha256"]:
             raise FileError(f"its checksum is not that of {CONFIG_FILE}")
-        with open(path, "rb") as file:
-            if int.from_bytes(file.read(8), "little") > MAX_SETTINGS_FILE:
-                raise FileError("it is damaged, or has too many tensors")
-        weights: dict[str, Any] = load_file(path)
+        weights: dict[str, Any] = read_weights(path)
         tied = config["tied"]
         if len({*tied.values()}) < len(tied):  # a few bytes each, and a copy when averaged
             raise FileError("it ties several weights to one")
@@ -83,11 +81,20 @@ def read(path: Path, with_data: bool = True) -> dict[str, Any]:
             "task_state": config["task_state"],
             **NO_TRAINING,
         }
-    except SafetensorError as error:
-        raise FileError(f"it is damaged ({error})") from None
     except InputError:
         raise
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
         raise FileError(
             f"its {CONFIG_FILE} is not one that aiayn bundle wrote ({type(error).__name__})"
         ) from None
+
+
+def read_weights(path: Path) -> dict[str, Tensor]:
+    """Return the tensors of a safetensors file. Raises FileError if it is damaged, and OSError."""
+    with open(path, "rb") as file:
+        if int.from_bytes(file.read(8), "little") > MAX_SETTINGS_FILE:
+            raise FileError("it is damaged, or has too many tensors")
+    try:
+        return load_file(path)
+    except SafetensorError as error:
+        raise FileError(f"it is damaged ({error})") from None

@@ -1,25 +1,40 @@
-"""Convert a checkpoint between fairseq's Transformer and the plugin's.
+"""Convert a model of fairseq or transformers to the plugin's, or the plugin's to fairseq's.
 
 A checkpoint of fairseq's post-norm Transformers (transformer_wmt_en_de,
 transformer_vaswani_wmt_en_de_big, …) becomes one for the plugin; one of the plugin's, with
 --positions fairseq or learned, becomes one for fairseq. The dictionaries do not change.
+
+A directory with a MarianMTModel of Hugging Face's transformers, such as a fine-tuned one of aiayn
+export --format transformers, becomes a bundle.
 """
 
 import argparse
 from pathlib import Path
 
+from ..checkpoints.hugging_face import import_transformers
 from ..checkpoints.safe_load import load, save
+from ..errors import InputError
 from ..fairseq_plugin.convert import convert
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("--input", required=True, metavar="FILE", type=Path, help="checkpoint to convert")
-    add("--output", required=True, metavar="FILE", type=Path, help="converted checkpoint")
+    input_help = "checkpoint, or directory of a MarianMTModel, to convert"
+    add("--input", required=True, metavar="PATH", type=Path, help=input_help)
+    output_help = "converted checkpoint, or bundle to create"
+    add("--output", required=True, metavar="PATH", type=Path, help=output_help)
+    data_help = "directory of the dictionaries, codes and text.json (default: --input)"
+    add("--data", metavar="DIR", type=Path, help=data_help)
 
 
 def run(args: argparse.Namespace) -> None:
-    """Convert a checkpoint. Raises InputError or OSError if it cannot be converted."""
+    """Convert a model. Raises InputError or OSError if it cannot be converted."""
+    if args.input.is_dir():
+        import_transformers(args.input, args.data or args.input, args.output)
+        print(f"{args.output} holds a bundle: give it to aiayn translate")
+        return
+    if args.data:
+        raise InputError("--data applies only to a directory of a MarianMTModel")
     state, kind = convert(load(args.input))
     save(state, args.output)
     print(f"{args.output} holds a model of {kind}")

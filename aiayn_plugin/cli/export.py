@@ -1,7 +1,8 @@
-"""Export a model to CTranslate2.
+"""Export a model to CTranslate2 or to Hugging Face's transformers.
 
 CTranslate2 (pip install ctranslate2) is a fast inference engine for CPUs. The exported model reads
-and writes subwords; its length penalty is fairseq's.
+and writes subwords; its length penalty is fairseq's. For transformers, the directory holds a
+MarianMTModel, its tokenizer and a model card that shows how to use both.
 """
 
 import argparse
@@ -9,6 +10,8 @@ from pathlib import Path
 
 from ..atomic import write_directory_atomically
 from ..checkpoints.export import QUANTIZATIONS, build_specification, import_ctranslate2
+from ..checkpoints.hugging_face import export_transformers
+from ..errors import InputError
 from ..inference.run_directory import RunDirectory
 from ..text.pipeline import TextPipeline
 from .options import add_model
@@ -18,7 +21,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add_model(parser)
     add = parser.add_argument
     add("--output", metavar="DIR", type=Path, required=True, help="directory to create")
-    type_help = "type of the stored weights"
+    formats = ("ctranslate2", "transformers")
+    add("--format", choices=formats, default=formats[0], help="library that loads the directory")
+    type_help = "type of the stored weights; transformers converts float32 itself when loading"
     add("--quantization", choices=QUANTIZATIONS, default="float32", help=type_help)
 
 
@@ -27,13 +32,22 @@ def run(args: argparse.Namespace) -> None:
 
     Raises InputError or OSError if the model cannot be exported or the directory exists.
     """
-    import_ctranslate2()
-    loaded = RunDirectory.open(args.model, TextPipeline.load).load_model("cpu")
+    is_ctranslate2 = args.format == "ctranslate2"
+    if is_ctranslate2:
+        import_ctranslate2()
+    elif args.quantization != "float32":
+        raise InputError("--quantization applies only to --format ctranslate2")
+    directory = RunDirectory.open(args.model, TextPipeline.load)
+    loaded = directory.load_model("cpu")
+    if not is_ctranslate2:
+        positions = export_transformers(loaded, directory.checkpoint, directory.data, args.output)
+        print(f"{args.output} holds a MarianMTModel of {positions:,} positions: see its README.md")
+        return
     transformer = build_specification(loaded.model, loaded.source.symbols, loaded.target.symbols)
     transformer.validate()
     transformer.optimize(quantization=args.quantization)
-    with write_directory_atomically(args.output) as directory:
-        transformer.save(str(directory))
+    with write_directory_atomically(args.output) as output:
+        transformer.save(str(output))
     positions = transformer.decoder.position_encodings.encodings.shape[0]
     print(
         f"{args.output} holds the model in {args.quantization}, with {positions:,} positions; "

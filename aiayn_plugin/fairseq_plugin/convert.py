@@ -13,6 +13,7 @@ from fairseq.models.transformer import TransformerModel
 from torch import Tensor
 
 from ..checkpoints.compatibility import Identity, settings_without_shape
+from ..checkpoints.fairseq_names import rename_weight
 from ..checkpoints.loading import MAX_POSITIONS, model_settings
 from ..checkpoints.safe_load import configuration
 from ..errors import InputError
@@ -20,22 +21,6 @@ from ..paper import ModelSettings
 from .model import AiaynTransformer
 from .option_names import LEARNED, STACK_OPTIONS, STACKS, TIES
 
-#: Components of fairseq's weight names, and ours; see rename_weight for final_layer_norm.
-NAMES = {
-    "embed_tokens": "embedding",
-    "embed_positions": "positions",
-    "output_projection": "W_vocabulary",
-    "self_attn": "self_attention",
-    "encoder_attn": "encoder_attention",
-    "q_proj": "W_Q",
-    "k_proj": "W_K",
-    "v_proj": "W_V",
-    "out_proj": "W_O",
-    "fc1": "feed_forward.W_1",
-    "fc2": "feed_forward.W_2",
-    "self_attn_layer_norm": "add_norms.0.norm",
-    "encoder_attn_layer_norm": "add_norms.1.norm",
-}
 #: Options of fairseq's model that the paper's model lacks, and the values that disable them.
 DISABLED = {
     "encoder_normalize_before": False,
@@ -57,13 +42,6 @@ FIRST_POSITION = 2
 #: Entries of fairseq's state_dict that are not weights.
 BUFFERS = ("version", "_float_tensor")
 LIMITS = ("max_source_positions", "max_target_positions")
-
-
-def rename_weight(name: str) -> str:
-    """Return the plugin's name for one of fairseq's weights."""
-    final = "add_norms.1.norm" if name.startswith("encoder") else "add_norms.2.norm"
-    names = {**NAMES, "final_layer_norm": final}
-    return ".".join(names.get(part, part) for part in name.split("."))
 
 
 def settings_from_fairseq(args: Any) -> ModelSettings:

@@ -67,6 +67,12 @@ class Bpe(Subwords):
         self._vocabulary = vocabulary
         super().__init__()
 
+    @property
+    def merges(self) -> list[tuple[str, str]]:
+        """The pairs of symbols to merge, in order; `</w>` marks the end of a word."""
+        ranks = self._bpe.bpe_codes
+        return sorted(ranks, key=ranks.__getitem__)
+
     def _split(self, token: str) -> str:
         self._bpe.cache.clear()  # it would grow without limit
         # subword-nmt scans the whole word for each merge, so split an extremely long one first.

@@ -1,0 +1,117 @@
+"""Directories of Hugging Face's transformers: written from a run directory, and read into a bundle.
+
+Writing one needs neither transformers nor tokenizers: all of its files are JSON, text and
+safetensors.
+"""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+from safetensors.torch import save_file
+
+from ..atomic import write_directory_atomically
+from ..errors import InputError
+from ..text.fast_tokenizer import TOKENIZER_CONFIG, build_fast_tokenizer
+from ..text.manifest import read_verified_dictionary
+from ..text.pipeline import load_subwords
+from ..text.settings import TextSettings
+from ..text.subwords import Bpe
+from ..text.tokenizer import PROTECTED, SACREMOSES
+from .bundle import text_files, write_bundle
+from .compatibility import Identity
+from .loading import LoadedModel, model_settings
+from .marian import GENERATION, build_config, build_weights, read_marian
+from .safe_load import configuration, glance
+from .shared_model import CONFIG_FILE, NO_TRAINING, WEIGHTS_FILE
+
+CARD = Path(__file__).with_name("model_card.md")
+
+
+def export_transformers(loaded: LoadedModel, checkpoint: Path, data: Path, output: Path) -> int:
+    """Write a directory that transformers loads as a MarianMTModel and its tokenizer.
+
+    checkpoint, data: what `loaded` comes from. Returns the number of positions. Raises InputError
+    if MarianMTModel or one tokenizer cannot express them, and OSError.
+    """
+    text, subwords = load_subwords(data)
+    if not isinstance(subwords, Bpe):
+        raise InputError(
+            f"{data} has word-pieces, for which no tokenizer.json is written: only BPE can be "
+            "exported to transformers"
+        )
+    if loaded.source.symbols != loaded.target.symbols:
+        raise InputError(
+            f"{data} has two dictionaries, and a tokenizer of transformers one: only a joined "
+            "dictionary can be exported"
+        )
+    settings = model_settings(configuration(glance(checkpoint))[0]["model"])
+    tokenizer, twins = build_fast_tokenizer(subwords.merges, loaded.source)
+    build_config(settings, 0, 0)  # before the weights: raises InputError
+    weights = build_weights(loaded.model, settings, twins)
+    positions = len(weights["model.encoder.embed_positions.weight"])
+    vocabulary = len(loaded.source) + len(twins)
+    contents = {
+        CONFIG_FILE: build_config(settings, vocabulary, positions),
+        "generation_config.json": GENERATION | {"max_length": min(256, positions)},
+        "tokenizer.json": tokenizer,
+        "tokenizer_config.json": TOKENIZER_CONFIG | {"model_max_length": positions},
+    }
+    with write_directory_atomically(output) as directory:
+        save_file(weights, directory / WEIGHTS_FILE, metadata={"format": "pt"})
+        for name, content in contents.items():
+            written = json.dumps(content, indent=2, ensure_ascii=False)
+            (directory / name).write_text(written + "\n", "utf-8")
+        for name in text_files(data, text):
+            shutil.copyfile(data / name, directory / name)
+        (directory / "README.md").write_text(_model_card(text, settings.positions), "utf-8")
+    return positions
+
+
+def import_transformers(directory: Path, data: Path, output: Path) -> None:
+    """Write a bundle of a MarianMTModel and of the text files in `data`.
+
+    Raises InputError if the paper's model cannot express it or it does not fit the data, and
+    OSError.
+    """
+    text, _ = load_subwords(data)
+    languages = text.source_lang, text.target_lang
+    words = [read_verified_dictionary(data / f"dict.{lang}.txt") for lang in languages]
+    if words[0] != words[1]:
+        raise InputError(f"{data} has two dictionaries, and the tokenizer of a MarianMTModel one")
+    settings, positions, weights = read_marian(directory, 4 + len(words[0]))
+    limits = {f"max_{side}_positions": positions for side in ("source", "target")}
+    state: dict[str, Any] = {
+        "model": weights,
+        "cfg": {
+            "model": {"_name": "aiayn_transformer", **vars(settings), **limits},
+            "task": {"_name": "aiayn_translation", **limits},
+        },
+        "task_state": Identity.of(words, settings).task_state(),
+        **NO_TRAINING,
+    }
+    write_bundle(state, data, text, output)
+
+
+def _model_card(text: TextSettings, positions: str) -> str:
+    """Return README.md, with code that tokenises as the data was tokenised."""
+    options = "escape=False"
+    if text.tokenizer == SACREMOSES:
+        options += f", protected_patterns={list(PROTECTED)!r}"
+    normalized = f'MosesPunctNormalizer("{text.source_lang}").normalize(line)'
+    note = ""
+    if positions != "sinusoids":
+        note = (
+            "\n`save_pretrained` leaves out the table of positions, and transformers then replaces "
+            "it by\nsinusoids, which this model was not trained with. Copy the two "
+            "`embed_positions.weight` of\nthis `model.safetensors` into the saved one.\n"
+        )
+    return CARD.read_text("utf-8").format(
+        source=text.source_lang,
+        target=text.target_lang,
+        line=normalized if text.normalize_punctuation else "line",
+        options=options,
+        arguments=f'"{text.source_lang}", {text.normalize_punctuation}, "{text.tokenizer}"',
+        note=note,
+    )

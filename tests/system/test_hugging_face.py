@@ -1,0 +1,98 @@
+"""aiayn export --format transformers, the code of its model card, and aiayn convert back."""
+
+import json
+import re
+import shutil
+from collections import Counter
+
+import pytest
+import torch
+from commands import LINES, TRAIN
+
+from aiayn_plugin.corpus.subwords import learn_wordpieces
+from aiayn_plugin.inference import Translator
+from aiayn_plugin.text.manifest import hash_file
+
+LONG = "Monday, May 1, 2023 and 5 hours"
+
+
+@pytest.fixture(scope="module", params=["learned", "sinusoids"])
+def exported(request, run, corpus, model_dir, tmp_path_factory):
+    """A run directory, and its export."""
+    if request.param == "sinusoids":
+        folder = tmp_path_factory.mktemp("run")
+        log = run(
+            *("fairseq-train", corpus, *TRAIN, "--warmup-updates", "10", "--max-update", "30"),
+            *("--disable-validation", "--save-dir", folder, "--d-k", "4"),
+        )
+        assert log.returncode == 0, log.stderr
+        shutil.copy(folder / "checkpoint_last.pt", folder / "model.pt")
+        shutil.copytree(corpus, folder / "data")
+        model_dir = folder
+    output = tmp_path_factory.mktemp("export") / "marian"
+    log = run("aiayn", "export", "--format", "transformers", model_dir, "--output", output)
+    assert log.returncode == 0, log.stderr
+    assert "MarianMTModel of 1,024 positions" in log.stdout
+    return model_dir, output
+
+
+def test_the_model_card_translates_the_same(transformers, exported, corpus, monkeypatch):
+    """Its code runs as it stands, in the exported directory."""
+    model_dir, output = exported
+    monkeypatch.chdir(output)
+    code = {}
+    for block in re.findall(r"```python\n(.*?)```", (output / "README.md").read_text(), re.DOTALL):
+        exec(block, code)
+    assert type(code["model"]) is transformers.MarianMTModel
+    lines = [line for line in LINES if line] + [LONG]
+    lines += (corpus / "valid.raw.en").read_text("utf-8").splitlines()[:20]
+    ours = Translator.load(model_dir, device="cpu")
+    found = [code["translate_as_in_the_paper"]([line])[0] for line in lines]
+    assert found == ours.translate(lines)
+    greedy, options = Translator.load(model_dir, device="cpu", beam=1), {"num_beams": 1}
+    # one by one, since a batch has one limit on the length
+    found = [code["translate"]([line], **options)[0] for line in lines]
+    assert found == greedy.translate(lines)
+
+
+def test_it_comes_back_as_a_bundle(transformers, run, exported, tmp_path):
+    model_dir, output = exported
+    model = transformers.AutoModelForSeq2SeqLM.from_pretrained(output)
+    model.save_pretrained(tmp_path / "tuned")
+    convert = ["aiayn", "convert", "--output", tmp_path / "bundle", "--input"]
+    if json.loads((output / "config.json").read_text())["positions"] == "sinusoids":
+        log = run(*convert, tmp_path / "tuned")
+        assert (log.returncode, log.stderr.count("\n")) == (1, 1)
+        assert "text.json is missing" in log.stderr and not (tmp_path / "bundle").exists()
+        log = run(*convert, tmp_path / "tuned", "--data", output)
+    else:
+        log = run(*convert, output)
+    assert log.returncode == 0, log.stderr
+    expected, actual = (
+        Translator.load(path, device="cpu") for path in (model_dir, tmp_path / "bundle")
+    )
+    lines = [*LINES, LONG]
+    assert actual.translate(lines) == expected.translate(lines)
+    source, target = torch.tensor([[5, 6, 7, 2]]), torch.tensor([[2, 8, 9]])
+    with torch.no_grad():
+        logits = [translator.model(source, target) for translator in (actual, expected)]
+    torch.testing.assert_close(*logits, rtol=0, atol=1e-4)
+
+
+def test_what_cannot_be_exported_is_refused(run, model_dir, tmp_path):
+    pytest.importorskip("sentencepiece")
+    shutil.copytree(model_dir, tmp_path / "run")
+    data = tmp_path / "run" / "data"
+    learn_wordpieces(Counter({"hours": 5, "minutes": 3, "days": 2}), 20, data)
+    settings = json.loads((data / "text.json").read_text())
+    settings |= {"subword": "wordpiece", "codes": "wordpieces.model"}
+    settings["codes_sha256"] = hash_file(data / "wordpieces.model")
+    (data / "text.json").write_text(json.dumps(settings))
+    for directory, flags, message in (
+        (tmp_path / "run", [], "has word-pieces"),
+        (model_dir, ["--quantization", "int8"], "applies only to"),
+    ):
+        command = ["aiayn", "export", directory, "--output", tmp_path / "out", *flags]
+        log = run(*command, "--format", "transformers")
+        assert (log.returncode, log.stderr.count("\n")) == (1, 1)
+        assert message in log.stderr and not (tmp_path / "out").exists()
