@@ -92,8 +92,8 @@ def test_a_broken_run_directory_is_reported_in_one_line(translate, model_dir, tm
     log = translate("spoilt", b"March 3\n")
     assert log.returncode == 1
     assert (
-        log.stderr == b"aiayn: error: spoilt/model.pt is missing: give a directory that a "
-        b"recipe or aiayn bundle wrote\n"
+        log.stderr == b"aiayn: error: spoilt/model.pt is missing: after training, make it with "
+        b"aiayn average --inputs spoilt/checkpoints --output spoilt/model.pt\n"
     )
     assert log.stdout == b""
 

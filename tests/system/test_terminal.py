@@ -102,6 +102,7 @@ def test_ctrl_c_ends_a_training_after_the_update_and_saves_it(run, corpus, tmp_p
     assert process.returncode == -signal.SIGINT, errors  # the shell's 130
     pattern = r"fairseq-train: stopped at update (\d+); run the same command to continue\n"
     assert (match := re.fullmatch(pattern, errors)), errors
+    assert "stop_time_hours:" not in (tmp_path / "log").read_text()
     assert not list(tmp_path.glob("checkpoint_[0-9]*"))  # averages contain regular intervals only
     log = run("fairseq-train", *options, "--max-update", int(match[1]) + 1)
     assert log.returncode == 0, log.stderr

@@ -5,6 +5,8 @@ import os
 import sys
 import warnings
 
+from ..interrupt import interrupt
+
 
 def drop_debugging() -> None:
     """Drop messages for fairseq's developers, in fairseq's commands only.
@@ -13,7 +15,7 @@ def drop_debugging() -> None:
     """
     if "fairseq_cli" not in sys.modules:
         return  # a different program, which configures logging itself
-    logging.getLogger("fairseq_cli.train").addFilter(name_devices)
+    logging.getLogger("fairseq_cli.train").addFilter(reword)
     # Libraries warn about code of fairseq's that we cannot change.
     warnings.filterwarnings("ignore", module="fairseq|hydra|sys|__main__", append=True)
     if "LOGLEVEL" not in os.environ:
@@ -23,8 +25,13 @@ def drop_debugging() -> None:
         logging.getLogger("fairseq.tasks.fairseq_task").setLevel(logging.WARNING)
 
 
-def name_devices(record: logging.LogRecord) -> bool:
-    """Reword "training on 2 devices (GPUs/TPUs)": they may be processes on a CPU."""
-    if isinstance(record.msg, str):
-        record.msg = record.msg.replace(" (GPUs/TPUs)", "")
-    return True
+def reword(record: logging.LogRecord) -> bool:
+    """Reword what would mislead in fairseq-train's log.
+
+    "training on 2 devices (GPUs/TPUs)" may be processes on a CPU, and Ctrl-C ends a training by a
+    limit of its time that the user has not set.
+    """
+    if not isinstance(record.msg, str):
+        return True
+    record.msg = record.msg.replace(" (GPUs/TPUs)", "")
+    return not (interrupt.agreed and "stop_time_hours" in record.msg)
