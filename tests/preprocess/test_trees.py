@@ -85,6 +85,17 @@ def test_weight_is_the_number_of_copies_of_a_tree(data):
     assert len(sources) == 13
 
 
+def test_extra_trees_get_the_labels_of_the_wall_street_journal(make, tmp_path):
+    gold = write(tmp_path / "gold.mrg", NOUNS)
+    extra = tmp_path / "extra.mrg"
+    extra.write_text("( (HEADING (NP (NML (NN gene) (HYPH -) (NN scale)))) )")
+    options = ("--train", gold, "--valid", gold, "--extra", 1, extra, "--wsj-labels")
+    log = make(tmp_path / "data", *options)
+    assert lines(tmp_path / "data", "train", "tree")[-1] == "(NP NN : NN )NP"
+    for change in ("brackets NML removed", "brackets HEADING removed", "tags HYPH mapped to :"):
+        assert f"train.extra1: 1 {change}" in log
+
+
 def test_settings_and_checksums_describe_the_data(data):
     settings = TextSettings.load(data / "text.json")
     assert settings.holds_trees and settings.vocabulary == 40
