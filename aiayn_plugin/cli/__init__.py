@@ -49,7 +49,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     try:
         args, unknown = parser.parse_known_args(argv)  # --check does its work here
         if unknown:
-            commands.choices[argv[0]].error(f"unrecognized arguments: {' '.join(unknown)}")
+            commands.choices.get(argv[0], parser).error(
+                f"unrecognized arguments: {' '.join(unknown)}"
+            )
         args.run(args)
     except KeyboardInterrupt:
         print(f"aiayn: {argv[0]} was interrupted", file=sys.stderr)

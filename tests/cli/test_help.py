@@ -5,6 +5,8 @@ import re
 import subprocess
 import sys
 
+import pytest
+
 from aiayn_plugin.cli import HelpFormatter
 
 
@@ -35,3 +37,16 @@ def test_the_version_names_what_the_plugin_runs_on(run):
     assert re.fullmatch(
         r"aiayn \d+\.\d+\.\d+, Python 3\.\S+, torch 2\.\S+, fairseq\S* 0\.12\.\S+\n", done.stdout
     )
+
+
+@pytest.mark.parametrize(
+    "arguments, program, unknown",
+    [
+        (["translate", "RUN", "text.en"], "aiayn translate", "text.en"),
+        (["--foo", "translate", "RUN"], "aiayn", "--foo"),
+    ],
+)
+def test_unknown_arguments_show_the_usage_of_their_command(run, arguments, program, unknown):
+    done = run("aiayn", *arguments)
+    assert done.returncode == 2 and done.stderr.startswith(f"usage: {program} [-h]")
+    assert done.stderr.endswith(f"{program}: error: unrecognized arguments: {unknown}\n")
