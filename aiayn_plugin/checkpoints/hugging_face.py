@@ -22,7 +22,7 @@ from ..text.tokenizer import PROTECTED, SACREMOSES
 from .bundle import text_files, write_bundle
 from .compatibility import Identity
 from .loading import LoadedModel, model_settings
-from .marian import GENERATION, build_config, build_weights, read_marian
+from .marian import GENERATION, build_config, build_weights, max_positions, read_marian
 from .safe_load import configuration, glance
 from .shared_model import CONFIG_FILE, NO_TRAINING, WEIGHTS_FILE
 
@@ -48,16 +48,14 @@ def export_transformers(loaded: LoadedModel, checkpoint: Path, data: Path, outpu
         )
     settings = model_settings(configuration(glance(checkpoint))[0]["model"])
     tokenizer, twins = build_fast_tokenizer(subwords.merges, loaded.source)
-    build_config(settings, 0, 0)  # before the weights: raises InputError
-    weights = build_weights(loaded.model, settings, twins)
-    positions = len(weights["model.encoder.embed_positions.weight"])
-    vocabulary = len(loaded.source) + len(twins)
+    positions = max_positions(loaded.model)
     contents = {
-        CONFIG_FILE: build_config(settings, vocabulary, positions),
+        CONFIG_FILE: build_config(settings, len(loaded.source) + len(twins), positions),
         "generation_config.json": GENERATION | {"max_length": min(256, positions)},
         "tokenizer.json": tokenizer,
         "tokenizer_config.json": TOKENIZER_CONFIG | {"model_max_length": positions},
     }
+    weights = build_weights(loaded.model, settings, twins)
     with write_directory_atomically(output) as directory:
         save_file(weights, directory / WEIGHTS_FILE, metadata={"format": "pt"})
         for name, content in contents.items():
@@ -88,7 +86,7 @@ def import_transformers(directory: Path, data: Path, output: Path) -> None:
             "model": {"_name": "aiayn_transformer", **vars(settings), **limits},
             "task": {"_name": "aiayn_translation", **limits},
         },
-        "task_state": Identity.of(words, settings).task_state(),
+        "task_state": Identity.of(words, settings, languages).task_state(),
         **NO_TRAINING,
     }
     write_bundle(state, data, text, output)

@@ -127,7 +127,7 @@ def build_weights(
     }
     for name in _vector_names(settings.tie_embeddings):
         theirs[name] = vectors[name][rows][:, order]
-    length = _max_positions(model)
+    length = max_positions(model)
     for stack, name in POSITIONS.items():
         table = getattr(model, stack).positions(torch.arange(length)[None], length)[0]
         theirs[name] = table[:, order]
@@ -259,7 +259,8 @@ def _positions_kind(tables: Mapping[str, Tensor]) -> str:
     return "learned"
 
 
-def _max_positions(model: Transformer) -> int:
+def max_positions(model: Transformer) -> int:
+    """Return the number of positions that both stacks have; sinusoids have MAX_POSITIONS."""
     limits = [model.encoder.positions.max_positions, model.decoder.positions.max_positions]
     return min(limit or MAX_POSITIONS for limit in limits)
 
