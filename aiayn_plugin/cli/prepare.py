@@ -82,7 +82,7 @@ def run(args: argparse.Namespace) -> None:
             workers,
             lambda job, unfinished: build(job, unfinished, splits),
         )
-    show_next_step(args.destdir)
+    show_next_step(args.destdir, note=" (for a few thousand pairs: --arch aiayn_tiny)")
 
 
 def check_arguments(args: argparse.Namespace) -> None:

@@ -78,12 +78,11 @@ def add_workers(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def show_next_step(data: str, arch: str = "aiayn_base") -> None:
+def show_next_step(data: str, arch: str = "aiayn_base", note: str = "") -> None:
     """Print where the data is, and the command that trains a model on it."""
     checkpoints = Path(data).parent / "checkpoints"
     train = f"fairseq-train {data} --user-dir aiayn_plugin --arch {arch} --save-dir {checkpoints}"
-    small = " (a few thousand pairs: --arch aiayn_tiny)" if arch == "aiayn_base" else ""
-    print(f"data is in {data}; next: {train}{small}")
+    print(f"data is in {data}; next: {train}{note}")
 
 
 @contextlib.contextmanager

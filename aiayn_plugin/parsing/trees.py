@@ -30,7 +30,7 @@ WSJ_TAGS = frozenset(
     "RB RBR RBS RP SYM TO UH VB VBD VBG VBN VBP VBZ WDT WP WP$ WRB ``".split()
 )
 #: The Wall Street Journal's tags for words that later treebanks tag differently.
-WSJ_TAG = {"AFX": "JJ", "HYPH": ":", "NFP": ":", "-LSB-": "-LRB-", "-RSB-": "-RRB-"}
+TAG_IN_WSJ = {"AFX": "JJ", "HYPH": ":", "NFP": ":", "-LSB-": "-LRB-", "-RSB-": "-RRB-"}
 #: Limits a tree, which would otherwise extend to the end of the file if a bracket is missing.
 MAX_CHARACTERS = 1_000_000
 #: Escapes of the brackets that delimit constituents; trees may contain other brackets as they are.
@@ -100,7 +100,7 @@ def _parse_lines(lines: Iterable[tuple[int, str]], path: str | Path) -> Iterator
 def _parse_tree(text: str, path: str | Path, line: int) -> Tree:
     """Return the tree of a text. Raises InputError for an ill-formed one."""
     try:
-        # Words may contain spaces of typesetting, which do not separate them.
+        # A word may contain typographic spaces, such as thin ones, which do not end it.
         tree = Tree.fromstring(re.sub(r"[^\S \t\n]", "", text))
     except ValueError as error:
         reason = " ".join(str(error).split())
@@ -163,7 +163,7 @@ def map_to_wsj(tree: Tree, changes: Counter[str]) -> Tree | None:
 def _map_to_wsj(tree: Tree, changes: Counter[str]) -> list[Tree]:
     label = tree.label()
     if is_preterminal(tree):
-        tag = WSJ_TAG.get(label, label)
+        tag = TAG_IN_WSJ.get(label, label)
         if tag not in WSJ_TAGS:
             changes[f"words tagged {label} removed"] += 1
             return []

@@ -180,7 +180,9 @@ def is_refused(payload: str, good: dict, folder: Path) -> bool:
 def test_no_payload_does_harm(entries, payload, attack, good, tmp_path_factory):
     if not is_refused(payload, good, tmp_path_factory.mktemp("check")):
         for entry in entries:
-            print(f"{payload:36}{entry:42}{attack(entry, payload)[-150:]!r}")
+            error = attack(entry, payload)
+            print(f"{payload:36}{entry:42}{error[-150:]!r}")
+            assert not any(secret in error for secret in SECRETS)
 
 
 @pytest.mark.parametrize("entry", ENTRIES)
