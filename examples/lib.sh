@@ -46,9 +46,6 @@ from_root() {
 run bash examples/setup.sh
 [ -z "${DRY_RUN:-}" ] || echo "export PATH=\"\$PWD/.venv/bin:\$PATH\""
 export PATH=$PWD/.venv/bin:$PATH
-# Waiting threads sleep: with small matrices they would spend more time spinning than computing, even
-# more so when several processes share the cores.
-export OMP_WAIT_POLICY=${OMP_WAIT_POLICY:-PASSIVE}
 # glibc keeps freed tensors' memory, in huge pages, instead of returning it to the kernel.
 tunables=hugetlb=1:mmap_threshold=33554432:trim_threshold=8589934592:top_pad=268435456
 export GLIBC_TUNABLES=${GLIBC_TUNABLES:-glibc.malloc.${tunables//:/:glibc.malloc.}}

@@ -9,7 +9,7 @@ from fairseq.tasks import register_task
 from fairseq.tasks.translation import TranslationConfig
 
 from ..errors import InputError
-from ..kernels.cpu_runtime import prepare_cpu
+from ..kernels.cpu_runtime import prepare_cpu, prepare_cpu_for_search
 from ..search.oom import BatchHalver
 from ..training.batching import sort_by_longer_side
 from . import data_checks, raw_text, training_log
@@ -197,6 +197,8 @@ class AiaynTranslation(TrainerHooks):
 
     def build_generator(self, models, args, *options, **kwargs):
         """See build_search_generator. The arguments are FairseqTask.build_generator's."""
+        if not self.building:
+            prepare_cpu_for_search()
         build_fairseq_generator = super().build_generator
         return build_search_generator(
             self, models, args, build_fairseq_generator, *options, **kwargs

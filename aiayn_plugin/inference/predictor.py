@@ -11,6 +11,7 @@ from torch import Tensor
 
 from ..checkpoints.loading import LoadedModel
 from ..errors import InputError
+from ..kernels.cpu_runtime import prepare_cpu_for_search
 from ..kernels.packing import pack_linear_layers
 from ..paper import PARSING_SEARCH, SearchSettings
 from ..parsing.grammar import TreeGrammar
@@ -40,6 +41,7 @@ class Predictor:
         """Build the search; the arguments and errors are those of `load`."""
         if max_tokens < 1:
             raise InputError(f"--max-tokens {max_tokens} must be at least 1")
+        prepare_cpu_for_search()
         self.directory, self.loaded, self.max_tokens = directory, loaded, max_tokens
         self.pipeline = directory.pipeline
         self.model, self.source, self.target = loaded.model, loaded.source, loaded.target

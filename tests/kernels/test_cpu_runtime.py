@@ -1,4 +1,4 @@
-"""What training sets up in its process: idle threads sleep."""
+"""What training and searching set up in their process: idle threads sleep."""
 
 import os
 import sys
@@ -6,11 +6,16 @@ import sys
 import pytest
 from commands import TRAIN
 
-#: Trains, then prints the CPU time of 100 short operations in 0.2 seconds.
-PROGRAM = """
-import sys, time, torch
+TRAINING = """
 from fairseq_cli.train import cli_main
 cli_main()
+"""
+SEARCH = """
+from aiayn_plugin.kernels.cpu_runtime import prepare_cpu_for_search
+prepare_cpu_for_search(load=float(sys.argv[1]))
+"""
+#: Prints the CPU time of 100 short operations in 0.2 seconds.
+SHORT_OPERATIONS = """
 x = torch.ones(1 << 18)
 start = time.process_time()
 for _ in range(100):
@@ -20,13 +25,30 @@ print("CPU time", time.process_time() - start)
 """
 
 
-@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two processors")
-def test_threads_of_a_training_sleep_while_they_wait(run, corpus, tmp_path):
+pytestmark = pytest.mark.skipif(
+    len(os.sched_getaffinity(0)) < 2, reason="needs two processors"
+)
+
+
+@pytest.fixture
+def cpu_time(run):
+    """Run a program with arguments; return the CPU time of short operations after it, in seconds."""
+
+    def measure(program, *arguments):
+        program = f"import sys, time, torch\n{program}{SHORT_OPERATIONS}"
+        log = run(sys.executable, "-c", program, *arguments, env={"OMP_NUM_THREADS": "2"})
+        assert log.returncode == 0, log.stderr
+        return float(log.stdout.split("CPU time")[1])
+
+    return measure
+
+
+def test_threads_of_a_training_sleep_while_they_wait(cpu_time, corpus, tmp_path):
     """With GNU's OpenMP they would compute nothing for all of the 0.2 seconds."""
-    command = [sys.executable, "-c", PROGRAM, corpus, *TRAIN, "--disable-validation"]
-    log = run(
-        *(*command, "--max-update", "1", "--no-save", "--save-dir", tmp_path),
-        env={"OMP_NUM_THREADS": "2"},
-    )
-    assert log.returncode == 0, log.stderr
-    assert float(log.stdout.split("CPU time")[1]) < 0.1
+    arguments = [corpus, *TRAIN, "--disable-validation", "--max-update", "1", "--no-save"]
+    assert cpu_time(TRAINING, *arguments, "--save-dir", tmp_path) < 0.1
+
+
+def test_threads_of_a_search_sleep_on_a_busy_machine_only(cpu_time):
+    """Spinning is faster on an idle machine, and slows everything down on a busy one."""
+    assert cpu_time(SEARCH, "1") < 0.1 < cpu_time(SEARCH, "0.5")
