@@ -91,6 +91,15 @@ translate() {
     --path "$2" --gen-subset "$1" --beam 4 --lenpen 0.6 --batch-size 64
 }
 
+# translate_text SOURCE OUTPUT OPTIONS: translate raw text by aiayn translate.
+translate_text() {
+  if [ -n "${DRY_RUN:-}" ]; then
+    printf '%q ' aiayn translate "$RUN" "${@:3}" && printf '< %q > %q\n' "$1" "$2"
+  else
+    save_output "$2" aiayn translate "$RUN" "${@:3}" <"$1"
+  fi
+}
+
 # translate_and_score N: translate the test set with the average of the last N checkpoints.
 translate_and_score() {
   step "average the last $1 checkpoints"
@@ -133,6 +142,17 @@ wsj() {
   printf '\nThe paper (Table 4, %s): F1 %s, to compare with the F1 above.\n' "$experiment" "$f1" | say
 }
 
+# download URL FILE
+download() { curl --fail --location --retry 5 --progress-bar --output "$2" "$1"; }
+
+# check_files DIRECTORY: fail unless its files have the SHA-256 checksums on standard input.
+check_files() {
+  (cd "$1" && sha256sum --check --quiet) || {
+    echo "${0##*/}: error: $1 has other text than expected: delete it and run this recipe again" >&2
+    exit 1
+  }
+}
+
 # get FUNCTION DIRECTORY: call one of the functions below that copy or download text to $RUN/raw.
 get() {
   if [ -n "${DRY_RUN:-}" ]; then
@@ -143,18 +163,6 @@ get() {
 }
 
 MULTI30K_URL=https://raw.githubusercontent.com/multi30k/dataset/master/data/task1/raw
-
-# Checksums of Multi30k's uncompressed text, under the names that aiayn prepare reads.
-multi30k_checksums() {
-  sed 's/^ *//' <<SUMS
-    460a15fbd157e34a7a9957ee388c1ca247fe47af3ef25fb50442af6c274e0fc6  train.en
-    2c2b73fd2b548fbcde3a875e0a78d6ee94d498bfdee6bd3eae3945779e9ddf72  train.de
-    1f2a23d992769b5b3d209b0a10dd0b77c08cceb1f20dfb97ed0aafa49d107227  valid.en
-    660e09eb7e1da2f856ea13ee5ad3cf6d36b3d5b0b733c857e94c5747a3dfc660  valid.de
-    399a4382932c1aadd3ceb9bef1008d388a64c76d4ae4e9d4728c6f4301cac182  test.en
-    4be6b5b3236b79c25475c6bb829800a7ce559e9ba7a1f6c2394fe4d40be46d16  test.de
-SUMS
-}
 
 # multi30k_text DIRECTORY: copy or, if DIRECTORY is empty, download Multi30k's text to $RUN/raw.
 multi30k_text() {
@@ -172,10 +180,14 @@ multi30k_text() {
     fi
     mv "$RUN/raw/$name.part" "$RUN/raw/$name"
   done
-  (cd "$RUN/raw" && multi30k_checksums | sha256sum --check --quiet) || {
-    echo "${0##*/}: error: the text in $RUN/raw is not Multi30k: delete it and run this recipe again" >&2
-    exit 1
-  }
+  check_files "$RUN/raw" <<SUMS
+460a15fbd157e34a7a9957ee388c1ca247fe47af3ef25fb50442af6c274e0fc6  train.en
+2c2b73fd2b548fbcde3a875e0a78d6ee94d498bfdee6bd3eae3945779e9ddf72  train.de
+1f2a23d992769b5b3d209b0a10dd0b77c08cceb1f20dfb97ed0aafa49d107227  valid.en
+660e09eb7e1da2f856ea13ee5ad3cf6d36b3d5b0b733c857e94c5747a3dfc660  valid.de
+399a4382932c1aadd3ceb9bef1008d388a64c76d4ae4e9d4728c6f4301cac182  test.en
+4be6b5b3236b79c25475c6bb829800a7ce559e9ba7a1f6c2394fe4d40be46d16  test.de
+SUMS
 }
 
 # multi30k DIRECTORY MERGES: get Multi30k's text as above and prepare it in $RUN/data with this number
@@ -188,6 +200,41 @@ multi30k() {
   log aiayn prepare -s en -t de --trainpref "$RUN/raw/train" \
     --validpref "$RUN/raw/valid" --testpref "$RUN/raw/test" --destdir "$RUN/data" \
     --merges "$2" ${PREPARE:-}
+}
+
+TATOEBA_PAIRS=https://raw.githubusercontent.com/rioyshky/translation/de48b7027f7318d77010a6e08ed928c10748c23d/deu-eng.zip
+TATOEBA_TESTS=https://raw.githubusercontent.com/Helsinki-NLP/OPUS-MT-testsets/ac0f19c/testsets
+
+# tatoeba_text DIRECTORY: copy or, if DIRECTORY is empty, download Tatoeba's and newstest2014's text to
+# $RUN/raw. No training or validation pair has a sentence of a test set of the Tatoeba-Challenge.
+tatoeba_text() {
+  local raw=$RUN/raw part=$RUN/raw.part name side version
+  if [ ! -d "$raw" ]; then
+    rm -rf "$part"
+    mkdir -p "$part"
+    if [ -n "$1" ]; then
+      cp "$1"/tatoeba/{train,valid,test}.{en,de} "$1"/newstest/newstest2014.{en,de} "$part"
+    else
+      for name in en:eng de:deu; do
+        side=$part/tatoeba-test.${name%:*}
+        for version in v2020-07-28 v2021-03-30 v2021-08-07; do
+          download "$TATOEBA_TESTS/eng-deu/tatoeba-test-$version.${name#*:}" "$side.$version"
+        done
+        cp "$side.v2020-07-28" "$part/test.${name%:*}"
+        sacrebleu --test-set wmt14/full --language-pair en-de \
+          --echo "$([ "${name%:*}" = en ] && echo src || echo ref)" >"$part/newstest2014.${name%:*}"
+      done
+      download "$TATOEBA_PAIRS" "$part/deu-eng.zip"
+      python -m zipfile -e "$part/deu-eng.zip" "$part"
+      python preprocess/tatoeba.py --pairs "$part/deu.txt" --test "$part"/tatoeba-test.* \
+        --valid 2000 --destdir "$part"
+    fi
+    mv "$part" "$raw"
+  fi
+  check_files "$raw" <<SUMS
+81db4eb4c24b9cdb684c593dcf722f812b2df74e11abd3bc247c3194ecf27bb7  test.en
+9373a0c7400f6b6f8940e36bc3a1e12b190a6734a451d6e18605d0ba79b658e7  test.de
+SUMS
 }
 
 PTB_SAMPLE_URL=https://raw.githubusercontent.com/nltk/nltk_data/gh-pages/packages/corpora/treebank.zip

@@ -25,14 +25,12 @@ print("CPU time", time.process_time() - start)
 """
 
 
-pytestmark = pytest.mark.skipif(
-    len(os.sched_getaffinity(0)) < 2, reason="needs two processors"
-)
+pytestmark = pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two processors")
 
 
 @pytest.fixture
 def cpu_time(run):
-    """Run a program with arguments; return the CPU time of short operations after it, in seconds."""
+    """Run a program with arguments; return the seconds of CPU time of operations after it."""
 
     def measure(program, *arguments):
         program = f"import sys, time, torch\n{program}{SHORT_OPERATIONS}"

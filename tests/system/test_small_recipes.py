@@ -15,7 +15,7 @@ def training(run, recipe: str, *arguments: str, **environment: str) -> str:
     return next(line for line in done.stdout.splitlines() if "fairseq-train" in line)
 
 
-@pytest.mark.parametrize("recipe", ["quickstart", "multi30k"])
+@pytest.mark.parametrize("recipe", ["quickstart", "multi30k", "tatoeba"])
 @pytest.mark.parametrize(
     "cores, has_gpu, precision", [(1, False, ""), (2, False, "--bf16"), (16, True, "")]
 )
@@ -49,3 +49,26 @@ def test_arguments_go_to_fairseq_train_and_take_precedence(run, tmp_path, recipe
     command = training(run, recipe, *given, PRECISION="", RUN=str(tmp_path))
     assert command.rstrip().endswith("--seed 2 --max-update 7")
     assert not list(tmp_path.iterdir())
+
+
+def test_tatoeba_translates_in_the_other_direction(run, tmp_path):
+    environment = {"DRY_RUN": "1", "DIRECTION": "de-en", "RUN": str(tmp_path)}
+    done = run("bash", "examples/tatoeba.sh", "tests", env=environment)
+    assert "aiayn prepare -s de -t en " in done.stdout, done.stderr
+    for precision in ("int8", "bfloat16"):
+        assert (
+            f"< {tmp_path}/raw/newstest2014.de > {tmp_path}/newstest2014.{precision}.en"
+            in done.stdout
+        )
+
+
+def test_the_test_set_of_tatoeba_is_checked(run, repo, tmp_path):
+    shared = repo.parent / "shared" / "data"
+    if not (shared / "tatoeba").is_dir():
+        pytest.skip(f"needs the text in {shared}")
+    get = f"RUN={tmp_path}; DRY_RUN=1; . examples/lib.sh; tatoeba_text {shared}"
+    done = run("bash", "-c", get)
+    assert done.returncode == 0, done.stderr
+    (tmp_path / "raw" / "test.de").write_text("Ja.\n")
+    done = run("bash", "-c", get)
+    assert done.returncode == 1 and f"{tmp_path}/raw has other text than expected" in done.stderr

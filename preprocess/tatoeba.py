@@ -1,0 +1,72 @@
+#!/usr/bin/env python3
+"""Split Tatoeba's sentence pairs into training and validation text, without any test sentence.
+
+    python preprocess/tatoeba.py --pairs deu.txt --test tatoeba-test-*.* --valid 2000 --destdir raw
+
+reads the tab-separated pairs of manythings.org/anki, English first, drops repeated pairs and those
+of which a side, letter case and punctuation aside, is a line of a test set, and writes train.en,
+train.de, valid.en and valid.de. Both sides of a validation pair occur once in the corpus.
+"""
+
+import argparse
+import hashlib
+import sys
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+
+Pair = tuple[str, str]
+
+
+def key(text: str) -> str:
+    """Return the letters and digits of a sentence, in lower case."""
+    return "".join(filter(str.isalnum, text.casefold()))
+
+
+def split_pairs(
+    pairs: Iterable[Pair], test: Iterable[str], valid: int
+) -> tuple[list[Pair], list[Pair]]:
+    """Return the training and the validation pairs, both in the order of a hash of their text.
+
+    test: sentences of test sets, in either language. valid: the number of validation pairs.
+    """
+    excluded = set(map(key, test))
+    kept = [pair for pair in dict.fromkeys(pairs) if excluded.isdisjoint(map(key, pair))]
+    kept.sort(key=lambda pair: hashlib.sha256("\t".join(pair).encode()).digest())
+    counts = [Counter(key(pair[side]) for pair in kept) for side in (0, 1)]
+    unique = [pair for pair in kept if all(counts[i][key(pair[i])] == 1 for i in (0, 1))]
+    held_out = dict.fromkeys(unique[:valid])
+    return [pair for pair in kept if pair not in held_out], list(held_out)
+
+
+def read_lines(path: Path) -> list[str]:
+    """Return the lines of a text file, which only line feeds separate."""
+    return path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
+
+
+def main() -> None:
+    """Run the command line of the module's docstring."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--pairs", type=Path, required=True, help="file of English TAB German")
+    parser.add_argument("--test", type=Path, nargs="+", required=True, help="test sets, raw text")
+    parser.add_argument("--valid", type=int, default=2000, help="number of validation pairs")
+    parser.add_argument("--destdir", type=Path, required=True, help="directory to write to")
+    args = parser.parse_args()
+    pairs = []
+    for number, line in enumerate(read_lines(args.pairs), 1):
+        columns = line.split("\t")
+        if len(columns) < 2 or not all(map(str.strip, columns[:2])):
+            sys.exit(f"tatoeba.py: error: {args.pairs}:{number}: expected English TAB German")
+        pairs.append((columns[0], columns[1]))
+    test = [line for path in args.test for line in read_lines(path)]
+    splits = dict(zip(("train", "valid"), split_pairs(pairs, test, args.valid), strict=True))
+    args.destdir.mkdir(parents=True, exist_ok=True)
+    for split, kept in splits.items():
+        for side, lang in enumerate(("en", "de")):
+            text = "".join(f"{pair[side]}\n" for pair in kept)
+            (args.destdir / f"{split}.{lang}").write_text(text, encoding="utf-8")
+    print("pairs:", ", ".join(f"{split} {len(kept):,}" for split, kept in splits.items()))
+
+
+if __name__ == "__main__":
+    main()

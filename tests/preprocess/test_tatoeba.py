@@ -1,0 +1,44 @@
+"""`preprocess/tatoeba.py`: no sentence of a test set is in the training text."""
+
+import subprocess
+import sys
+
+import tatoeba
+
+PAIRS = """\
+Good morning!\tGuten Morgen!
+Good morning!\tMorgen!
+I see.\tIch verstehe.
+I see.\tIch verstehe.
+We won.\tWir haben gewonnen.
+They lost.\tSie haben verloren.
+"""
+
+
+def run(tmp_path, pairs, *options):
+    (tmp_path / "deu.txt").write_text(pairs, encoding="utf-8")
+    (tmp_path / "test.en").write_text("we WON\nWho knows?\n", encoding="utf-8")
+    (tmp_path / "test.de").write_text("Wer weiß?\nich verstehe\n", encoding="utf-8")
+    return subprocess.run(
+        [sys.executable, tatoeba.__file__, "--pairs", "deu.txt", "--destdir", "raw", *options],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+    )
+
+
+def test_pairs_with_a_test_sentence_are_dropped_and_validation_pairs_are_unique(tmp_path):
+    done = run(tmp_path, PAIRS, "--test", "test.en", "test.de", "--valid", "2")
+    assert done.stdout == "pairs: train 2, valid 1\n", done.stderr
+    read = {
+        path.name: path.read_text("utf-8").splitlines() for path in (tmp_path / "raw").iterdir()
+    }
+    assert read["valid.en"] == ["They lost."] and read["valid.de"] == ["Sie haben verloren."]
+    assert read["train.en"] == ["Good morning!"] * 2
+    assert set(read["train.de"]) == {"Guten Morgen!", "Morgen!"}
+
+
+def test_a_line_without_a_pair_is_an_error(tmp_path):
+    done = run(tmp_path, PAIRS + "no translation\n", "--test", "test.en")
+    assert done.returncode == 1
+    assert done.stderr == "tatoeba.py: error: deu.txt:7: expected English TAB German\n"
