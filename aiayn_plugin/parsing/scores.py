@@ -1,20 +1,16 @@
 """§6.3, Table 4: labelled F1 of fairseq-generate's output, or of a file of trees."""
 
-import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ..errors import InputError
 from ..text.manifest import read_manifest, verify_files
-from ..text.scores import read_hypotheses
+from ..text.scores import read_log
 from .f1 import MAX_SHORT_WORDS, BracketCounts, compare_all
 from .linearisation import linearise_tree
 from .pipeline import ParsingPipeline, read_tree
 from .trees import Tree, format_tree, read_sentences, tree_words
-
-#: A target in the output of fairseq-generate.
-TARGET = re.compile(r"T-(\d{1,18})\t(.*)\n?")
 
 
 @dataclass(frozen=True)
@@ -82,13 +78,15 @@ def score_log(log: Path, data: Path, split: str) -> TreeScores:
     pipeline = ParsingPipeline.load(data)
     raw = f"{split}.raw.{pipeline.settings.target_lang}"
     verify_files(data, read_manifest(data), [raw], contents=False)
-    with open(log, encoding="utf-8", newline="\n") as lines:
-        symbols = read_hypotheses(lines)
-    with open(log, encoding="utf-8", newline="\n") as lines:
-        targets = {int(match[1]): match[2] for match in map(TARGET.fullmatch, lines) if match}
+    symbols, targets = read_log(log)
     gold = list(read_sentences(data / raw))
     differing = next(
-        (i for i, tree in enumerate(gold) if not _matches(targets.get(i, "<unk>"), tree)), None
+        (
+            i
+            for i, tree in enumerate(gold)
+            if i in targets and targets[i].split() != linearise_tree(tree)
+        ),
+        None,
     )
     if len(symbols) != len(gold) or differing is not None:
         where = "" if differing is None else f", and sentence {differing + 1} differs"
@@ -118,11 +116,6 @@ def score_files(gold: Path, system: Path) -> TreeScores:
             f"differ from sentence {first} on"
         )
     return _score(gold_trees, trees, [])
-
-
-def _matches(target: str, tree: Tree) -> bool:
-    """Whether a target in a log is this tree; one with unknown symbols may be any tree."""
-    return "<unk>" in target or target.split() == linearise_tree(tree)
 
 
 def _score(gold: list[Tree], system: list[Tree], repairs: list[int]) -> TreeScores:

@@ -18,6 +18,10 @@ from .tokenizer import SacremosesTokenizer
 
 #: A hypothesis in the output of fairseq-generate; the best one of a sentence comes first.
 HYPOTHESIS = re.compile(r"H-(\d{1,18})\t[^\t]*\t(.*)")
+#: A target in the output of fairseq-generate.
+TARGET = re.compile(r"T-(\d{1,18})\t(.*)\n?")
+#: What separates words and subwords.
+SEPARATORS = re.compile(r"@@|▁|\s")
 #: Target languages whose compounds are split for the paper's BLEU.
 COMPOUNDS = ("de",)
 #: Sentences of the largest set to resample; the samples of a larger one take gigabytes.
@@ -42,6 +46,19 @@ def read_hypotheses(log: Iterable[str]) -> list[str]:
     return [best[number] for number in numbers]
 
 
+def read_log(log: Path) -> tuple[list[str], dict[int, str]]:
+    """Return read_hypotheses of a log of fairseq-generate, and the targets by sentence.
+
+    Targets with an unknown word, which fairseq writes as <<unk>>, are left out. Raises InputError
+    as read_hypotheses does, and OSError.
+    """
+    with open(log, encoding="utf-8", newline="\n") as lines:
+        hypotheses = read_hypotheses(lines)
+        lines.seek(0)
+        targets = {int(match[1]): match[2] for match in map(TARGET.fullmatch, lines) if match}
+    return hypotheses, {number: text for number, text in targets.items() if "<unk>" not in text}
+
+
 class Translations(NamedTuple):
     """Raw text: sources (empty if unknown), hypotheses, references, and the target language."""
 
@@ -54,15 +71,26 @@ class Translations(NamedTuple):
 def read_translations(log: Path, data: Path, split: str) -> Translations:
     """Return the output of fairseq-generate as raw text, with the raw references kept in `data`.
 
-    Raises InputError or OSError for a log or data that cannot be used.
+    Raises InputError or OSError for a log or data that cannot be used, and InputError if the
+    targets in the log are not these references.
     """
     pipeline = TextPipeline.load(data)
     source_lang, target_lang = pipeline.settings.source_lang, pipeline.settings.target_lang
-    with open(log, encoding="utf-8", newline="\n") as lines:
-        system = [pipeline.decode(line) for line in read_hypotheses(lines)]
+    hypotheses, targets = read_log(log)
+    system = list(map(pipeline.decode, hypotheses))
     raw = [f"{split}.raw.{lang}" for lang in (source_lang, target_lang)]
     verify_files(data, read_manifest(data), raw, contents=False)
     sources, references = (list(read_lines(data / name)) for name in raw)
+    for number, target in targets.items():
+        reference = references[number] if number < len(references) else ""
+        # Characters alone are the same with and without --remove-bpe.
+        tokens = "".join(pipeline.tokenize(reference, target_lang))
+        if SEPARATORS.sub("", target) != SEPARATORS.sub("", tokens):
+            raise InputError(
+                f"the references in {log} are not those of {data / raw[1]}: T-{number} is "
+                f"{target!r:.60}, but line {number + 1} is {reference!r:.60}. Give the --data and "
+                "--split that were translated"
+            )
     return Translations(sources, system, references, target_lang)
 
 

@@ -8,6 +8,8 @@ import sacrebleu
 
 from aiayn_plugin.cli import main
 from aiayn_plugin.errors import InputError
+from aiayn_plugin.text.lines import read_lines
+from aiayn_plugin.text.pipeline import TextPipeline
 from aiayn_plugin.text.scores import (
     PaperTokens,
     describe_paper_bleu,
@@ -161,6 +163,31 @@ def test_scores_below_a_minimum_fail(files, option, enough, too_much):
     main(["score", *files, option, enough])
     with pytest.raises(SystemExit, match="asked for at least"):
         main(["score", *files, option, too_much])
+
+
+@pytest.mark.parametrize("remove_bpe", [False, True])
+def test_references_of_the_reverse_direction_are_refused(corpus, tmp_path, capsys, remove_bpe):
+    """Logs whose targets are the references, in which one word is unknown, or the sources."""
+    pipeline = TextPipeline.load(corpus)
+    log = tmp_path / "log"
+    for lang in ("de", "en"):
+        lines = []
+        for number, raw in enumerate(read_lines(corpus / f"valid.raw.{lang}")):
+            target = pipeline.encode(raw, lang)
+            if remove_bpe:
+                target = target.replace("@@ ", "")
+            if number == 7:
+                target = "<<unk>> " + target
+            lines += [f"T-{number}\t{target}\n", f"H-{number}\t-1\t{target}\n"]
+        log.write_text("".join(lines), encoding="utf-8")
+        command = ["score", str(log), "--data", str(corpus), "--split", "valid"]
+        if lang == "de":
+            main(command)
+            assert "(1,014 sentences)" in capsys.readouterr().out
+        else:
+            message = r"^aiayn: error: the references in .* are not those of .*: T-0 is .*$"
+            with pytest.raises(SystemExit, match=message):
+                main(command)
 
 
 def test_scores_are_written_as_json(files, tmp_path, capsys):
