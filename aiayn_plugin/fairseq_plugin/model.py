@@ -21,6 +21,7 @@ from torch import Tensor
 from ..checkpoints.compatibility import check_shapes
 from ..checkpoints.loading import check_dictionaries, model_settings
 from ..model.attention import MultiHeadAttention
+from ..model.layers import BuildAttention
 from ..model.transformer import Decoder, Encoder, build_embeddings
 from ..paper import (
     ARCHITECTURES,
@@ -128,7 +129,8 @@ class AiaynDecoder(Decoder, FairseqIncrementalDecoder):
 class AiaynTransformer(FairseqEncoderDecoderModel):
     """The Transformer of the paper, by default with one matrix for embeddings and projection.
 
-    A subclass, registered under its own name, may replace `attention_class` and `architecture`.
+    A subclass, registered under its own name, may replace `attention_class`, `choose_attention`
+    and `architecture`.
     """
 
     #: The class of all attention sub-layers.
@@ -155,6 +157,11 @@ class AiaynTransformer(FairseqEncoderDecoderModel):
         return TranslationHub(hub["args"], hub["task"], hub["models"], kwargs)
 
     @classmethod
+    def choose_attention(cls, cfg: Any) -> BuildAttention:
+        """Return what builds an attention sub-layer; cfg: the options of the model."""
+        return cls.attention_class
+
+    @classmethod
     def build_model(cls, cfg: Any, task) -> "AiaynTransformer":
         """Return the model. Raises InputError for invalid settings or unsuitable dictionaries."""
         source, target = task.source_dictionary, task.target_dictionary
@@ -162,13 +169,10 @@ class AiaynTransformer(FairseqEncoderDecoderModel):
         check_dictionaries(settings, source, target)
         embeddings = build_embeddings(settings, len(source), len(target))
         limits = cfg.max_source_positions, cfg.max_target_positions
+        attention = cls.choose_attention(cfg)
         model = cls(
-            AiaynEncoder(
-                settings, embeddings[0], limits[0], source, attention_class=cls.attention_class
-            ),
-            AiaynDecoder(
-                settings, embeddings[1], limits[1], target, attention_class=cls.attention_class
-            ),
+            AiaynEncoder(settings, embeddings[0], limits[0], source, attention_class=attention),
+            AiaynDecoder(settings, embeddings[1], limits[1], target, attention_class=attention),
         )
         model.decoder.may_be_left_padded = getattr(task.cfg, "left_pad_target", False)
         model.decoder.needs_alignments = getattr(task.cfg, "load_alignments", False)

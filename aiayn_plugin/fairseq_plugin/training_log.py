@@ -5,13 +5,14 @@ import shlex
 import sys
 from argparse import Namespace
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
 import fairseq
 import torch
 from fairseq.logging import progress_bar
+from fairseq.models import ARCH_MODEL_NAME_REGISTRY, MODEL_DATACLASS_REGISTRY
 from omegaconf import DictConfig
 
 from ..checkpoints.loading import model_settings
@@ -20,7 +21,7 @@ from ..kernels.device import device_name
 from ..paper import SCALED_DOWN, ModelSettings, get_settings
 from ..training.optimizer import learning_rate
 from .defaults import COMPONENTS
-from .model import paper_architecture
+from .model import TransformerConfig, paper_architecture
 from .optimizer import parse_betas
 
 #: Settings in the table, in order; a setting that is missing on one side is shown as "-".
@@ -38,6 +39,7 @@ GROUPS = ("criterion", "optimizer", "lr_scheduler", "task", "optimization", "che
 def compare_with_paper(cfg: DictConfig) -> Iterator[tuple[str, Any, Any]]:
     """Yield each setting of §3 and §5: its name, the paper's value, and the value in this run.
 
+    Options that the dataclass of a user's architecture adds come last, without the paper's value.
     Architectures that are not in the paper are compared with the one they derive from.
     """
     paper = get_settings(compared_architecture(cfg.model._name))
@@ -56,6 +58,11 @@ def compare_with_paper(cfg: DictConfig) -> Iterator[tuple[str, Any, Any]]:
     )
     for name in ROWS:
         yield name, *(side.get(name, "-") for side in sides)
+    options = MODEL_DATACLASS_REGISTRY[ARCH_MODEL_NAME_REGISTRY[cfg.model._name]]
+    known = {option.name for option in fields(TransformerConfig)}
+    for option in fields(options):
+        if option.name not in known:
+            yield option.name, "-", cfg.model[option.name]
 
 
 def compared_architecture(arch: str) -> str:

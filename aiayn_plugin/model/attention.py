@@ -1,6 +1,7 @@
 """§3.2 Attention: scaled dot-product attention and its multi-head form."""
 
 import math
+from collections.abc import Callable
 from typing import Protocol
 
 import torch
@@ -9,11 +10,15 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from ..errors import InputError
-from ..kernels.attention import AttentionFunction, Window, attend, build_mask
+from ..kernels.attention import Window, attend, build_mask
 from ..kernels.autocast import cast_for_autocast
 from ..kernels.linear import Linear, linear
 from ..kernels.softmax import softmax
 from .restricted import causal_window, centred_window
+
+#: The positions of queries and keys: (1 or batch, 1, 1 or n) and (1 or batch, 1, m), so that
+#: key[..., None, :] - query[..., None] broadcasts to (batch, h, n, m).
+Positions = tuple[Tensor, Tensor]
 
 
 class AttentionCache(Protocol):
@@ -24,6 +29,9 @@ class AttentionCache(Protocol):
 
         Returns its queries, the keys and values of all positions so far, and a mask.
         """
+
+    def positions(self) -> Positions | None:
+        """Return the positions of these queries and keys; None in encoder-decoder attention."""
 
 
 def scaled_dot_product_attention(
@@ -91,8 +99,10 @@ class MultiHeadAttention(nn.Module):
 
     #: Equation (1). A subclass may define a method with the same arguments and results instead,
     #: which then computes all of its attention, in training and with the key-value cache. The cache
-    #: holds keys in no particular order, so it may not depend on their positions.
-    equation: AttentionFunction = staticmethod(scaled_dot_product_attention)
+    #: holds keys in no particular order: what depends on their order needs takes_positions.
+    equation: Callable[..., tuple[Tensor, Tensor]] = staticmethod(scaled_dot_product_attention)
+    #: Whether `equation` takes a sixth argument: the Positions in self-attention, else None.
+    takes_positions = False
 
     def __init__(
         self,
@@ -141,7 +151,8 @@ class MultiHeadAttention(nn.Module):
         """
         if cache is not None:
             # With so few queries, torch's fused attention is slower.
-            out, weights = self.equation(*cache.attention_inputs(x), 0.0)
+            positions = (cache.positions(),) if self.takes_positions else ()
+            out, weights = self.equation(*cache.attention_inputs(x), 0.0, *positions)
             return self._join_heads(out.to(x.dtype)), weights if need_weights else None
         if self.recompute and torch.is_grad_enabled():
             return checkpoint(
@@ -167,8 +178,14 @@ class MultiHeadAttention(nn.Module):
             out = attend(q, k, v, padding, window, dropout, scaled_dot_product_attention)
             return self._join_heads(out), None
         mask = build_mask(n, k.size(2), padding, window, q.device)
-        out, weights = self.equation(q, k, v, mask, dropout)
+        positions = (self._positions(x, memory),) if self.takes_positions else ()
+        out, weights = self.equation(q, k, v, mask, dropout, *positions)
         return self._join_heads(out), weights if need_weights else None
+
+    def _positions(self, x: Tensor, memory: Tensor | None) -> Positions | None:
+        """Return the positions of queries and keys without a cache."""
+        positions = torch.arange(x.size(1), device=x.device)[None, None]
+        return (positions, positions) if memory is None else None
 
     def _window(self, n: int) -> Window | None:
         """Return the window that each of n positions attends to; None for all positions."""

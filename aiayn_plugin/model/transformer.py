@@ -15,7 +15,7 @@ from ..paper import ModelSettings
 from ..text.dictionary import Vocabulary
 from .attention import AttentionCache, MultiHeadAttention, Projection
 from .embedding import ScaledEmbedding
-from .layers import DecoderLayer, EncoderLayer
+from .layers import BuildAttention, DecoderLayer, EncoderLayer
 from .positions import build_positions, token_positions
 
 
@@ -34,7 +34,7 @@ class DecoderCache(Protocol):
 def _build_layers(
     kind: type[EncoderLayer | DecoderLayer],
     s: ModelSettings,
-    attention_class: type[MultiHeadAttention],
+    attention_class: BuildAttention,
 ) -> nn.ModuleList:
     """Return N layers of one kind, with one class of attention."""
     d_k, d_v = s.head_widths()
@@ -113,7 +113,7 @@ class Encoder(EmbeddedStack):
         embedding: ScaledEmbedding,
         max_positions: int,
         *fairseq_args,
-        attention_class: type[MultiHeadAttention] = MultiHeadAttention,
+        attention_class: BuildAttention = MultiHeadAttention,
     ) -> None:
         super().__init__(settings, embedding, max_positions, *fairseq_args)
         self.layers = _build_layers(EncoderLayer, settings, attention_class)
@@ -141,7 +141,7 @@ class Decoder(EmbeddedStack):
         embedding: ScaledEmbedding,
         max_positions: int,
         *fairseq_args,
-        attention_class: type[MultiHeadAttention] = MultiHeadAttention,
+        attention_class: BuildAttention = MultiHeadAttention,
     ) -> None:
         super().__init__(settings, embedding, max_positions, *fairseq_args)
         vocabulary, d_model = self.embedding.weight.shape

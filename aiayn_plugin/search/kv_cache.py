@@ -27,7 +27,7 @@ from torch import Tensor
 from ..kernels.device import has_bfloat16
 from ..kernels.int8 import Int8Linear
 from ..kernels.linear import linear
-from ..model.attention import MultiHeadAttention, additive_mask, split_heads
+from ..model.attention import MultiHeadAttention, Positions, additive_mask, split_heads
 
 #: Minimum number of free slots of a new buffer: enough for 4 steps of the paper's search.
 MIN_FREE_SLOTS = 16
@@ -140,6 +140,11 @@ class SelfAttentionCache:
         self.values[:, :, new] = v
         return q, self.keys, self.values, self.slots.mask(self.dtype)
 
+    def positions(self) -> Positions:
+        """Return the positions of the queries, which are all the same, and of the keys."""
+        keys = self.slots.step_of_slot[:, None]
+        return keys.new_full((1, 1, 1), self.slots.steps - 1), keys
+
     def move(self, old_slots: Tensor) -> None:
         """Copy these slots (batch, capacity), as SlotTable.advance returns them, to new buffers."""
         batch, capacity = old_slots.shape
@@ -179,6 +184,9 @@ class MemoryCache:
         """Return the queries of x (batch, b, d_model), and the memory's keys, values and mask."""
         q = split_heads(self.attention.W_Q(x), self.attention.h).to(self.keys.dtype)
         return q, self.keys, self.values, self.mask
+
+    def positions(self) -> None:
+        """Return None: queries and keys are positions of different sentences."""
 
 
 class DecoderCache:

@@ -45,21 +45,59 @@ def test_the_commands_train_average_and_translate(folder):
     assert expected.translate(["March 3"]) == [last]
 
 
-def test_its_attention_is_the_same_with_the_cache(folder):
+def check_search(translator: Translator, texts: list[str]) -> None:
     """Scores of the search, step by step, equal those of a pass over the whole translation."""
-    directory, _ = folder
-    translator = Translator.load(directory / "run", "cpu", user_dir=directory / "talking_heads")
     model = translator.model.double()
     torch.manual_seed(1)
     for name, weight in model.named_parameters():
-        if "mix_" in name:
-            weight.data += torch.randn_like(weight)
-    sources = [translator.token_ids(translator.pipeline.encode(f"May {n}").split()) for n in (1, 2)]
+        if "mix_" in name or "W_" in name:
+            weight.data += 0.3 * torch.randn_like(weight)
+    sources = [translator.token_ids(translator.pipeline.encode(text).split()) for text in texts]
+    longest = 0
     for source, (best, *_) in zip(sources, translator.search(sources), strict=True):
         shifted = best.tokens.roll(1)[None]
         logits, _ = model(source[None], None, shifted)
         expected = logits[0].log_softmax(dim=-1).gather(1, best.tokens[:, None])[:, 0]
         torch.testing.assert_close(best.positional_scores.double(), expected, rtol=0, atol=1e-6)
+        longest = max(longest, len(best.tokens))
+    assert longest > 8, "too short for the cache to drop keys"
+
+
+def test_its_attention_is_the_same_with_the_cache(folder):
+    directory, _ = folder
+    translator = Translator.load(directory / "run", "cpu", user_dir=directory / "talking_heads")
+    check_search(translator, ["May 1", "May 2"])
+
+
+@pytest.fixture(scope="module")
+def alibi(run, page, corpus, tmp_path_factory) -> tuple[Path, str]:
+    """A directory with the page's second module and a run of it, and the log of its training."""
+    folder = tmp_path_factory.mktemp("alibi")
+    shutil.copytree(corpus, folder / "run" / "data")
+    (folder / "alibi").mkdir()
+    (folder / "alibi" / "__init__.py").write_text(blocks(page, "python")[1], encoding="utf-8")
+    log = run(
+        *("fairseq-train", "run/data", "--user-dir", "alibi", "--arch", "alibi", "--slope", "0.25"),
+        *("--N", "2", "--d-model", "32", "--max-update", "5", "--cpu", "--num-workers", "0"),
+        *("--save-dir", "run", "--disable-validation"),
+        cwd=folder,
+    )
+    assert log.returncode == 0, log.stderr
+    (folder / "run" / "checkpoint_last.pt").rename(folder / "run" / "model.pt")
+    return folder, log.stdout + log.stderr
+
+
+def test_an_option_of_its_own_reaches_the_attention_and_the_table(alibi):
+    folder, log = alibi
+    assert re.search(r"^slope +- +0\.25 +< changed$", log, re.MULTILINE)
+    model = Translator.load(folder / "run", "cpu", user_dir=folder / "alibi").model
+    assert {layer.self_attention.slope for layer in model.decoder.layers} == {0.25}
+
+
+def test_relative_positions_are_the_same_with_the_cache(alibi):
+    folder, _ = alibi
+    translator = Translator.load(folder / "run", "cpu", user_dir=folder / "alibi")
+    check_search(translator, [f"May {n}, May {n}, May {n}" for n in (1, 2)])
 
 
 def test_only_the_users_option_imports_code(run, folder):
@@ -76,6 +114,6 @@ def test_only_the_users_option_imports_code(run, folder):
 
 def test_the_model_without_fairseq(page):
     names: dict = {}
-    exec(blocks(page, "python")[1], names)
+    exec(blocks(page, "python")[2], names)
     assert names["logits"].shape == (2, 3, 1000)
     assert names["tokens"].dim() == 2 and len(names["tokens"]) == 2
