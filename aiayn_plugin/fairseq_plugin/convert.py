@@ -12,7 +12,7 @@ from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY
 from fairseq.models.transformer import TransformerModel
 from torch import Tensor
 
-from ..checkpoints.compatibility import Identity, settings_without_shape
+from ..checkpoints.compatibility import SIDES, Identity, settings_without_shape
 from ..checkpoints.fairseq_names import rename_weight
 from ..checkpoints.loading import MAX_POSITIONS, model_settings
 from ..checkpoints.safe_load import configuration
@@ -140,17 +140,18 @@ def convert(state: dict) -> tuple[dict, str]:
     """
     cfg, name = configuration(state)
     original = Identity.read(state.get("task_state") or {})
+    languages = original.languages or _read_languages(cfg["task"])
     args, weights = Namespace(**vars(cfg["model"])), state["model"]
     kind = ARCH_MODEL_REGISTRY.get(name)
     try:
         if kind is TransformerModel:
             ours, cfg["model"], model = _convert_to_ours(args, weights)
-            identity = Identity(original.dictionaries, settings_without_shape(ours))
+            identity = Identity(original.dictionaries, settings_without_shape(ours), languages)
             result = "aiayn_transformer"
         elif kind is AiaynTransformer or name == "aiayn_transformer":
             cfg["model"], model = _convert_to_fairseq(args, weights)
             cfg["task"]["_name"] = "translation"
-            identity = Identity(original.dictionaries)
+            identity = Identity(original.dictionaries, languages=languages)
             result = "fairseq's transformer"
         else:
             raise InputError(
@@ -169,6 +170,13 @@ def convert(state: dict) -> tuple[dict, str]:
         "extra_state": {"train_iterator": {"epoch": 1, "iterations_in_epoch": 0}},
         "task_state": identity.task_state(),
     }, result
+
+
+def _read_languages(task: Mapping[str, Any]) -> dict[str, str]:
+    """Return the source and target language in a task's settings; empty if one is unknown."""
+    languages = {side: task.get(f"{side}_lang") for side in SIDES}
+    known = {side: lang for side, lang in languages.items() if isinstance(lang, str)}
+    return known if len(known) == len(SIDES) else {}
 
 
 def _convert_to_ours(

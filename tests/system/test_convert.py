@@ -8,7 +8,7 @@ import statistics
 
 import pytest
 import torch
-from commands import STOCK_TRAINING, TRAIN, losses, stock_model
+from commands import STOCK_TRAINING, TRAIN, last_line, losses, stock_model
 
 from aiayn_plugin.errors import InputError
 from aiayn_plugin.fairseq_plugin.convert import convert
@@ -26,7 +26,7 @@ def stock(run, corpus, tmp_path_factory):
     log = run(
         *("fairseq-train", corpus, *stock_model(32, 64, 4), *STOCK_TRAINING, "--lr", "0.005"),
         *("--warmup-updates", "10", "--max-tokens", "2000", "--max-update", "40"),
-        *("--save-dir", folder),
+        *("-s", "en", "-t", "de", "--save-dir", folder),
     )
     assert log.returncode == 0, log.stderr
     return folder / "checkpoint_last.pt"
@@ -41,6 +41,9 @@ def test_there_and_back_again(run, corpus, stock, tmp_path):
     for source, target in ((stock, "ours.pt"), ("ours.pt", "theirs.pt")):
         log = run("aiayn", "convert", "--input", source, "--output", target, cwd=tmp_path)
         assert log.returncode == 0, log.stderr
+    languages = {"source": "en", "target": "de"}
+    for name in ("ours.pt", "theirs.pt"):
+        assert torch.load(tmp_path / name)["task_state"]["languages"] == languages
     # fairseq's own commands cannot load a checkpoint of today's torch without the plugin's mends
     before, converted, after = (
         run(*generate, *ours, "--task", "translation", "--path", path, cwd=tmp_path)
@@ -55,6 +58,16 @@ def test_there_and_back_again(run, corpus, stock, tmp_path):
     ):
         assert (n, text) == (m, same_text)
         assert float(score) == pytest.approx(float(same_score), abs=2e-4)
+
+
+def test_data_of_the_reverse_direction_are_refused(run, corpus, stock, tmp_path):
+    log = run("aiayn", "convert", "--input", stock, "--output", tmp_path / "ours.pt")
+    assert log.returncode == 0, log.stderr
+    reverse = run(
+        *("fairseq-generate", corpus, "--user-dir", "aiayn_plugin", "--cpu"),
+        *("-s", "de", "-t", "en", "--path", tmp_path / "ours.pt"),
+    )
+    assert "is for the direction de to en, but the checkpoint was trained" in last_line(reverse)
 
 
 def test_what_fairseq_has_not_is_refused(run, corpus, tmp_path):
