@@ -33,26 +33,26 @@ LANGS = ("en", "de")
 TYPES = 400_000  # different words per language; a text may lack the rarest
 SAMPLE = 20_000  # pairs on which the commands are tried with 1 and with all workers
 VOCABULARY = 37_000
-#: The timed steps: their stage in aiayn wmt14, of which the last includes the earlier ones, and the
-#: same step by the commands.
+#: The timed steps: their message in aiayn wmt14, of which the last includes the earlier ones, and
+#: the same step by the commands.
 STEPS = {
     "tokenise": (
-        "tokenised.train",
+        "train: tokenised",
         "for lang in en de; do sacremoses -q -l $lang -j {jobs} normalize -q -d tokenize "
         "< {text}.raw.$lang > {text}.tok.$lang; done",
     ),
     "learn": (  # with several workers it reads a single file
-        "subwords",
+        "subwords: made",
         "cat {text}.tok.?? > {text}.tok.both; subword-nmt learn-bpe -i {text}.tok.both "
         "-o {text}.codes -s {merges} -t --num-workers {jobs}",
     ),
     "split": (
-        "split.train",
+        "train: split into subwords",
         "for lang in en de; do subword-nmt apply-bpe -c {text}.codes --num-workers {jobs} "
         "-i {text}.tok.$lang -o {text}.bpe.$lang; done",
     ),
     "binarise": (
-        "data",
+        "data: made",
         "fairseq-preprocess --source-lang en --target-lang de --trainpref {text}.bpe "
         "--joined-dictionary --destdir {text}.data --workers {jobs}",
     ),
@@ -166,7 +166,7 @@ def plugin(corpus: Path, dest: Path, workers: int) -> dict[str, tuple[float, flo
         threading.Thread(target=watch, args=(process, peak), daemon=True).start()
         for line in process.stderr or ():
             print(line, end="", flush=True)
-            if match := re.fullmatch(r"(\S+): made in ([\d.,]+) s\n", line):
+            if match := re.fullmatch(r"(.+) in ([\d.,]+) s\n", line):
                 stages[match[1]] = float(match[2].replace(",", "")), peak[0]
                 peak[0] = 0.0
     if process.returncode:

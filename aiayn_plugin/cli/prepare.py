@@ -109,5 +109,9 @@ def find_inputs(args: argparse.Namespace) -> dict[str, Files]:
             if not path.is_file():
                 similar = sorted(map(str, path.parent.glob(f"{glob.escape(path.stem)}.*")))
                 existing = f"; found {', '.join(similar)}" if similar else ""
-                raise InputError(f"no file {path}: see --{split}pref and the languages{existing}")
+                advice = f"see --{split}pref and the languages{existing}"
+                if (file := path.with_suffix("")).is_file():  # such as text/train.en
+                    prefix = file.with_suffix("")
+                    advice = f"give the prefix without the language: --{split}pref {prefix}"
+                raise InputError(f"no file {path}: {advice}")
     return files

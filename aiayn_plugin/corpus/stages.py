@@ -11,6 +11,8 @@ from ..atomic import write_directory_atomically
 from .console import say
 
 RECORD = "stage.json"
+#: What the messages say about the stages of a text, such as "train: split into subwords in 2 s".
+OUTCOMES = {"raw": "extracted", "split": "split into subwords", "trees": "read"}
 
 
 class Stage(NamedTuple):
@@ -47,8 +49,10 @@ def make_stage(
     made_of: everything that the stage depends on, as JSON: settings and keys of earlier stages.
     make: writes the files of the stage to a temporary directory and returns its result as JSON.
     """
+    kind, _, text = name.partition(".")
+    outcome = f"{text}: {OUTCOMES.get(kind, kind)}" if text else f"{name}: made"
     if stage := find_stage(work, name, made_of):
-        say(f"{name}: done before")
+        say(f"{outcome} by an earlier run")
         return stage
     began = time.monotonic()
     key = stage_key(name, made_of)
@@ -56,5 +60,5 @@ def make_stage(
         result = make(unfinished) or {}
         record = {"key": key, "result": result}
         (unfinished / RECORD).write_text(json.dumps(record, indent=2) + "\n")
-    say(f"{name}: made in {time.monotonic() - began:,.1f} s")
+    say(f"{outcome} in {time.monotonic() - began:,.1f} s")
     return Stage(work / name, key, result)

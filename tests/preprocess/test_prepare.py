@@ -267,6 +267,7 @@ def test_missing_plugin_is_one_line(repo, tmp_path, bare_python, script):
     [
         ("--target-lang=en", "both 'en'"),
         ("--target-lang=fr", "train.fr: see --trainpref and the languages; found"),
+        ("--trainpref={raw}/train.en", "without the language: --trainpref {raw}/train"),
         ("--merges=0", "--merges must be at least 1"),
         ("--workers=0", "--workers must be at least 1"),
         ("--min-tokens=0", "--min-tokens must be at least 1"),
@@ -276,6 +277,7 @@ def test_missing_plugin_is_one_line(repo, tmp_path, bare_python, script):
     ],
 )
 def test_invalid_options_are_one_line(raw, tmp_path, error, option, message):
+    option, message = option.format(raw=raw), message.format(raw=raw)
     assert message in error("prepare", *arguments(raw, tmp_path / "data", option))
     assert [path.name for path in tmp_path.iterdir()] == ["raw"]
 

@@ -100,7 +100,8 @@ def test_different_settings_are_refused_and_otherwise_reuse_stages(
     shutil.rmtree(folder / "data")
     done = run("aiayn", "wmt14", *args, "--vocabulary=300")
     assert done.returncode == 0
-    assert "tokenised.commoncrawl: done before" in done.stderr and "learning 300" in done.stderr
+    assert "commoncrawl: tokenised by an earlier run" in done.stderr
+    assert "learning 300" in done.stderr and "train: split into subwords in" in done.stderr
     assert not mirror.requests
 
 

@@ -90,7 +90,10 @@ def report_usage_error(parser: ArgumentParser, message: str) -> NoReturn:
         wrong, known = [], []
     if close := [name for word in wrong for name in get_close_matches(word, known, n=1)]:
         message += f"; did you mean {' or '.join(dict.fromkeys(close))}?"
-    parser.exit(2, f"{parser.prog}: error: {message} ({parser.prog} --help lists all options)\n")
+    help = f"{parser.prog} --help lists all options"
+    if re.search(r"--arch\b", message):
+        help = f"aiayn architectures lists the plugin's, {help}"
+    parser.exit(2, f"{parser.prog}: error: {message} ({help})\n")
 
 
 def help_text(has_arch: bool) -> str:
