@@ -3,12 +3,6 @@
 
 import sys
 
-try:
-    from aiayn_plugin.cli import main
-except ImportError as error:
-    sys.exit(
-        f"prepare.py: error: the plugin is not installed ({error}): "
-        "run bash examples/setup.sh, or pip install ."
-    )
+from checkout import main
 
 main(["prepare", *sys.argv[1:]])
