@@ -61,8 +61,8 @@ step() { printf '\n=== %s (after %d min %02d s)\n' "$*" $((SECONDS / 60)) $((SEC
 # share_data: link $RUN/data to $DATA/data, which several runs share.
 share_data() { run ln -sfnr "$DATA/data" "$RUN/data"; }
 
-# train ARGUMENTS: train on $RUN/data. Run again, it resumes from the last checkpoint; a finished run
-# does nothing. LAUNCHER is a command that starts it, such as torchrun.
+# train ARGUMENTS: train on $RUN/data, or resume from the last checkpoint; a finished run does
+# nothing. LAUNCHER is a command that starts it, such as torchrun.
 train() {
   # shellcheck disable=SC2086 # LAUNCHER is a command with arguments, or empty
   log ${LAUNCHER:-} fairseq-train "$RUN/data" --user-dir aiayn_plugin --save-dir "$RUN/checkpoints" "$@"

@@ -6,7 +6,7 @@
 #   bash examples/parsing_sample.sh              download the trees
 #   bash examples/parsing_sample.sh DIRECTORY    use its ptb_sample/wsj_sample.mrg and gum/const/*.ptb
 #   DRY_RUN=1 bash examples/parsing_sample.sh    print every command and run none
-# Run again after an interruption, it resumes.
+# To resume after an interruption, run it again.
 #   RUN    results (default: runs/parsing_sample): RUN/wsj for the gold trees alone, RUN/semi for both;
 #          RUN itself links to the model of both
 set -euo pipefail

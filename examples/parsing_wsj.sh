@@ -4,7 +4,7 @@
 #   bash examples/parsing_wsj.sh LDC_DIRECTORY ARGUMENTS    more arguments of fairseq-train
 #   DRY_RUN=1 bash examples/parsing_wsj.sh LDC_DIRECTORY    print every command and run none
 # LDC_DIRECTORY is the Penn Treebank (LDC99T42 or LDC95T7, which need a licence): sections 2 to 21
-# train, 22 validates, 23 tests. Run again after an interruption, it resumes.
+# train, 22 validates, 23 tests. To resume after an interruption, run it again.
 #   RUN         results (default: runs/parsing_wsj)
 #   MAX_TOKENS  tokens per batch of a device (default: by GPU memory, 12,288 for 24 GiB; CPU 4,096)
 #   PRECISION   --bf16, --fp16 or empty for float32 (default: --bf16 on GPUs)

@@ -2,7 +2,7 @@
 # From nothing to BLEU without downloading data: translates dates, times, numbers, amounts, measures
 # and lists from English to German. Takes about three minutes on two CPU cores, and as long to set up.
 #   bash examples/quickstart.sh [ARGUMENTS]    ARGUMENTS go to fairseq-train, such as --seed 2
-# Run again after an interruption, it resumes.
+# To resume after an interruption, run it again.
 #   RUN        results (default: runs/quickstart)
 #   PRECISION  empty for float32 (default: --bf16 if the processor has bfloat16 instructions)
 set -euo pipefail

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Create .venv with torch, fairseq and the plugin. Run again, it updates the plugin in seconds,
+# Create .venv with torch, fairseq and the plugin. A second run updates the plugin in seconds,
 # without a network; after an interruption it resumes.
 #   bash examples/setup.sh
 #   PYTHON=/path/to/python bash examples/setup.sh    use this Python, and its torch if it has one

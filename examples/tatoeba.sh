@@ -4,7 +4,7 @@
 #   bash examples/tatoeba.sh [ARGUMENTS]            download the text from github.com
 #   bash examples/tatoeba.sh DIRECTORY [ARGUMENTS]  use its tatoeba/{train,valid,test}.{en,de} and
 #                                                   newstest/newstest2014.{en,de}
-# ARGUMENTS go to fairseq-train. Run again after an interruption, it resumes.
+# ARGUMENTS go to fairseq-train. To resume after an interruption, run it again.
 #   DIRECTION  en-de (default) or de-en
 #   RUN        results (default: runs/tatoeba_en_de or runs/tatoeba_de_en)
 #   PREPARE    more options for aiayn prepare

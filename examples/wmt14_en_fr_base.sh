@@ -3,7 +3,7 @@
 #   bash examples/wmt14_en_fr_base.sh
 #   bash examples/wmt14_en_fr_base.sh ARGUMENTS     more arguments of fairseq-train
 #   DRY_RUN=1 bash examples/wmt14_en_fr_base.sh     print every command and run none
-# Run again after an interruption, it resumes. All visible GPUs are used.
+# To resume after an interruption, run it again. All visible GPUs are used.
 #   RUN         results (default: runs/wmt14_en_fr_base)
 #   DATA        downloads and prepared data, shared by base and big (default: runs/wmt14_en_fr)
 #   MAX_TOKENS  tokens per batch of a device (default: by GPU memory, 12,288 for 24 GiB; CPU 4,096)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python
-"""Make a parallel English-German corpus from the Unicode CLDR (by Babel) and num2words.
+"""Generate a parallel English-German corpus from the Unicode CLDR (by Babel) and num2words.
 
     python preprocess/cldr.py --dest raw
 

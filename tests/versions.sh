@@ -5,7 +5,7 @@
 #   bash tests/versions.sh 3.10 -- tests/fairseq_plugin    pass arguments to tests/run.sh
 #   bash tests/versions.sh -- --all                        the long tests as well
 # Each Python gets a copy of this tree with its own .venv (about 5 GB) in WORK (default:
-# runs/versions), next to the logs. Run again after an interruption, it resumes: a row without failures
+# runs/versions), next to the logs. To resume after an interruption, run it again: a row without failures
 # is kept until a file of the tree changes. A Python that is not installed is skipped, unless the
 # command names it.
 set -euo pipefail

@@ -40,18 +40,18 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     layers_help = f"layers to measure: {', '.join(LAYERS)} (default: all)"
     add("--layers", nargs="+", choices=LAYERS, default=LAYERS, metavar="LAYER", help=layers_help)
-    neighbourhood_help = "positions that restricted attention sees"
+    neighbourhood_help = "positions in the window of restricted attention"
     add("--neighbourhood", type=int, default=64, metavar="R", help=neighbourhood_help)
-    add("--kernel", type=int, default=3, metavar="K", help="positions that a convolution sees")
+    add("--kernel", type=int, default=3, metavar="K", help="width of the convolution")
     lengths = [2**power for power in range(4, 13)]
     add("--lengths", type=int, nargs="+", metavar="N", default=lengths, help="sentence lengths")
-    add("--runs", type=int, default=5, help="runs, of which the median counts")
+    add("--runs", type=int, default=5, help="number of runs, whose median is reported")
     device_help = "torch device (default: the first GPU, or the CPU)"
     add("--device", default=default_device(), help=device_help)
     limit_help = "memory limit; measurements that need more are skipped"
     add("--max-gigabytes", type=float, default=12.0, metavar="GB", help=limit_help)
-    add("--output", type=Path, metavar="FILE.json", help="results as JSON")
-    plot_help = "figure of Table 1 and the results: .svg, .pdf or .png; needs matplotlib"
+    add("--output", type=Path, metavar="FILE.json", help="write the results as JSON")
+    plot_help = "draw Table 1 and the results: .svg, .pdf or .png; needs matplotlib"
     add("--plot", type=Path, metavar="FILE", help=plot_help)
 
 

@@ -1,9 +1,9 @@
 """Compare training with fairseq's own Transformer.
 
 Measures target tokens per second and peak memory of the plugin's model and of fairseq's model of
-the same size, alternating, on the same batches, each side in its best precision. Without data:
-random words from a vocabulary of the paper's size, log-normal sentence lengths, roughly those of
-WMT English-German, the target within a fifth of the source.
+the same size, alternating, on the same batches, each side in its fastest precision. Without DATA,
+the sentences are random words from a vocabulary of the paper's size, with log-normal lengths
+roughly those of WMT English-German; source and target differ by at most a fifth.
 """
 
 import argparse
@@ -48,18 +48,22 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("--size", choices=sorted(ARCHITECTURES), default="base", help="size of both models")
     add_list = partial(add, nargs="+")
     for option, side in (("--precisions", "the plugin"), ("--stock-precisions", "fairseq")):
-        precision_help = f"precisions of {side}, of which the fastest is compared"
+        precision_help = f"precisions to try for {side}; the fastest is compared"
         add_list(option, choices=PRECISIONS, default=["float32"], help=precision_help)
-    tokens_help = "source or target tokens of a batch with padding; each side uses its fastest"
+    tokens_help = (
+        "batch sizes to try, in tokens of the longer side with padding; the fastest counts"
+    )
     add_list("--max-tokens", type=int, default=[2500], metavar="N", help=tokens_help)
     memory_help = "source and target tokens of the batch for peak memory"
     add("--memory-tokens", type=int, default=2500, metavar="N", help=memory_help)
-    add("--checkpoint-activations", action="store_true", help="less memory and speed in the plugin")
-    add("--runs", type=int, default=5, help="runs, of which the median counts")
+    recompute_help = "recompute attention in the plugin: less memory, more time"
+    add("--checkpoint-activations", action="store_true", help=recompute_help)
+    add("--runs", type=int, default=5, help="number of runs, whose median is reported")
     add("--updates", type=int, default=2, help="updates per run")
-    add("--profile", action="store_true", help="table of the operations of a plugin's update")
-    add("--cpu", action="store_true", help="the CPU, even if there is a GPU")
-    add("--output", type=Path, metavar="FILE.json", help="results as JSON")
+    profile_help = "print the most expensive operations of one of the plugin's updates"
+    add("--profile", action="store_true", help=profile_help)
+    add("--cpu", action="store_true", help="use the CPU even if there is a GPU")
+    add("--output", type=Path, metavar="FILE.json", help="write the results as JSON")
 
 
 def run(args: argparse.Namespace) -> None:

@@ -35,14 +35,15 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("data", type=Path, metavar="DATA", help="fairseq data directory")
     add("--stock", type=Path, required=True, metavar="FILE", help="checkpoint of fairseq's model")
-    add("--converted", type=Path, required=True, metavar="FILE", help="the same model, converted")
+    converted_help = "the same model, converted by aiayn convert"
+    add("--converted", type=Path, required=True, metavar="FILE", help=converted_help)
     add("--gen-subset", default="valid", help="split to translate")
     add("--beam", type=int, default=SearchSettings.beam, help="beam size")
     lenpen_help = "exponent of the length penalty"
     add("--lenpen", type=float, default=SearchSettings.lenpen, help=lenpen_help)
-    sizes_help = "sentences per batch; each system uses its fastest"
+    sizes_help = "batch sizes to try, in sentences; the fastest of each system is compared"
     add("--batch-sizes", type=int, nargs="+", default=[32, 64, 128], metavar="N", help=sizes_help)
-    add("--runs", type=int, default=3, help="runs, of which the median counts")
+    add("--runs", type=int, default=3, help="number of runs, whose median is reported")
     length_help = "tokens of each hypothesis, for an untrained model (default: the model decides)"
     add("--length", type=int, metavar="N", help=length_help)
     count_help = "measure the latency of the first N sentences (default: measure batches)"
@@ -52,8 +53,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("--stock-precision", choices=precisions[:2], default="float32", help="precision of fairseq")
     engine_help = "precisions of CTranslate2 on the CPU (default: without CTranslate2)"
     add("--ctranslate2", nargs="+", choices=QUANTIZATIONS, default=[], help=engine_help)
-    add("--cpu", action="store_true", help="the CPU, even if there is a GPU")
-    add("--output", type=Path, metavar="FILE.json", help="results as JSON")
+    add("--cpu", action="store_true", help="use the CPU even if there is a GPU")
+    add("--output", type=Path, metavar="FILE.json", help="write the results as JSON")
 
 
 def run(args: argparse.Namespace) -> None:

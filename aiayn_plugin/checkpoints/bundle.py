@@ -1,4 +1,4 @@
-"""Run directories, and bundles: run directories to copy to another machine."""
+"""Run directories, and bundles: run directories packed for other machines."""
 
 import shutil
 from collections.abc import Collection

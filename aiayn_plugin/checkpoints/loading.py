@@ -143,7 +143,7 @@ def _check_size(settings: ModelSettings, state: Mapping[str, Any], max_positions
     if needed > elements:
         raise InputError(
             f"the checkpoint has a different architecture: its settings need {needed:,} weights "
-            f"besides the embeddings, and it has {elements:,}"
+            f"in addition to the embeddings, and it has {elements:,}"
         )
 
 

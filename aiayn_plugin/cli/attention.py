@@ -41,18 +41,18 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "page to write (default: attention.html in the run directory, unless --figure is given)"
     )
     add("--output", type=Path, metavar="FILE.html", help=output_help)
-    add_numbers("--layers", metavar="L", help="layers of the page, from 1 (default: all)")
+    add_numbers("--layers", metavar="L", help="layers on the page, from 1 (default: all)")
     add = parser.add_argument_group("a figure of one layer of one sentence").add_argument
     figure_help = "figure to write: .svg, .pdf or .png; needs matplotlib"
     add("--figure", type=Path, metavar="FILE", help=figure_help)
     add("--sentence", type=int, metavar="N", help="sentence to show, from 1 (default: 1)")
     kinds = [kind.replace("_", "-") for kind in ATTENTION_KINDS]
     add("--kind", choices=kinds, help="kind of attention (default: encoder, its self-attention)")
-    layer_help = "layer to show (default: the last but one; the paper shows 5 of 6)"
+    layer_help = "layer to show (default: the second to last; the paper shows 5 of 6)"
     add("--layer", type=int, metavar="L", help=layer_help)
     add("--heads", type=int, nargs="+", metavar="H", help="heads to show, from 1 (default: all)")
-    add("--word", help="word on the left to show alone (default: all)")
-    join_help = "join subwords into words, like the switch of the page"
+    add("--word", help="show only the attention of this word on the left (default: all)")
+    join_help = "join subwords into words, like the switch on the page"
     add("--join", action="store_true", default=None, help=join_help)
 
 

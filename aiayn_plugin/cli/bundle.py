@@ -1,6 +1,6 @@
-"""Make a run directory to copy to another machine.
+"""Pack a run directory for use on another machine.
 
-It holds the model without the optimizer's state, the dictionaries, the merges and the text
+The bundle holds the model without the optimizer's state, the dictionaries, the merges and the text
 settings: the input of aiayn translate, serve, attention or parse.
 """
 

@@ -19,7 +19,7 @@ def add_model(parser: argparse.ArgumentParser) -> None:
 
 
 def add_search(parser: argparse.ArgumentParser, defaults: SearchSettings) -> None:
-    """Add the beam size, the length penalty, the device and the directory of own models."""
+    """Add the beam size, the length penalty, the device and the directory of the user's models."""
     add = parser.add_argument
     add("--beam", type=int, default=defaults.beam, help="beam size")
     add("--lenpen", type=float, default=defaults.lenpen, help="exponent α of GNMT's length penalty")

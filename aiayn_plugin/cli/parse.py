@@ -1,7 +1,8 @@
 """Parse sentences into trees.
 
-English sentences from standard input, one per line, become trees with the Penn Treebank's brackets,
-by the paper's search for trees (§6.3). On a terminal, each line is parsed as soon as it is entered.
+Reads English sentences from standard input, one per line, and writes trees in the Penn Treebank's
+format, found by the paper's search for trees (§6.3). On a terminal, each line is parsed as soon as
+it is entered.
 """
 
 import argparse
@@ -16,9 +17,9 @@ from . import stream
 def add_options(parser: argparse.ArgumentParser) -> None:
     stream.add_options(parser, PARSING_SEARCH, "tree")
     add = parser.add_argument
-    tokenised_help = "input already split into words by spaces, as in the Penn Treebank"
+    tokenised_help = "the input is already split into words by spaces, as in the Penn Treebank"
     add("--tokenised", action="store_true", help=tokenised_help)
-    add("--pretty", action="store_true", help="indented trees with an empty line after each")
+    add("--pretty", action="store_true", help="indent trees, with an empty line after each")
     trees_help = "restrict the search to trees over the words (default: repair other output)"
     add("--trees-only", action="store_true", help=trees_help)
 

@@ -1,10 +1,10 @@
-"""Make a fairseq data directory from raw parallel text.
+"""Create a fairseq data directory from raw parallel text.
 
 Reads the files that `--trainpref raw/train -s en -t de` names, raw/train.en and raw/train.de, and
 those of the other splits. Cleans the training pairs by length and ratio, and splits all text by the
 Moses tokeniser and by byte-pair encoding, which it learns on both languages. The binary files are
 those of fairseq-preprocess, with one dictionary. BPE codes, settings, and raw validation and test
-text are kept with them. The data directory appears when it is complete.
+text are kept with them. The data directory appears only when it is complete.
 """
 
 import argparse
@@ -27,7 +27,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("-t", "--target-lang", metavar="TRG", help="target language, such as de")
     add("--trainpref", metavar="FP", help="training files are FP.SRC and FP.TRG")
     add("--validpref", metavar="FP", help="validation files, likewise")
-    add("--destdir", metavar="DIR", help="data directory to make")
+    add("--destdir", metavar="DIR", help="data directory to create")
     add("--merges", type=int, metavar="N", help="number of BPE merges to learn")
     option = parser.add_argument
     option("--testpref", metavar="FP", help="test files, likewise (default: no test set)")
@@ -40,12 +40,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add_tokenizer(parser)
     option = parser.add_argument_group("cleaning of training pairs").add_argument
     least, most, ratio, _ = Cleaning()
-    option("--min-tokens", type=int, default=least, help="on each side (default: %(default)s)")
-    option("--max-tokens", type=int, default=most, help="on each side (default: %(default)s)")
+    option("--min-tokens", type=int, default=least, help="minimum number of words on each side")
+    option("--max-tokens", type=int, default=most, help="maximum number of words on each side")
     longer = (
         "ratio of the longer to the shorter side (default: %(default)s as in Moses; 1.5, which is "
-        "common for WMT14, drops short pairs that differ by a token or two, and so much of a small "
-        "corpus)"
+        "common for WMT14, drops short pairs that differ by a token or two, a large part of some "
+        "small corpora)"
     )
     option("--max-ratio", type=float, default=ratio, help=longer)
 

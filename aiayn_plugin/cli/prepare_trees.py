@@ -1,9 +1,9 @@
-"""Make a fairseq data directory of sentences and their trees, for parsing (§6.3).
+"""Create a fairseq data directory of sentences and their trees, for parsing (§6.3).
 
 Reads bracketed trees in the format of the Penn Treebank, and removes traces, functions and indices.
 The sources are the words, split by byte-pair encoding that is learned on them. The targets are the
 trees as labelled brackets, with part-of-speech tags instead of words. The data directory appears
-when it is complete. @FILE as an argument is replaced by the lines of FILE.
+only when it is complete. An argument @FILE is replaced by the lines of FILE.
 """
 
 import argparse
@@ -45,7 +45,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
             nargs="+",
             type=Path,
             default=[],
-            help=f"files of bracketed trees, of the {split} split",
+            help=f"files of bracketed trees for the {split} split",
         )
     option(
         "--hold-out",
@@ -77,7 +77,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "NML and HYPH, to its own, or remove them, and report how many",
     )
     option = parser.add_argument
-    option("--destdir", metavar="DIR", required=True, help="data directory to make")
+    option("--destdir", metavar="DIR", required=True, help="data directory to create")
     option(
         "--vocabulary",
         metavar="N",

@@ -1,10 +1,10 @@
 """Score the output of fairseq-generate, or any translation.
 
-Prints the paper's BLEU, sacreBLEU and chrF, always together. The input is the output of
-fairseq-generate with --data, the directory that aiayn prepare created: the hypotheses
-become raw text, and the references are the raw ones kept there. Or it is raw text, one sentence per
-line, with --reference and --target-lang. Trees get their F1: from the output of fairseq-generate
-with the --data of aiayn prepare-trees, or from a file with --trees.
+Prints the paper's BLEU, sacreBLEU and chrF. FILE is the output of fairseq-generate, whose
+hypotheses are detokenised and compared with the raw references in --data, the directory that aiayn
+prepare created; or it is raw text, one sentence per line, with --reference and --target-lang. For
+trees, prints F1: of the output of fairseq-generate with the --data of aiayn prepare-trees, or of a
+file of trees with --trees.
 """
 
 import argparse
@@ -23,13 +23,13 @@ from ..text.settings import holds_trees
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     add, add_path = parser.add_argument, partial(parser.add_argument, metavar="FILE", type=Path)
-    add_path("system", help="output of fairseq-generate, or with --reference raw text")
+    add_path("system", help="output of fairseq-generate or, with --reference, raw text")
     data_help = "data directory created by aiayn prepare, prepare-trees or wmt14"
     add_path("--data", metavar="DIR", help=data_help)
-    add("--split", default="test", help="split of the data")
+    add("--split", default="test", help="split that was translated")
     add_path("--reference", help="raw references, one sentence per line")
     add("--target-lang", "-t", metavar="LANG", help="language of the raw text")
-    trees_help = "gold trees: FILE holds trees, and their F1 is computed as EVALB does"
+    trees_help = "gold trees, if FILE holds trees; F1 is computed as by EVALB"
     add_path("--trees", metavar="GOLD", help=trees_help)
     add_path("--output", help="write the detokenised hypotheses to FILE")
     add_path("--json", help="write scores, bootstrap intervals and text to FILE, for aiayn report")
@@ -66,7 +66,9 @@ def run(args: argparse.Namespace) -> None:
         with write_file_atomically(args.json) as temporary:
             temporary.write_text(json.dumps(record, ensure_ascii=False, indent=1) + "\n", "utf-8")
     if not is_tree and (scores.bleu < args.min_bleu or 100 * scores.exact < args.min_exact):
-        raise InputError(f"asked for at least {args.min_bleu} BLEU, {args.min_exact} % exact")
+        raise InputError(
+            f"the scores are below --min-bleu {args.min_bleu} or --min-exact {args.min_exact}"
+        )
 
 
 def _score_translations(args: argparse.Namespace) -> tuple[Any, dict[str, Any]]:

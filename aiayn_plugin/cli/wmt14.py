@@ -1,9 +1,9 @@
-"""Make the paper's data (§5.1) from the public files of WMT 2014.
+"""Download and prepare the paper's data, WMT 2014 (§5.1).
 
-Fetches the corpora listed in a table and extracts their text, tokenises, cleans, learns and applies
-subwords, and makes fairseq's binary files. The data is in DEST/data. After an interruption the same
-command resumes and gives the same bytes. After the last run, DEST/download and DEST/work may be
-deleted.
+Downloads the corpora listed in a table, extracts, tokenises and cleans their text, learns and
+applies subwords, and writes fairseq's binary files to DEST/data. After an interruption the same
+command resumes, and the files are byte-identical to those of an uninterrupted run. Afterwards
+DEST/download and DEST/work may be deleted.
 """
 
 import argparse
@@ -31,7 +31,7 @@ CLEANING = Cleaning(min_tokens=1, max_tokens=250, max_ratio=1.5, subwords=True)
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("pair", help="en-de or en-fr, or another pair of the table")
+    add("pair", metavar="PAIR", help="en-de or en-fr, or another pair in the table")
     add(
         "--dest",
         metavar="DIR",
@@ -56,7 +56,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         type=Path,
         default=WMT14,
-        help="table of the corpora, in the format that the default explains",
+        help="table of the corpora, in the format explained in the default one",
     )
     add_tokenizer(parser)
     add_workers(parser)

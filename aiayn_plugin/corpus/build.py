@@ -81,7 +81,7 @@ def build_from_tokens(
         if split != "train"
     }
     summary = summarise_pairs([*tokenised["train"], train])
-    say("making the dictionary and the binary files")
+    say("writing the dictionary and the binary files")
     _write_dictionaries(job, learned, train, destdir)
     for split, stage in encoded.items():
         binarise(job, split, stage, destdir)

@@ -150,8 +150,8 @@ def _without_traces(tree: Tree) -> Tree | None:
 def map_to_wsj(tree: Tree, changes: Counter[str]) -> Tree | None:
     """Return a clean tree with labels and tags of the Wall Street Journal only; count the changes.
 
-    A constituent with another label gives way to its children, as does one that consists of a
-    constituent with the same label. A word with another tag gets the tag that the Wall Street
+    A constituent with a different label is replaced by its children, as is one that consists of a
+    constituent with the same label. A word with a different tag gets the tag that the Wall Street
     Journal has for it, or is removed (marks of transcripts). Returns None if no word is left.
     """
     kept = _map_to_wsj(tree, changes)

@@ -1,1 +1,1 @@
-"""What people look at: attention (Figures 3 to 5), runs beside the paper's tables, figures."""
+"""Reports that compare runs with the paper's Tables 2 to 4."""

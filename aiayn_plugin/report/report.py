@@ -1,4 +1,4 @@
-"""A run beside the paper's results, or several runs side by side: HTML, Markdown and JSON."""
+"""A run next to the paper's results, or several runs side by side: HTML, Markdown and JSON."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -202,13 +202,13 @@ def _schedules(run: Run) -> dict[str, tuple[int, int]]:
 
 
 def _settings(run: Run) -> Block:
-    """Return each setting beside the paper's."""
+    """Return each setting next to the paper's."""
     arch = run.facts["architecture"]
     rows = [
         [row["name"], str(row["paper"]), str(row["run"]), "changed" * (row["paper"] != row["run"])]
         for row in run.facts["settings"]
     ]
-    caption = f"Settings of {arch}, beside those of {SCALED_DOWN.get(arch, 'the paper')}"
+    caption = f"Settings of {arch}, compared with {SCALED_DOWN.get(arch, 'the paper')}"
     changed = [number for number, row in enumerate(rows) if row[-1]]
     table = Table(caption, ("setting", "paper", "this run", ""), rows, changed)
     return table if rows else "The record has no settings."

@@ -94,7 +94,7 @@ def _tree_scores(scored: dict[str, dict]) -> list[Block]:
 
 
 def examples(run: Run) -> list[Block]:
-    """Return outputs from all over the set, half of them equal to their references if possible."""
+    """Return outputs from across the set, half of them equal to their references if possible."""
     scores = run.translations | run.trees
     if not (texts := scores.get("test") or scores.get("valid")):
         return []

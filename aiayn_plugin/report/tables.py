@@ -1,4 +1,4 @@
-"""Runs in the layout of the paper's Tables 2, 3 and 4, beside the published results."""
+"""Runs in the layout of the paper's Tables 2, 3 and 4, next to the published results."""
 
 from collections.abc import Sequence
 from typing import Any

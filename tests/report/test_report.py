@@ -136,7 +136,7 @@ def test_the_report_says_what_the_time_includes(tmp_path):
 
 def test_settings_data_and_origin(make):
     found = report_on(make("run", 2, "--d-model", "64"))
-    settings = rows_of(found, "Settings of aiayn_tiny, beside those of aiayn_base")
+    settings = rows_of(found, "Settings of aiayn_tiny, compared with aiayn_base")
     assert settings["d_model"] == {"paper": "512", "this run": "64", "": "changed"}
     assert settings["dropout"] == {"paper": "0.1", "this run": "0.1", "": ""}
     data = {name: row[""] for name, row in rows_of(found, "Data").items()}

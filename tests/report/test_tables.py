@@ -1,4 +1,4 @@
-"""Runs beside the paper's Tables 2, 3 and 4: every number in its cell."""
+"""Runs next to the paper's Tables 2, 3 and 4: every number in its cell."""
 
 from dataclasses import asdict, replace
 

@@ -28,8 +28,8 @@ def drop_debugging() -> None:
 def reword(record: logging.LogRecord) -> bool:
     """Reword what would mislead in fairseq-train's log.
 
-    "training on 2 devices (GPUs/TPUs)" may be processes on a CPU, and Ctrl-C ends a training by a
-    limit of its time that the user has not set.
+    "training on 2 devices (GPUs/TPUs)" may be processes on a CPU, and after Ctrl-C fairseq reports
+    a time limit that the user has not set.
     """
     if not isinstance(record.msg, str):
         return True
