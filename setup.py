@@ -13,7 +13,9 @@ setup(
     license="MIT",
     python_requires=">=3.10,<3.14",
     packages=find_packages(include=["aiayn_plugin*"]),
-    package_data={"aiayn_plugin": ["*/*.yaml", "*.css", "*/*.css", "*/*.html", "*/*.js", "*/*.md"]},
+    package_data={
+        "aiayn_plugin": ["*/*.yaml", "*.css", "*/*.css", "*/*.html", "*/*.js", "*/*.md", "demo/*"]
+    },
     entry_points={"console_scripts": ["aiayn = aiayn_plugin.cli:main"]},
     install_requires=[
         # fairseq's last release cannot be imported on Python 3.11 and later; fairseq-fixed is its

@@ -5,12 +5,14 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from ..atomic import write_directory_atomically
 from ..errors import InputError
 from ..paper import ARCHITECTURES
 from ..text.manifest import read_verified_dictionary, write_manifest
 from ..text.pipeline import load_subwords
-from ..text.settings import PAIRS_FILE, SETTINGS_FILE, TextSettings
+from ..text.settings import EXAMPLES_FILE, PAIRS_FILE, SETTINGS_FILE, TextSettings
 from . import shared_model
 from .averaging import average
 from .compatibility import Identity
@@ -18,6 +20,8 @@ from .safe_load import configuration, glance
 
 #: The checkpoint of a run directory; a bundle has `shared_model.WEIGHTS_FILE` instead.
 MODEL_FILE = "model.pt"
+#: The model in the package; a MODEL_DIR of this name means it, unless there is such a directory.
+DEMO_NAME, DEMO = "demo", Path(__file__).resolve().parent.parent / "demo"
 NOTE = """This directory holds a model for `aiayn {command}` ({source} to {target}).
 
 A model carries what it learned from its training text: check the licence of that text before you
@@ -30,8 +34,11 @@ def locate(run_dir: Path, checkpoint: Path | None = None) -> tuple[Path, Path]:
     """Return the checkpoint of a run directory, and its data directory.
 
     The data directory holds the dictionaries, the codes and text.json: data/ where a recipe ran,
-    the run directory itself in a bundle. Raises InputError if there is no checkpoint.
+    the run directory itself in a bundle. `demo` is the model in the package, unless a directory has
+    this name. Raises InputError if there is no checkpoint.
     """
+    if run_dir == Path(DEMO_NAME) and not run_dir.exists():
+        run_dir = DEMO
     shared = run_dir / shared_model.WEIGHTS_FILE
     checkpoint = checkpoint or (shared if shared.is_file() else run_dir / MODEL_FILE)
     if not run_dir.is_dir():
@@ -69,11 +76,18 @@ def task_settings(
     return task
 
 
-def bundle(run_dir: Path, checkpoint: Path | None, output: Path) -> int:
+def bundle(
+    run_dir: Path,
+    checkpoint: Path | None,
+    output: Path,
+    dtype: torch.dtype = torch.float32,
+    examples: Path | None = None,
+) -> int:
     """Write what translation needs to a new directory, and return its size in bytes.
 
-    The model keeps its weights in float32, its settings and its identity. Raises InputError or
-    OSError for unusable input, and if the output exists.
+    The model keeps its weights in this dtype, its settings and its identity. examples: sentences
+    that the translation page offers. Raises InputError or OSError for unusable input, and if the
+    output exists.
     """
     checkpoint, data = locate(run_dir, checkpoint)
     task_settings(checkpoint)
@@ -82,16 +96,23 @@ def bundle(run_dir: Path, checkpoint: Path | None, output: Path) -> int:
     names = [f"dict.{lang}.txt" for lang in languages]
     words = [read_verified_dictionary(data / name) for name in names]
     state = average([checkpoint])
+    state["model"] = {name: weight.to(dtype) for name, weight in state["model"].items()}
     trained = Identity.read(state.get("task_state") or {})
     here = Identity.of(words)
     trained.check_dictionaries(here, data, names)
     state["task_state"] = Identity(
         here.dictionaries, trained.settings, trained.languages
     ).task_state()
-    return write_bundle(state, data, settings, output)
+    return write_bundle(state, data, settings, output, examples)
 
 
-def write_bundle(state: dict[str, Any], data: Path, settings: TextSettings, output: Path) -> int:
+def write_bundle(
+    state: dict[str, Any],
+    data: Path,
+    settings: TextSettings,
+    output: Path,
+    examples: Path | None = None,
+) -> int:
     """Write a checkpoint and the text files of a data directory to a new directory.
 
     Returns its size in bytes. Raises InputError or OSError if that fails or the output exists.
@@ -103,6 +124,8 @@ def write_bundle(state: dict[str, Any], data: Path, settings: TextSettings, outp
         shared_model.write(state, cfg, directory)
         for name in text_files(data, settings):
             shutil.copyfile(data / name, directory / name)
+        if examples is not None:
+            shutil.copyfile(examples, directory / EXAMPLES_FILE)
         command = "parse" if settings.holds_trees else "translate"
         note = NOTE.format(command=command, source=languages[0], target=languages[1])
         (directory / "README.txt").write_text(note, encoding="utf-8")
@@ -114,4 +137,4 @@ def text_files(data: Path, settings: TextSettings) -> list[str]:
     """Return the names of the files of a data directory that its model needs for raw text."""
     languages = settings.source_lang, settings.target_lang
     names = [SETTINGS_FILE, settings.codes, *(f"dict.{lang}.txt" for lang in languages)]
-    return names + [PAIRS_FILE] * (data / PAIRS_FILE).is_file()
+    return names + [name for name in (PAIRS_FILE, EXAMPLES_FILE) if (data / name).is_file()]

@@ -5,6 +5,7 @@ dictionaries, and the SHA-256 of the weights.
 """
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,7 @@ NO_TRAINING = {
 
 
 def write(state: dict[str, Any], settings: dict[str, Any], directory: Path) -> None:
-    """Write the weights of a checkpoint, in float32, and its configuration to a directory.
+    """Write the weights of a checkpoint and its configuration to a directory.
 
     settings: the checkpoint's configuration, as `safe_load.configuration` returns it.
     """
@@ -56,6 +57,7 @@ def write(state: dict[str, Any], settings: dict[str, Any], directory: Path) -> N
     }
     content = json.dumps(config, indent=2, ensure_ascii=False)
     (directory / CONFIG_FILE).write_text(content + "\n", "utf-8")
+    shutil.copymode(directory / CONFIG_FILE, path)  # save_file makes it readable by its owner only
 
 
 def read(path: Path, with_data: bool = True) -> dict[str, Any]:

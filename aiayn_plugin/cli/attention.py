@@ -147,7 +147,8 @@ def _write_page(
         f"{args.model}: {settings.source_lang} to {settings.target_lang}, {len(layers)} layers, "
         f"{heads} heads, with {target}"
     )
-    output = args.output or args.model / "attention.html"
+    directory = args.model if args.model.is_dir() else Path()  # demo is in the package
+    output = args.output or directory / "attention.html"
     html = page.attention_page(maps, translator.pipeline, args.model.resolve().name, about)
     with write_file_atomically(output) as temporary:
         temporary.write_text(html, encoding="utf-8")

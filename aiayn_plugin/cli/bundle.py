@@ -7,6 +7,8 @@ settings: the input of aiayn translate, serve, attention or parse.
 import argparse
 from pathlib import Path
 
+import torch
+
 from ..checkpoints.bundle import MODEL_FILE, bundle
 
 
@@ -15,10 +17,16 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("model", metavar="MODEL_DIR", type=Path, help="run directory made by a recipe")
     checkpoint_help = f"checkpoint to bundle (default: MODEL_DIR/{MODEL_FILE})"
     add("--checkpoint", metavar="FILE", type=Path, help=checkpoint_help)
+    precisions = ["float32", "float16"]
+    precision_help = "precision of the stored weights"
+    add("--precision", choices=precisions, default="float32", help=precision_help)
+    examples_help = "sentences that the page of aiayn serve offers, one a line"
+    add("--examples", metavar="FILE", type=Path, help=examples_help)
     add("--output", metavar="DIR", type=Path, required=True, help="directory to create")
 
 
 def run(args: argparse.Namespace) -> None:
     """Create the directory atomically. Raises what `bundle` raises."""
-    size = bundle(args.model, args.checkpoint, args.output)
+    dtype = getattr(torch, args.precision)
+    size = bundle(args.model, args.checkpoint, args.output, dtype, args.examples)
     print(f"{args.output}: {size / 1e6:.1f} MB")

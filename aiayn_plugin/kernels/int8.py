@@ -1,5 +1,7 @@
 """Linear layers in int8, for inference on a CPU (--int8)."""
 
+import warnings
+
 import torch
 from torch import Tensor, nn
 
@@ -51,9 +53,11 @@ class Int8Linear(InferenceLinear):
                 "checkpoint"
             )
         scales = weight.abs().amax(dim=1).clamp(min=torch.finfo(torch.float32).tiny) / 127
-        quantized = torch.quantize_per_channel(
-            weight, scales.double(), torch.zeros(len(weight), dtype=torch.long), 0, torch.qint8
-        )
+        with warnings.catch_warnings():  # deprecated, but linear_prepack takes nothing else
+            warnings.simplefilter("ignore", UserWarning)
+            quantized = torch.quantize_per_channel(
+                weight, scales.double(), torch.zeros(len(weight), dtype=torch.long), 0, torch.qint8
+            )
         backend = torch.backends.quantized
         default_engine = backend.engine
         is_large = len(weight) >= onednn_min_outputs

@@ -7,16 +7,16 @@ from typing import Any
 
 from ..errors import InputError
 from ..text.lines import read_data_file
-from ..text.settings import PAIRS_FILE, TextSettings
+from ..text.settings import EXAMPLES_FILE, PAIRS_FILE, TextSettings
 
 #: The number of example sentences, and their lengths in characters.
 EXAMPLES, LENGTHS = 4, range(12, 90)
 
 
 def describe_model(data: Path, settings: TextSettings) -> dict[str, Any]:
-    """Return the training text and examples from the test set, as far as `data` holds them."""
-    lines = dict.fromkeys(_read(data / f"test.raw.{settings.source_lang}").splitlines())
-    fitting = [line for line in lines if len(line) in LENGTHS]
+    """Return the training text and examples, of a bundle or the test set, if `data` holds them."""
+    text = _read(data / EXAMPLES_FILE) or _read(data / f"test.raw.{settings.source_lang}")
+    fitting = [line for line in dict.fromkeys(text.splitlines()) if len(line) in LENGTHS]
     corpora = {name.removeprefix("train.") for name in settings.inputs if name.startswith("train.")}
     pairs = re.match(r"training pairs: ([\d,]{1,20}) of", _read(data / PAIRS_FILE))
     return {

@@ -15,6 +15,8 @@ from .tokenizer import MOSES
 SETTINGS_FILE = "text.json"
 #: One line: the number of training pairs kept, and the number dropped for each reason.
 PAIRS_FILE = "pairs.txt"
+#: Sentences that the translation page of a bundle offers, in the source language.
+EXAMPLES_FILE = "examples.txt"
 FORMAT_VERSION = 1
 #: The tokeniser of data with trees as targets: the words are the Penn Treebank's.
 PENN = "penn"

@@ -9,10 +9,11 @@ import safetensors.torch
 import torch
 from breakages import change
 
-from aiayn_plugin.checkpoints.bundle import bundle
+from aiayn_plugin.checkpoints.bundle import DEMO, bundle
 from aiayn_plugin.checkpoints.safe_load import load
 from aiayn_plugin.errors import InputError
 from aiayn_plugin.inference import Translator
+from aiayn_plugin.service.about import describe_model
 from aiayn_plugin.text.manifest import MANIFEST, hash_file, read_manifest
 
 
@@ -123,3 +124,42 @@ def test_a_dictionary_of_different_token_ids_is_not_bundled(model_dir, tmp_path,
     with pytest.raises(InputError, match=f"does not match the {side} dictionary"):
         bundle(tmp_path / "model", None, tmp_path / "bundle")
     assert not (tmp_path / "bundle").exists()
+
+
+def test_a_bundle_in_float16_has_half_the_size_and_loads_in_float32(
+    run, model_dir, bundled, tmp_path
+):
+    examples = tmp_path / "examples.txt"
+    examples.write_text("March 3, 2027\n")
+    done = run(
+        *("aiayn", "bundle", model_dir, "--precision", "float16", "--examples", examples),
+        *("--output", tmp_path / "half"),
+    )
+    assert done.returncode == 0, done.stderr
+    sizes = [(path / "model.safetensors").stat().st_size for path in (tmp_path / "half", bundled)]
+    assert sizes[0] < 0.51 * sizes[1]
+    shared = load(tmp_path / "half" / "model.safetensors")["model"]
+    for name, weight in load(model_dir / "model.pt")["model"].items():
+        assert torch.equal(shared[name], weight.half()), name
+    translator = Translator.load(tmp_path / "half", device="cpu")
+    assert translator.model.encoder.embedding.weight.dtype == torch.float32
+    about = describe_model(tmp_path / "half", translator.pipeline.settings)
+    assert about["examples"] == ["March 3, 2027"]
+    readable = [path.stat().st_mode & 0o777 for path in (tmp_path / "half").iterdir()]
+    assert len(set(readable)) == 1
+
+
+def test_the_model_in_the_package_translates_shows_attention_and_is_small(run, tmp_path):
+    assert sum(path.stat().st_size for path in DEMO.iterdir()) < 3e6
+    sentence = tmp_path / "text.en"
+    sentence.write_text("Departure: Thursday, June 10, 2027 at 3:45 PM\n")
+    for precision in ("float32", "int8"):
+        command = f"aiayn translate demo --precision {precision} < text.en"
+        done = run("bash", "-c", command, cwd=tmp_path)
+        assert done.stdout == "Abfahrt: Donnerstag, 10. Juni 2027 um 15:45 Uhr\n"
+        assert not done.stderr
+    done = run("aiayn", "attention", "demo", "--input", sentence, cwd=tmp_path)
+    assert done.returncode == 0 and (tmp_path / "attention.html").is_file(), done.stderr
+    (tmp_path / "demo").mkdir()
+    done = run("bash", "-c", "aiayn translate demo < text.en", cwd=tmp_path)
+    assert done.returncode == 1 and "demo/model.pt is missing" in done.stderr
