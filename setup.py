@@ -29,6 +29,7 @@ setup(
         "subword-nmt",
         "sacrebleu>=2.0",
         "safetensors",
+        "Babel",
     ],
     extras_require={
         "test": [
@@ -41,7 +42,7 @@ setup(
             "PYEVALB",
             "transformers>=4.30",
         ],
-        "corpus": ["Babel", "num2words"],
+        "corpus": ["num2words"],
         "view": ["matplotlib"],
         "export": ["ctranslate2"],
         "parsing": ["nltk"],
