@@ -183,7 +183,7 @@ def _other_differences(run: Run, first: Run) -> str:
         differences.append("DIFFERENT SUBWORDS: perplexity not comparable")
     if run.record.update != first.record.update:
         differences.append(f"{count(run.record.update, 'update')} so far")
-    return ", ".join(differences)
+    return "; ".join(differences)
 
 
 def _subwords(run: Run) -> list[Any]:

@@ -132,7 +132,7 @@ def test_other_differences_between_runs_are_named(tmp_path):
     changes = {
         "first": {},
         "seed": {"seed": 8},
-        "warmup": {"flags": ("--warmup-updates", "77")},
+        "warmup": {"flags": ("--warmup-updates", "77", "--clip-norm", "1.5")},
         "text": {"text": text(inputs={"train.en": "x"})},
         "subwords": {"text": text(merges=7)},
         "unknown": {"text": None, "settings": []},
@@ -146,7 +146,7 @@ def test_other_differences_between_runs_are_named(tmp_path):
     assert {name: row["other differences"] for name, row in table.items()} == {
         "first": "",
         "seed": "seed 8",
-        "warmup": "warm-up updates: 77",
+        "warmup": "maximum gradient norm: 1.5; warm-up updates: 77",
         "text": "DIFFERENT TEXT: not comparable",
         "subwords": "DIFFERENT SUBWORDS: perplexity not comparable",
         "unknown": "text unknown",
