@@ -31,6 +31,7 @@ setup(
         "subword-nmt",
         "sacrebleu>=2.0",
         "safetensors",
+        "Babel",
     ],
     extras_require={
         "test": [
@@ -43,7 +44,7 @@ setup(
             "PYEVALB",
             "transformers>=4.30",
         ],
-        "corpus": ["Babel", "num2words"],
+        "corpus": ["num2words"],
         "view": ["matplotlib"],
         "export": ["ctranslate2"],
         "parsing": ["nltk"],

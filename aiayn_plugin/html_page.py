@@ -7,6 +7,8 @@ import json
 from importlib.resources import files
 from typing import Any
 
+from babel import Locale
+
 #: Okabe and Ito's colours (https://jfly.uni-koeln.de/color/), which colour-blind people can tell
 #: apart, ordered so that the first four differ most, and the last four. The yellow is darkened for
 #: a light background. html_page.css defines the same colours, with four replaced on a dark one.
@@ -57,6 +59,16 @@ def page(
         refresh=f'\n<meta http-equiv="refresh" content="{refresh}">' if refresh else "",
         data=embeddable_json(data),
     )
+
+
+def language_name(code: str) -> str:
+    """Return the English name of a language, such as "German" for "de"; an unknown code itself."""
+    return Locale("en").languages.get(code.replace("-", "_"), code)
+
+
+def language_pair(source: str, target: str) -> str:
+    """Return the names of two languages: "English → German"."""
+    return f"{language_name(source)} → {language_name(target)}"
 
 
 def follow_scheme(markup: str) -> str:

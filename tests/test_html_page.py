@@ -9,7 +9,7 @@ from browsers import contrast
 
 from aiayn_plugin import plots
 from aiayn_plugin.errors import InputError
-from aiayn_plugin.html_page import COLOURS, asset, embeddable_json, page
+from aiayn_plugin.html_page import COLOURS, asset, embeddable_json, language_pair, page
 
 HOSTILE = "</script><script>document.title='run'</script><img src=x onerror=document.title='run'>"
 
@@ -37,6 +37,11 @@ def test_the_browser_blocks_injected_scripts_and_requests(browser, tmp_path):
 
 def test_embedded_json_cannot_close_its_element():
     assert embeddable_json(["</script>", "<!--"]) == '["\\u003c/script>","\\u003c!--"]'
+
+
+def test_languages_have_english_names():
+    assert language_pair("en", "de") == "English → German"
+    assert language_pair("pt-BR", "tree") == "Brazilian Portuguese → tree"
 
 
 def test_a_figure_is_saved_in_the_format_of_its_suffix(tmp_path):

@@ -1,9 +1,9 @@
 "use strict";
 
 // The coordinates of the lines; the browser stretches them to the size of the panel.
-const ROW = 22; // height of a word
+const ROW = 24; // height of a word
 const WIDTH = 200; // between the two columns of words
-const SPREAD = 11; // between the first and the last head's line of a pair of words
+const SPREAD = 12; // between the first and the last head's line of a pair of words
 const MIN_WEIGHT = 0.02; // lines of smaller weights would be invisible
 const MAX_LABELS = 40; // columns of the matrix; more would need too wide a matrix
 const OPACITIES = 32; // one path holds all lines of a head and an opacity, which draws fast
@@ -13,14 +13,7 @@ const MATRIX_COLOUR = "#3d7ebf"; // visible on a light and a dark page
 
 const data = JSON.parse(document.getElementById("data").textContent);
 const allHeads = Array.from({ length: data.heads }, (_, head) => head);
-const view = {
-  sentence: 0,
-  kind: "encoder_decoder",
-  layer: data.layers.length - 1,
-  heads: new Set(allHeads),
-  joined: true,
-  apart: true,
-};
+const view = {}; // sentence, kind, layer, heads, joined, apart: set by readFragment
 let pinned = null; // the clicked word, shown until it is released: { side, index }
 let panels = [];
 
@@ -126,8 +119,8 @@ function buildPanel(heads) {
   panel.words = { from: wordList(panel, "from", from), to: wordList(panel, "to", to) };
   panel.matrix = buildMatrix(panel);
   const grid = element("div", { className: "grid" },
-    element("div", { className: "side from", textContent: "attends" }),
-    element("div", { className: "side to", textContent: "to" }),
+    element("div", { className: "side from", textContent: "word" }),
+    element("div", { className: "side to", textContent: "attends to" }),
     panel.words.from.list, panel.svg, panel.words.to.list, panel.matrix);
   for (const [name, count] of [["rows", from.length], ["columns", to.length], ["height", height]])
     grid.style.setProperty(`--${name}`, count);
@@ -285,9 +278,18 @@ function tint(panel, word) {
   });
 }
 
-// Returns the nodes of a sentence with a word's largest weights, averaged over the selected heads.
+// Returns the panels that are in view: all, or on a phone the one that was swiped to.
+function panelsInView() {
+  const { scrollLeft, scrollWidth, clientWidth } = $("panels");
+  if (scrollWidth <= clientWidth) return panels;
+  return [panels[Math.round(scrollLeft / (scrollWidth - clientWidth) * (panels.length - 1))]];
+}
+
+// Returns the nodes of a sentence with a word's largest weights, averaged over the heads in view.
 function describe({ side, index }) {
-  const table = mean(panels.map((panel) => panel.mean));
+  const inView = panelsInView();
+  const heads = inView.flatMap((panel) => panel.heads);
+  const table = mean(inView.map((panel) => panel.mean));
   const { from, to } = panels[0];
   const pairs = (side === "from" ? to : from).map((other, k) =>
     ({ other, weight: side === "from" ? table[index][k] : table[k][index] }));
@@ -302,7 +304,7 @@ function describe({ side, index }) {
   }[view.kind];
   return [...(side === "from" ? [before, quoted(from[index]), `${after} attends most to `]
     : [quoted(to[index]), " is attended to most by "]), ...best,
-    view.heads.size > 1 ? `, averaged over ${view.heads.size} heads.` : "."];
+    heads.length > 1 ? `, averaged over ${heads.length} heads.` : ` in ${headNames(heads)}.`];
 }
 
 const wordAt = (target) => {
@@ -330,8 +332,7 @@ function listen(area) {
     const word = wordAt(event.target);
     if (!word) return;
     const isPinned = pinned?.side === word.side && pinned.index === word.index;
-    pinned = isPinned ? null : word;
-    point(pinned);
+    pin(isPinned ? null : word);
   });
   area.addEventListener("keydown", moveFocus);
 }
@@ -361,6 +362,7 @@ function moveFocus(event) {
 
 // ---- the page
 
+// Shows the view and the state of its controls.
 function show() {
   const heads = selectedHeads();
   const groups = heads.length === 0 ? [] : view.apart ? heads.map((head) => [head]) : [heads];
@@ -376,19 +378,44 @@ function show() {
     (heads.length ? headNames(heads) : "no head selected");
   for (const button of $("heads").querySelectorAll("[data-head]"))
     button.setAttribute("aria-pressed", view.heads.has(Number(button.dataset.head)));
+  $("sentence").value = view.sentence;
+  for (const name of ["kind", "layer"])
+    document.querySelector(`[name=${name}][value="${view[name]}"]`).checked = true;
+  for (const name of ["joined", "apart"]) $(name).checked = view[name];
   point(pinned);
+  $("fragment").textContent = fragment();
+}
+
+// Writes the view to the address.
+function saveView() {
+  $("fragment").textContent = fragment();
+  history.replaceState(null, "", fragment());
+}
+
+// Changes the view of the same words.
+function change(values) {
+  Object.assign(view, values);
+  show();
+  saveView();
 }
 
 // Changes the view to different words.
-function choose(change) {
-  Object.assign(view, change);
+function choose(values) {
+  Object.assign(view, values);
   if (pinned) pinned = clearestWord(); // its index belongs to the previous words
-  show();
+  change({});
 }
 
-function radios(box, name, labels, chosen, changed) {
+// Keeps a word selected; null: none.
+function pin(word) {
+  pinned = word;
+  point(pinned);
+  saveView();
+}
+
+function radios(box, name, labels, changed) {
   labels.forEach(([value, text]) => {
-    const input = element("input", { type: "radio", name, value, checked: value === chosen });
+    const input = element("input", { type: "radio", name, value });
     input.addEventListener("change", () => changed(value));
     box.append(element("label", {}, input, ` ${text}`));
   });
@@ -408,69 +435,92 @@ function headButtons() {
     button.addEventListener("click", (event) => {
       if (event.shiftKey) view.heads = new Set([head]);
       else if (!view.heads.delete(head)) view.heads.add(head);
-      show();
+      change({});
     });
     $("heads").append(button);
   }
   for (const [text, heads] of [["all", allHeads], ["none", []]]) {
     const button = element("button", { type: "button", textContent: text, className: "some" });
-    button.addEventListener("click", () => {
-      view.heads = new Set(heads);
-      show();
-    });
+    button.addEventListener("click", () => change({ heads: new Set(heads) }));
     $("heads").append(button);
   }
 }
 
-// Sets the view from the URL's fragment: attention.html#sentence=2&kind=decoder&layer=5&heads=1,5
-// &word=making. Missing and invalid values are ignored.
+// Returns the fragment of the address that selects the current view.
+function fragment() {
+  const values = new URLSearchParams({
+    sentence: view.sentence + 1,
+    kind: view.kind,
+    layer: data.layers[view.layer],
+    heads: selectedHeads().map((head) => head + 1),
+    joined: Number(view.joined),
+    apart: Number(view.apart),
+    word: "",
+  });
+  if (pinned) {
+    const { side, index } = pinned;
+    const same = indicesOf(side, textAt(side, index));
+    values.set("word", textAt(side, index));
+    if (side === "to") values.set("side", side);
+    if (same[0] !== index) values.set("number", same.indexOf(index) + 1);
+  }
+  return `#${values}`.replaceAll("%2C", ",");
+}
+
+const wordsOn = (side) => sides()[side === "from" ? 0 : 1];
+const textAt = (side, index) => wordsOn(side)[index].text;
+// Returns the positions of a word, which may be repeated.
+const indicesOf = (side, text) =>
+  wordsOn(side).flatMap((word, index) => (word.text === text ? [index] : []));
+
+// Sets the view from the address, such as attention.html#sentence=2&kind=decoder&layer=5&heads=1,5
+// &word=making. Missing and invalid values leave the default.
 function readFragment() {
-  const fragment = new URLSearchParams(location.hash.slice(1));
-  const index = Number(fragment.get("sentence")) - 1;
-  if (index in data.sentences) view.sentence = index;
-  const kind = (fragment.get("kind") ?? "").replace("-", "_"); // as in --kind encoder-decoder
-  if (Object.hasOwn(data.kinds, kind)) view.kind = kind;
-  const layer = data.layers.indexOf(Number(fragment.get("layer")));
-  if (layer >= 0) view.layer = layer;
-  const heads = (fragment.get("heads") ?? "").split(",").map((head) => Number(head) - 1);
-  if (heads.every((head) => view.heads.has(head))) view.heads = new Set(heads);
-  for (const name of ["joined", "apart"])
-    if (fragment.has(name)) view[name] = fragment.get(name) === "1";
-  const word = sides()[0].findIndex(({ text }) => text === fragment.get("word"));
-  if (word >= 0) pinned = { side: "from", index: word };
-  else if (!fragment.has("word")) pinned = clearestWord();
+  const values = new URLSearchParams(location.hash.slice(1));
+  const index = Number(values.get("sentence")) - 1;
+  view.sentence = index in data.sentences ? index : 0;
+  const kind = (values.get("kind") ?? "").replace("-", "_"); // as in --kind encoder-decoder
+  view.kind = Object.hasOwn(data.kinds, kind) ? kind : "encoder_decoder";
+  const layer = data.layers.indexOf(Number(values.get("layer")));
+  view.layer = layer >= 0 ? layer : data.layers.length - 1;
+  const heads = values.get("heads")?.split(",").filter(Boolean).map((head) => Number(head) - 1);
+  view.heads = new Set(heads?.every((head) => head in allHeads) ? heads : allHeads);
+  for (const name of ["joined", "apart"]) view[name] = (values.get(name) ?? "1") === "1";
+  const side = values.get("side") === "to" ? "to" : "from";
+  const word = indicesOf(side, values.get("word"))[(values.get("number") ?? 1) - 1];
+  pinned = word !== undefined ? { side, index: word } : values.has("word") ? null : clearestWord();
 }
 
 function start() {
-  readFragment();
   data.sentences.forEach(({ text }, number) => $("sentence").append(
-    element("option", { value: number, textContent: `${number + 1}. ${text}`,
-      selected: number === view.sentence })));
+    element("option", { value: number, textContent: `${number + 1}. ${text}` })));
   $("sentence").addEventListener("change", (event) =>
     choose({ sentence: Number(event.target.value) }));
-  radios($("kinds"), "kind", Object.entries(data.kinds), view.kind, (kind) => choose({ kind }));
-  radios($("layers"), "layer", data.layers.map((layer, i) => [i, layer]), view.layer, (layer) => {
-    view.layer = layer; // keeps the pinned word
-    show();
-  });
+  radios($("kinds"), "kind", Object.entries(data.kinds), (kind) => choose({ kind }));
+  radios($("layers"), "layer", data.layers.map((layer, i) => [i, layer]),
+    (layer) => change({ layer })); // keeps the pinned word
   headButtons();
   $("about").textContent = data.about;
+  if (data.home) $("about").append(" · ", element("a", { href: data.home,
+    textContent: "translate another sentence" }));
   $("join").hidden = !data.sentences.some(({ subwords, words }) =>
     Object.keys(subwords).some((side) => subwords[side].length !== words[side].length));
-  for (const name of ["joined", "apart"]) $(name).checked = view[name];
   $("joined").addEventListener("change", (event) => choose({ joined: event.target.checked }));
-  $("apart").addEventListener("change", (event) => {
-    view.apart = event.target.checked;
-    show();
-  });
+  $("apart").addEventListener("change", (event) => change({ apart: event.target.checked }));
   $("settings").open = innerWidth > 600; // on a phone, the attention comes first
   listen($("panels"));
+  const describeHeadsInView = () => point(pinned);
+  $("panels").addEventListener("scroll", describeHeadsInView); // a phone, swiped
+  addEventListener("resize", describeHeadsInView); // or rotated
   document.addEventListener("keydown", (event) => {
-    if (event.key !== "Escape") return;
-    pinned = null;
-    point(null);
+    if (event.key === "Escape") pin(null);
   });
   $("controls").addEventListener("submit", (event) => event.preventDefault());
+  addEventListener("hashchange", () => {
+    readFragment();
+    show();
+  });
+  readFragment();
   show();
 }
 

@@ -19,14 +19,16 @@ MAX_BYTES = 100e6
 
 
 def attention_page(
-    maps: Sequence[AttentionMaps], pipeline: TextPipeline, name: str, about: str
+    maps: Sequence[AttentionMaps], pipeline: TextPipeline, name: str, about: str, home: str = ""
 ) -> str:
     """Return the page of some sentences of a model.
 
-    name: the model's name, for the title; about: one line that says what the page shows.
+    name: the model's name, for the title; about: one line that says what the page shows;
+    home: the address of the service that the page is a part of.
     """
     data = {
         "about": about,
+        "home": home,
         "kinds": ATTENTION_KINDS,
         "layers": maps[0].layers,
         "heads": maps[0].encoder.size(1),

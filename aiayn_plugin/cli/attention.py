@@ -17,6 +17,7 @@ from ..attention_page import page
 from ..attention_page.figure import attention_figure
 from ..attention_page.maps import Sentence, check_length, compute_maps, encode_lines, load_sentences
 from ..errors import InputError
+from ..html_page import language_pair
 from ..inference.translator import Translator
 from ..model.attention_maps import ATTENTION_KINDS
 from ..paper import SearchSettings
@@ -144,8 +145,8 @@ def _write_page(
     settings = translator.pipeline.settings
     target = "the references" if args.reference else "its own translations"
     about = (
-        f"{args.model}: {settings.source_lang} to {settings.target_lang}, {len(layers)} layers, "
-        f"{heads} heads, with {target}"
+        f"{args.model}: {language_pair(settings.source_lang, settings.target_lang)}, "
+        f"{len(layers)} layers, {heads} heads, with {target}"
     )
     directory = args.model if args.model.is_dir() else Path()  # demo is in the package
     output = args.output or directory / "attention.html"

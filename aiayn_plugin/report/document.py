@@ -11,8 +11,15 @@ from typing import Any, NamedTuple
 from ..html_page import follow_scheme
 
 
+class Term(NamedTuple):
+    """A name with its symbol or flag, which is shown as code."""
+
+    name: str
+    code: str
+
+
 class Table(NamedTuple):
-    """A table. A row's first cell is its heading; a cell is text, or None for an empty one.
+    """A table. A row's first cell is its heading, which may be a Term; the others are text or None.
 
     A table of names and values has no head.
     """
@@ -69,7 +76,8 @@ class Section(NamedTuple):
     blocks: Sequence[Block]
 
 
-NUMBER = re.compile(r"[+\-−–±]?[\d,. ×·e%⁰¹²³⁴⁵⁶⁷⁸⁹±+\-−]*")
+#: A number, or "low to high".
+NUMBER = re.compile(r"(?:[\d,. ×·e%⁰¹²³⁴⁵⁶⁷⁸⁹+\-−–]|to )*")
 
 
 def to_html(title: str, sections: Sequence[Section]) -> str:
@@ -157,7 +165,7 @@ def _html_table(table: Table, heading: str) -> str:
     for number, (name, *rest) in enumerate(rows):
         cells = zip(kinds[1:], rest, strict=True)
         body += '<tr class="emphasised">' if number in table.emphasised else "<tr>"
-        body += f'<th scope="row" dir="auto">{escape(name)}</th>'
+        body += f'<th scope="row" dir="auto">{_html_heading(name)}</th>'
         body += "".join(f"<td {kind}>{escape(cell)}</td>" for kind, cell in cells) + "</tr>"
     return (
         f'<div class="wide" tabindex="0" role="region" aria-label="{caption}"><table>'
@@ -166,8 +174,18 @@ def _html_table(table: Table, heading: str) -> str:
     )
 
 
-def _cells(table: Table) -> list[list[str]]:
-    return [["" if cell is None else str(cell) for cell in row] for row in table.rows]
+def _html_heading(cell: str | Term) -> str:
+    if isinstance(cell, Term):
+        return f"{escape(cell.name)} <code>{escape(cell.code)}</code>"
+    return escape(cell)
+
+
+def _cells(table: Table) -> list[list[Any]]:
+    """Return the cells as text, except Terms."""
+    return [
+        ["" if cell is None else cell if isinstance(cell, Term) else str(cell) for cell in row]
+        for row in table.rows
+    ]
 
 
 def to_markdown(title: str, sections: Sequence[Section]) -> str:
@@ -192,7 +210,7 @@ def _markdown(block: Block, heading: str = "") -> str:
     if isinstance(block, Translations):
         block = Table(heading, ("source", "translation", "reference"), block.examples)
     head, *rows = (
-        [escape_markdown(cell) for cell in row]
+        [_markdown_cell(cell) for cell in row]
         for row in (block.head or [""] * len(block.rows[0]), *_cells(block))
     )
     for number in block.emphasised:
@@ -200,6 +218,12 @@ def _markdown(block: Block, heading: str = "") -> str:
     lines = [f"| {' | '.join(row)} |" for row in (head, ["---"] * len(head), *rows)]
     caption = [] if block.caption == heading else [f"{escape_markdown(block.caption)}:", ""]
     return "\n".join([*caption, *lines])
+
+
+def _markdown_cell(cell: str | Term) -> str:
+    if isinstance(cell, Term):
+        return f"{escape_markdown(cell.name)} `{cell.code}`"
+    return escape_markdown(cell)
 
 
 def escape_markdown(text: str) -> str:

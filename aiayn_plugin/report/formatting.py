@@ -1,4 +1,4 @@
-"""Numbers as text: powers of ten, differences."""
+"""Numbers as text: powers of ten, differences, counts."""
 
 SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
@@ -19,3 +19,8 @@ def fixed(number: float | None, spec: str = ".2f") -> str | None:
 def whole(number: float | None) -> str | None:
     """Return a number without decimal places: "63,045,632"."""
     return fixed(number, ",.0f")
+
+
+def count(number: int, singular: str, plural: str = "") -> str:
+    """Return a number with its noun: "1 update", "2 updates"."""
+    return f"{number:,} {singular if number == 1 else plural or singular + 's'}"

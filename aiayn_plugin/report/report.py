@@ -7,21 +7,22 @@ from pathlib import Path
 from typing import Any
 
 from ..atomic import write_file_atomically
-from ..html_page import page
+from ..html_page import language_pair, page
 from ..paper import SCALED_DOWN, get_settings
 from ..text.lines import printable
 from ..training.remaining_time import duration
 from .cost import FORMULA, TIME_NOTE, Cost, cost_of
 from .curves import charts_of_run, charts_of_runs, draw
-from .document import Block, Figures, Numbers, Section, Table, to_html, to_markdown
-from .formatting import fixed, power, whole
+from .document import Block, Figures, Numbers, Section, Table, Term, to_html, to_markdown
+from .formatting import count, fixed, power, whole
 from .paper_results import row_named
 from .run import Run
 from .scores import compare_by_chance, examples, score_blocks
+from .setting_names import setting_term, setting_value
 from .tables import paper_row, published_result, table_2, table_3, table_4
 
 #: Names and values; values that are None or empty are left out.
-Facts = dict[str, str | None]
+Facts = dict[str | Term, str | None]
 
 
 @dataclass(frozen=True)
@@ -122,14 +123,16 @@ def _numbers(run: Run, cost: Cost) -> Iterator[tuple[str, str, str]]:
                 f"{model}: {paper}",
             )
         else:
-            note = f"{counts['sentences']:,} sentences"
+            note = count(counts["sentences"], "sentence")
             yield f"{exact:.1%}", f"of the {what} equal their reference", note
     elif record.valid and "ppl" in (values := record.valid[-1].values):
-        note = f"after {record.valid[-1].update:,} updates"
+        note = f"after {count(record.valid[-1].update, 'update')}"
         yield f"{values['ppl']:.2f}", "perplexity on the validation set", note
     if record.last_time:
-        limit = f" of {run.settings.max_update:,}" if run.settings else ""
-        note = f"{record.update:,}{limit} updates; {whole(cost.parameters) or '?'} parameters"
+        updates = count(record.update, "update")
+        if run.settings:
+            updates = f"{record.update:,} of {count(run.settings.max_update, 'update')}"
+        note = f"{updates}; {whole(cost.parameters) or '?'} parameters"
         yield duration(cost.seconds), "of training", note
 
 
@@ -160,12 +163,12 @@ def _facts(caption: str, facts: Facts) -> Table:
 
 def _outcome(run: Run, cost: Cost) -> Table:
     """Return the state of the training and its results."""
-    record, starts = run.record, len(run.record.restarts) + 1
+    record, restarts = run.record, len(run.record.restarts)
     limit = f" of {run.settings.max_update:,}" if run.settings else ""
     facts: Facts = {
         "training": record.state,
         "updates": f"{record.update:,}{limit}",
-        "time": duration(cost.seconds) + (f", in {starts} starts" if starts > 1 else ""),
+        "time": duration(cost.seconds) + (f", {count(restarts, 'restart')}" if restarts else ""),
         "parameters": whole(cost.parameters),
     }
     if record.valid:
@@ -179,7 +182,7 @@ def _outcome(run: Run, cost: Cost) -> Table:
         losses = [point.values["loss"] for point in record.valid if "loss" in point.values]
         lowest = f"; lowest loss {min(losses):.3f}" if losses else ""
         values = ", ".join(known) or "no value"
-        facts["validation"] = f"{values} after {last.update:,} updates{lowest}"
+        facts["validation"] = f"{values} after {count(last.update, 'update')}{lowest}"
     for split, scores in run.translations.items():
         names = {"paper BLEU": "paper_bleu", "sacreBLEU": "bleu", "chrF": "chrf"}
         facts[f"{split} set"] = ", ".join(f"{n} {scores[key]:.2f}" for n, key in names.items())
@@ -202,24 +205,25 @@ def _schedules(run: Run) -> dict[str, tuple[int, int]]:
 
 
 def _settings(run: Run) -> Block:
-    """Return each setting next to the paper's."""
-    arch = run.facts["architecture"]
+    """Return each setting next to the paper's; the differences are emphasised."""
+    arch, settings = run.facts["architecture"], run.facts["settings"]
     rows = [
-        [row["name"], str(row["paper"]), str(row["run"]), "changed" * (row["paper"] != row["run"])]
-        for row in run.facts["settings"]
+        [setting_term(row["name"]), setting_value(row["paper"]), setting_value(row["run"])]
+        for row in settings
     ]
     caption = f"Settings of {arch}, compared with {SCALED_DOWN.get(arch, 'the paper')}"
-    changed = [number for number, row in enumerate(rows) if row[-1]]
-    table = Table(caption, ("setting", "paper", "this run", ""), rows, changed)
+    caption += "; differences in bold"
+    changed = [number for number, row in enumerate(settings) if row["paper"] != row["run"]]
+    table = Table(caption, ("setting", "paper", "this run"), rows, changed)
     return table if rows else "The record has no settings."
 
 
 def _training_data(run: Run, cost: Cost) -> Facts:
     """Return what the run was trained on."""
     facts, text = run.facts, run.facts["text"]
-    pairs, words = facts["pairs"], facts["dictionaries"]
+    pairs, words, batches = facts["pairs"], facts["dictionaries"], facts["batches"]
     size = f"{text['vocabulary']} subwords" if text["vocabulary"] else f"{text['merges']} merges"
-    known = text["source_lang"] is not None
+    known = None not in (text["source_lang"], text["target_lang"])
     return {
         "training pairs": whole(pairs["train"]),
         "kept and dropped": facts["kept"],
@@ -228,17 +232,20 @@ def _training_data(run: Run, cost: Cost) -> Facts:
         "target vocabulary": whole(words["target"]),
         "source tokens of an update": whole(cost.source_tokens) or "not recorded",
         "target tokens of an update": whole(cost.target_tokens),
-        "batches": ", ".join(f"{name} {value:,.6g}" for name, value in facts["batches"].items()),
-        "languages": f"{text['source_lang']} to {text['target_lang']}" if known else None,
+        setting_term("max_tokens"): whole(batches.get("max_tokens")),
+        setting_term("update_freq"): whole(batches.get("update_freq")),
+        "updates of an epoch": whole(batches.get("updates")),
+        "padding": fixed(batches.get("padding"), ".1%"),
+        "languages": language_pair(text["source_lang"], text["target_lang"]) if known else None,
         "subwords": f"{text['subword']}, {size}; tokenizer {text['tokenizer']}" if known else None,
     }
 
 
 def _cost(run: Run, cost: Cost) -> list[Block]:
     """Return the exact parameters, and the operations of the training."""
-    estimated = power(cost.estimated)
+    estimated, devices = power(cost.estimated), count(cost.devices, "device")
     if not isinstance(cost.estimated, str):
-        estimated += f": {cost.seconds:,.0f} s × {cost.devices} devices × {cost.tflops} TFLOPS"
+        estimated += f": {cost.seconds:,.0f} s × {devices} × {cost.tflops} TFLOPS"
     facts: Facts = {
         "parameters of the model": whole(run.facts["parameters"]) or "not recorded",
         "parameters by the formula": whole(cost.formula_parameters),
@@ -258,9 +265,10 @@ def _origin(run: Run) -> Facts:
     """Return versions, device, inputs and the command of the training."""
     facts, versions = run.facts, run.facts["text"]["versions"]
     device, seed = facts["device"], facts["seed"]
+    processes = count(facts["devices"] or 1, "process", "processes")
     return {
         "trained with": facts["versions"] or "not recorded",
-        "device": f"{device}; {facts['devices']} processes" if device else "not recorded",
+        "device": f"{device}; {processes}" if device else "not recorded",
         "seed": "not recorded" if seed is None else str(seed),
         "command": (facts["command"] or "not recorded")[:10_000],
         "data prepared with": ", ".join(f"{name} {versions[name]}" for name in versions),

@@ -52,8 +52,11 @@ def _translation_scores(scored: dict[str, dict], several: bool) -> list[Block]:
         row: list[Any] = [label]
         for name, key in (("paper BLEU", "paper_bleu"), ("sacreBLEU", "bleu")):
             chance = scores["by_chance"].get(name) or {}
-            interval = f"{chance['mean']:.2f} ± {chance['half_width']:.2f}" if chance else None
-            row += [fixed(scores[key]), interval, *[fixed(chance.get("p"), ".3f")] * several]
+            row += [
+                fixed(scores[key]),
+                _interval(chance),
+                *[fixed(chance.get("p"), ".3f")] * several,
+            ]
         row += [fixed(scores["chrf"]), f"{scores['exact']:.1%}", whole(scores["sentences"])]
         rows.append(row)
     methods = {"paper BLEU": "words", "sacreBLEU": "signature", "chrF": "chrf_signature"}
@@ -62,8 +65,8 @@ def _translation_scores(scored: dict[str, dict], several: bool) -> list[Block]:
     head = ["set", "paper BLEU", *chance_head, "sacreBLEU", *chance_head]
     head += ["chrF", "exact matches", "sentences"]
     note = (
-        "The interval is the mean of 1,000 bootstrap samples of the sentences ± half the width of "
-        "the range that holds 95 % of them, with sacrebleu's seed."
+        "The interval is centred on the mean of 1,000 bootstrap samples of the sentences and as "
+        "wide as the range that holds 95 % of them, with sacrebleu's seed."
     )
     if several:
         note += (
@@ -72,6 +75,13 @@ def _translation_scores(scored: dict[str, dict], several: bool) -> list[Block]:
             "of sentences alone. The variation between seeds of a training is not part of it."
         )
     return [Table("Scores of the translations", head, rows), note, list(dict.fromkeys(used))]
+
+
+def _interval(chance: dict[str, float]) -> str | None:
+    if not chance:
+        return None
+    mean, half = chance["mean"], chance["half_width"]
+    return f"{max(0, mean - half):.2f} to {min(100, mean + half):.2f}"
 
 
 def _tree_scores(scored: dict[str, dict]) -> list[Block]:
@@ -106,10 +116,7 @@ def examples(run: Run) -> list[Block]:
     chosen = _spread(equal, EXAMPLES - min(half, len(different)))
     chosen += _spread(different, EXAMPLES - len(chosen))
     what = "trees" if run.trees else "translations"
-    note = (
-        f"Of the {len(rows):,} {what}, {len(equal):,} equal their reference and "
-        f"{len(different):,} differ."
-    )
+    note = f"{what.capitalize()} equal to their reference: {len(equal):,} of {len(rows):,}."
     return [note, Translations(chosen)]
 
 

@@ -6,12 +6,13 @@ from typing import Any
 from ..paper import ARCHITECTURES, Settings, get_settings
 from .cost import Cost
 from .document import Block, Table
-from .formatting import fixed, power, whole
+from .formatting import count, fixed, power
 from .paper_results import COLUMNS, TABLE_2, TABLE_3, TABLE_4, columns, row_named, row_with
 from .run import Run
+from .setting_names import NAMES, SYMBOLS, setting_value
 
 #: Headings of Table 3's columns.
-HEADINGS = {"dropout": "P_drop", "label_smoothing": "ε_ls", "max_update": "steps"}
+HEADINGS = {**SYMBOLS, "max_update": "steps"}
 #: The paper's sets: their names in a run's data, and their numbers of sentences.
 PAPER_SETS = {"valid": ("valid.newstest2013", 3_000), "test": ("test.newstest2014", 3_003)}
 WSJ_23 = ("test.wsj", 2_416)
@@ -58,30 +59,28 @@ def published_result(run: Run) -> tuple[str, float, float] | None:
 
 
 def table_2(run: Run, cost: Cost) -> list[Block]:
-    """Return Table 2 as published, with a row for a run that has a result there."""
+    """Return Table 2 with a row for a run that has a result there, else the reason for none."""
+    scores = run.translations.get("test")
+    if not (scores and uses_paper_set(run, "test", "de", "fr")):
+        return [
+            "The run has no result in Table 2: its test set is not known to be the whole "
+            "newstest2014, English to German or French."
+        ]
     rows: list[list[Any]] = [
         [system, de, fr, *(number and power(number) for number in flops), "paper"]
         for system, (de, fr, *flops) in TABLE_2.items()
     ]
-    scores = run.translations.get("test")
-    if scores and uses_paper_set(run, "test", "de", "fr"):
-        column = {"de": 1, "fr": 2}[run.facts["text"]["target_lang"]]
-        own: list[Any] = [run.name, None, None, None, None, "this run, paper BLEU"]
-        own[column] = fixed(scores["paper_bleu"])
-        if not isinstance(cost.estimated, str):  # the counted operations are another quantity
-            own[column + 2] = power(cost.estimated)
-        rows.append(own)
-        note = (
-            f"sacreBLEU of the same translations: {scores['bleu']:.2f} ({scores['signature']}). "
-            "It is not comparable with this column."
-        )
-    else:
-        note = (
-            "The run has no result here: its test set is not known to be the whole newstest2014, "
-            "English to German or French."
-        )
+    column = {"de": 1, "fr": 2}[run.facts["text"]["target_lang"]]
+    own: list[Any] = [run.name, None, None, None, None, "this run, paper BLEU"]
+    own[column] = fixed(scores["paper_bleu"])
+    if not isinstance(cost.estimated, str):  # the counted operations are another quantity
+        own[column + 2] = power(cost.estimated)
+    note = (
+        f"sacreBLEU of the same translations: {scores['bleu']:.2f} ({scores['signature']}). "
+        "It is not comparable with this column."
+    )
     head = ("system", "BLEU EN-DE", "BLEU EN-FR", "FLOPs EN-DE", "FLOPs EN-FR", "source")
-    return [Table("Table 2: newstest2014", head, rows, range(len(TABLE_2), len(rows))), note]
+    return [Table("Table 2: newstest2014", head, [*rows, own], {len(rows)}), note]
 
 
 def table_3(runs: Sequence[Run], costs: Sequence[Cost]) -> list[Block]:
@@ -170,7 +169,7 @@ def _columns(s: Settings | None) -> dict[str, Any]:
 def _other_differences(run: Run, first: Run) -> str:
     """Return the differences from the first run outside Table 3's columns."""
     differences = [
-        f"{name} {value}"
+        f"{NAMES.get(name, name)}: {setting_value(value)}"
         for name, value in run.given.items()
         if name not in (*COLUMNS, *IGNORED) and first.given.get(name, value) != value
     ]
@@ -183,8 +182,8 @@ def _other_differences(run: Run, first: Run) -> str:
     elif _subwords(run) != _subwords(first):
         differences.append("DIFFERENT SUBWORDS: perplexity not comparable")
     if run.record.update != first.record.update:
-        differences.append(f"{whole(run.record.update)} updates so far")
-    return ", ".join(differences)
+        differences.append(f"{count(run.record.update, 'update')} so far")
+    return "; ".join(differences)
 
 
 def _subwords(run: Run) -> list[Any]:
@@ -213,7 +212,7 @@ def seed_ranges(runs: Sequence[Run]) -> list[str]:
 
 
 def table_4(runs: Sequence[Run]) -> list[Block]:
-    """Return Table 4 as published, with a row for each run that has a result there."""
+    """Return Table 4 with a row for each run that has a result there, if any run has."""
     rows: list[list[Any]] = [[name, data, str(f1), "paper"] for name, data, f1 in TABLE_4]
     foreign = []
     for run in runs:
@@ -225,7 +224,9 @@ def table_4(runs: Sequence[Run]) -> list[Block]:
             foreign.append(run.name)
     head = ("parser", "training", "F1 on WSJ 23", "source")
     own = range(len(TABLE_4), len(rows))
-    blocks: list[Block] = [Table("Table 4: English constituency parsing", head, rows, own)]
+    blocks: list[Block] = []
+    if own:
+        blocks.append(Table("Table 4: English constituency parsing", head, rows, own))
     if foreign:
         blocks.append(
             f"The test set of {', '.join(foreign)} is not known to be the whole section 23 of the "

@@ -17,7 +17,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from ..attention_page.maps import compute_maps, encode_lines
 from ..attention_page.page import MAX_SUBWORDS, attention_page
 from ..errors import InputError
-from ..html_page import asset, page
+from ..html_page import asset, language_name, language_pair, page
 from ..inference.translator import Translation, Translator
 from ..text.lines import printable
 from .about import describe_model
@@ -50,7 +50,10 @@ class Service:
         directory = self.translators[0].directory
         settings = directory.pipeline.settings
         self.about = {"model": name, "source": settings.source_lang, "target": settings.target_lang}
-        self.page_data = {**self.about, **describe_model(directory.data, settings)}
+        self.languages = language_pair(settings.source_lang, settings.target_lang)
+        description = describe_model(directory.data, settings)
+        source = language_name(settings.source_lang)
+        self.page_data = {"model": name, "source": source, **description}
         self.batcher = Batcher(
             self._process,
             limits.queued,
@@ -83,8 +86,8 @@ class Service:
     async def page(self, request: Request) -> Response:
         """GET /: the translation page."""
         body = asset("service/translate.html")
-        title = f"Translate: {self.name}"
-        return HTMLResponse(page(title, body, self.page_data, "service/translate", fetches=True))
+        html = page(self.languages, body, self.page_data, "service/translate", fetches=True)
+        return HTMLResponse(html)
 
     def _process(self, lines: list[str], kind: int) -> Sequence[Any]:
         """Return the translations of each line, or its attention page."""
@@ -99,9 +102,9 @@ class Service:
     def _attention_page(self, line: str) -> str:
         translator = self.translators[0]
         [sentence] = encode_lines(translator, [line], max_subwords=MAX_SUBWORDS)
-        about = f"{self.about['source']} to {self.about['target']}"
         maps = [compute_maps(translator, sentence)]
-        return attention_page(maps, translator.pipeline, self.name, about)
+        about = f"{self.name}: {self.languages}"
+        return attention_page(maps, translator.pipeline, self.name, about, home="./")
 
 
 def _as_json(translations: Sequence[Translation], nbest: int) -> dict[str, Any]:

@@ -3,18 +3,8 @@
 const data = JSON.parse(document.getElementById("data").textContent);
 const $ = (id) => document.getElementById(id);
 
-/** Return the English name of a language code; the code itself if it has none. */
-function language(code) {
-  try {
-    return new Intl.DisplayNames(["en"], { type: "language" }).of(code);
-  } catch {
-    return code;
-  }
-}
-
-const source = language(data.source);
-document.title = $("title").textContent = `${source} → ${language(data.target)}`;
-$("source").textContent = source;
+$("title").textContent = document.title;
+$("source").textContent = data.source;
 $("about").textContent = [
   data.model,
   ...(data.pairs ? [`trained on ${data.pairs} sentence pairs`] : []),
@@ -40,9 +30,7 @@ function listItem(sentence, translation) {
   link.href = `attention?text=${encodeURIComponent(sentence)}`;
   link.target = "_blank";
   link.rel = "noopener";
-  const score = element("button", "score", `score ${translation.score.toFixed(2)}`);
-  score.append(element("span", "tooltip", "Log-probability of the translation divided by the " +
-    "length penalty. The closer to 0, the surer the model; it does not measure correctness."));
+  const score = element("span", "faint", `score ${translation.score.toFixed(2)}`);
   const details = element("div", "details", "");
   details.append(score, link);
   item.append(element("div", "source", sentence),
@@ -62,7 +50,7 @@ async function translate(sentences) {
   if (!response.ok) throw new Error(answer.error);
   $("translations").replaceChildren(
     ...answer.translations.map((translation, i) => listItem(sentences[i], translation)));
-  showStatus(`${((performance.now() - start) / 1000).toFixed(2)} s`);
+  showStatus(`translated in ${((performance.now() - start) / 1000).toFixed(2)} s`);
 }
 
 $("form").addEventListener("submit", async (event) => {

@@ -8,6 +8,7 @@ import torch
 from attention_pages import HOSTILE, SOURCE, TARGET, choose, count_lines, random_maps, visible, word
 from browsers import contrast
 from matplotlib.image import imread
+from selenium.webdriver.support.wait import WebDriverWait
 
 from aiayn_plugin.attention_page.figure import join_subwords
 from aiayn_plugin.attention_page.page import attention_page, group_words
@@ -72,6 +73,7 @@ def test_the_page_opens_on_the_content_word_that_attends_most_to_one_word(browse
     show(maps, view="")
     assert visible(browser, "#shown") == ["encoder-decoder attention, layer 2, all 3 heads"]
     assert visible(browser, ".panel h2") == ["head 1", "head 2", "head 3"]
+    assert visible(browser, ".side") == ["word", "attends to"] * 3
     assert visible(browser, ".words .pointed") == ["Tier"] * 3
     assert visible(browser, "#strip") == [
         "Point at a word to see what it attends to; click to keep it.\n"
@@ -82,8 +84,8 @@ def test_the_page_opens_on_the_content_word_that_attends_most_to_one_word(browse
     assert len({top for _, top, _, _ in panels}) == 1, "side by side"
     assert panels[-1][2] > 1300, "they fill the window"
     row, cells, canvas = (boxes(browser, name)[0] for name in (".cell", ".cells", "canvas"))
-    assert row == pytest.approx([cells[0], row[1], cells[2], row[1] + 22]), "the row is framed"
-    assert row[1] == pytest.approx(canvas[1] + 22)
+    assert row == pytest.approx([cells[0], row[1], cells[2], row[1] + 24]), "the row is framed"
+    assert row[1] == pytest.approx(canvas[1] + 24)
     choose(browser, "kinds", "encoder")
     assert browser.js("pinned.side") == "from", "different words, a different choice"
     browser.press("\ue00c")  # Escape
@@ -125,12 +127,28 @@ def test_a_phone_shows_both_columns_and_targets_for_fingers(browser, phone, show
     for left, top, right, bottom in boxes(browser, "summary, select, label, button"):
         assert right - left >= 40 and bottom - top >= 40
     assert boxes(browser, "#heads button")[-1][2] <= 390
+    word(browser, "from", 1).click()
+    assert browser.find("#readout").text.endswith(" in head 1.")
+    browser.js("$('panels').scrollLeft = $('panels').scrollWidth")
+    WebDriverWait(browser.driver, 10).until(lambda _: "head 8." in browser.find("#readout").text)
+    wide = {"width": 844, "height": 390, "deviceScaleFactor": 2, "mobile": True}
+    browser.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", wide)
+    WebDriverWait(browser.driver, 10).until(lambda _: "8 heads" in browser.find("#readout").text)
+    browser.driver.execute_cdp_cmd(
+        "Emulation.setDeviceMetricsOverride", {**wide, "width": 390, "height": 844}
+    )
     browser.js("$('panels').scrollLeft = $('panels').scrollWidth")
     browser.js("panels[7].matrix.scrollLeft = 30")
     choose(browser, "layers", "0")
     left, _, right, _ = boxes(browser, ".panel:last-child")[0]
     assert 0 <= left and right <= 390, "the head that was swiped to is kept"
     assert browser.js("panels[7].matrix.scrollLeft") == 30
+
+
+def test_targets_on_a_desktop_have_at_least_24_pixels(browser, show):
+    show(random_maps(SOURCE, [".", "</s>"]), view="")
+    for left, top, right, bottom in boxes(browser, "summary, select, label, button"):
+        assert right - left >= 24 and bottom - top >= 24
 
 
 @pytest.mark.parametrize("device", ["desktop", "phone"])
@@ -271,13 +289,13 @@ def test_a_line_has_the_colour_of_its_head_and_its_weight_as_opacity(browser, sh
     assert len(set(colours)) == 2
     expected = []
     for head, table in enumerate((255 * maps.encoder[0]).round() / 255):
-        offset = (-2.75, 2.75)[head]  # pixels, so that the lines of two heads do not overlap
+        offset = (-3, 3)[head]  # pixels, so that the lines of two heads do not overlap
         expected += [
             [
                 0,
-                22 * i + 11 + offset,
+                24 * i + 12 + offset,
                 200,
-                22 * j + 11 + offset,
+                24 * j + 12 + offset,
                 math.ceil(32 * float(table[i, j]) - 1e-6) / 32,
                 colours[head],
             ]
@@ -442,6 +460,48 @@ def test_the_url_selects_a_view(browser, show):
     browser.driver.get(f"{path.as_uri()}#sentence=9&kind=toString&layer=x&heads=1,99&word=%3Cb%3E")
     assert visible(browser, "#shown") == ["encoder-decoder attention, layer 2, all 8 heads"]
     assert visible(browser, ".words .pointed") == []
+
+
+def state(browser):
+    """Return what a page shows: its words, its lines, its sentence and its controls."""
+    controls = "[...document.querySelectorAll('input')].map((input) => input.checked)"
+    selectors = "#shown", "#readout", "#text", ".words .pointed"
+    return *(visible(browser, name) for name in selectors), browser.js(controls)
+
+
+def test_the_address_holds_the_view(browser, show):
+    """Also of a word on the right, and of one that is repeated."""
+    maps = [random_maps(side, side, h=4) for side in (["a", "</s>"], ["b,", "c@@", "b,", "</s>"])]
+    path = show(*maps, view="")
+    assert browser.driver.current_url == f"{path.as_uri()}#", "until something is selected"
+    help_text = browser.find("#fragment").text
+    states = {help_text: state(browser)}
+    steps = (
+        lambda: browser.find('#sentence option[value="1"]').click(),
+        lambda: choose(browser, "kinds", "encoder"),
+        lambda: choose(browser, "layers", "0"),
+        lambda: browser.find("#joined").click(),
+        lambda: word(browser, "from", 2).click(),
+        lambda: browser.find('#heads [data-head="2"]').click(),
+        lambda: browser.find("#apart").click(),
+        lambda: word(browser, "to", 2).click(),
+        lambda: browser.press("\ue00c"),  # Escape
+        lambda: browser.find_all("#heads button")[-1].click(),  # none
+    )
+    for step in steps:
+        step()
+        browser.point_at(browser.find("h1"))
+        fragment = browser.find("#fragment").text
+        assert browser.driver.current_url == f"{path.as_uri()}{fragment}"
+        states[fragment] = state(browser)
+    assert len(states) == 1 + len(steps)
+    for fragment, expected in states.items():
+        browser.driver.execute_script("location.hash = arguments[0]", fragment)
+        WebDriverWait(browser.driver, 10).until(lambda _: state(browser) == expected)  # noqa: B023
+        assert browser.find("#fragment").text == fragment
+        browser.driver.get("about:blank")
+        browser.driver.get(f"{path.as_uri()}{fragment}")
+        assert state(browser) == expected
 
 
 def test_the_matrix_is_aligned_with_the_words_of_its_rows(browser, show):

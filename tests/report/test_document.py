@@ -9,6 +9,7 @@ from aiayn_plugin.report.document import (
     Numbers,
     Section,
     Table,
+    Term,
     Translations,
     to_html,
     to_markdown,
@@ -20,7 +21,7 @@ HOSTILE = "<script>alert(1)</script> \"' &amp; | a_b _c_ **d** `e` [f](g)\n# h"
 BLOCKS = [
     HOSTILE,
     [HOSTILE],
-    Table(HOSTILE, ("", HOSTILE), [[HOSTILE, HOSTILE], [None, 3]], frozenset({0})),
+    Table(HOSTILE, ("", HOSTILE), [[HOSTILE, HOSTILE], [Term(HOSTILE, "d_k"), 3]], frozenset({0})),
     Figures([Figure(("<svg ></svg>",) * 2, HOSTILE, HOSTILE, [Key(HOSTILE, "#0072b2")])]),
     Numbers([(HOSTILE, HOSTILE, HOSTILE)]),
     Translations([(HOSTILE, HOSTILE, HOSTILE), (HOSTILE, "", HOSTILE)]),
@@ -31,7 +32,7 @@ def test_html_has_no_markup_from_its_content():
     text = to_html(HOSTILE, [Section(HOSTILE, BLOCKS)])
     assert "<script" not in text and "&lt;script&gt;" in text and "&amp;amp;" in text
     tags = "main h1 h2 section p ul li div table thead tr th td tbody svg figure figcaption "
-    tags += "dl dt dd b bdi article form label input path"
+    tags += "dl dt dd b bdi article form label input path code"
     assert set(re.findall(r"</?(\w+)", text)) <= set(tags.split())
 
 
@@ -54,9 +55,9 @@ def test_a_caption_that_repeats_the_heading_is_left_out():
 
 
 def test_columns_of_numbers_are_aligned_right():
-    table = Table("c", ("", "all", "some"), [["a", "1,000", "1"], ["b", "−2.5 ± 1", "x"]])
+    table = Table("c", ("", "all", "some"), [["a", "1,000", "1"], ["b", "−2.5 to 1.0", "x"]])
     text = to_html("t", [Section("s", [table])])
-    assert re.findall(r'<td class="number">([^<]*)', text) == ["1,000", "−2.5 ± 1"]
+    assert re.findall(r'<td class="number">([^<]*)', text) == ["1,000", "−2.5 to 1.0"]
     assert text.count('<th scope="row"') == 2 and text.count('<th scope="col"') == 3
 
 

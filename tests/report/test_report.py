@@ -22,6 +22,7 @@ from training_runs import (
 )
 
 from aiayn_plugin.cli import main
+from aiayn_plugin.report.document import Term
 
 pytestmark = pytest.mark.usefixtures("quiet")
 
@@ -34,7 +35,7 @@ def test_the_page_of_a_run(make, browser):
     assert browser.complaints() == []
     assert browser.find_all("img, script[src], link") == [], "nothing is fetched"
     seen = browser.find("body").text
-    for expected in (HOSTILE, "50 of 2,000", "sacreBLEU", "2 starts", "paper", "28.4"):
+    for expected in (HOSTILE, "50 of 2,000 updates", "sacreBLEU", "1 restart", "paper"):
         assert expected in seen, expected
     assert len(browser.find_all(".numbers b")) == 3 and len(browser.find_all(".examples b")) == 4
     equal, different = map(len, map(browser.find_all, (".examples .same", ".examples .different")))
@@ -101,6 +102,24 @@ def test_the_page_of_several_runs_fits_paper_and_phone(make, browser):
         command("Emulation.setEmulatedMedia", {"media": ""})
 
 
+def test_settings_and_data_fit_a_phone(make, browser):
+    run = make("run", batches={"max_tokens": 845.0, "update_freq": 1.0})
+    main(["report", str(run)])
+    browser.open(run / "report.html")
+    size = {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": False}
+    browser.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    try:
+        tables = "table:not(:has(tr > :nth-child(4)))"
+        right = f"Math.max(...[...document.querySelectorAll('{tables}')].map((table) =>"
+        assert browser.js(right + " table.getBoundingClientRect().right))") <= 390
+        assert len(browser.find_all(tables)) == 5
+        assert browser.find("section td:nth-child(3)").text
+        codes = [code.text for code in browser.find_all("th code")]
+        assert {"d_model", "P_drop", "--attention-bias", "--max-tokens"} <= set(codes)
+    finally:
+        browser.driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
 def has_shadow(png):
     """Return whether the left and the right edge of a picture differ from its background."""
     picture = Image.open(io.BytesIO(png)).convert("RGB")
@@ -124,7 +143,17 @@ def test_the_outcome_of_a_run(tmp_path):
     }
     outcome = rows_of(report_on(interrupted().write(tmp_path / "other.jsonl")), "Outcome")
     assert outcome["training"][""] == "finished"
-    assert outcome["time"][""] == "51 min 40 s, in 2 starts"
+    assert outcome["time"][""] == "51 min 40 s, 1 restart"
+
+
+def test_one_of_a_kind_is_singular(tmp_path):
+    record = Record("--max-update", "1", devices=1).start().train(1, 1).valid(1)
+    run = record.write(tmp_path / "run")
+    text = markdown_of(run, tflops=1.0)
+    for expected in ("1 of 1 update;", "after 1 update;", "processor; 1 process |", "× 1 device ×"):
+        assert expected in text
+    write_scores(run, test=translation_scores(wrong=0, sentences=1))
+    assert "equal their reference: 100.0% (1 sentence)" in markdown_of(run)
 
 
 def test_the_report_says_what_the_time_includes(tmp_path):
@@ -135,10 +164,18 @@ def test_the_report_says_what_the_time_includes(tmp_path):
 
 
 def test_settings_data_and_origin(make):
-    found = report_on(make("run", 2, "--d-model", "64"))
+    batches = {"max_tokens": 845, "update_freq": 1, "updates": 7, "padding": 0.0378}
+    batches |= {"source_tokens": 60.0, "target_tokens": 50.0}
+    found = report_on(make("run", 2, "--d-model", "64", batches=batches))
     settings = rows_of(found, "Settings of aiayn_tiny, compared with aiayn_base")
-    assert settings["d_model"] == {"paper": "512", "this run": "64", "": "changed"}
-    assert settings["dropout"] == {"paper": "0.1", "this run": "0.1", "": ""}
+    assert settings["width of the model", "d_model"] == {"paper": "512", "this run": "64"}
+    assert settings["dropout", "P_drop"] == {"paper": "0.1", "this run": "0.1"}
+    shown = {name[0]: row["paper"] for name, row in settings.items()}
+    assert shown["biases in the attention projections"] == "no"
+    assert shown["neighbourhood of restricted self-attention"] == "none"
+    assert shown["decay rates of Adam"] == "0.9, 0.98"
+    assert shown["target tokens per update"] == "25,000"
+    assert all(isinstance(name, Term) for name in settings), "every setting has an English name"
     data = {name: row[""] for name, row in rows_of(found, "Data").items()}
     assert data == {
         "training pairs": "290",
@@ -148,8 +185,11 @@ def test_settings_data_and_origin(make):
         "target vocabulary": "1,200",
         "source tokens of an update": "60",
         "target tokens of an update": "50",
-        "batches": "source_tokens 60, target_tokens 50",
-        "languages": "en to de",
+        ("tokens of the largest batch", "--max-tokens"): "845",
+        ("batches per update on each device", "--update-freq"): "1",
+        "updates of an epoch": "7",
+        "padding": "3.8%",
+        "languages": "English → German",
         "subwords": "bpe, 500 merges; tokenizer moses",
     }
     origin = {name: row[""] for name, row in rows_of(found, "Versions and input").items()}
@@ -168,7 +208,7 @@ def test_markdown_and_json_hold_the_same(make):
     assert scores["sentences"] == 20 and scores["system"][0] == HOSTILE
     assert found["training"]["train"][-1]["update"] == 50 and found["cost"]["parameters"] == 1234
     assert f"sacreBLEU {scores['bleu']:.2f}" in text
-    assert "| **d_model** | 512 | 128 | changed |" in text
+    assert "| **width of the model `d_model`** | 512 | 128 |" in text
 
 
 @pytest.mark.parametrize(

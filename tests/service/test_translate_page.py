@@ -1,5 +1,6 @@
 """The translation page of `aiayn serve` in a real browser."""
 
+import re
 import time
 
 import pytest
@@ -32,7 +33,7 @@ def test_each_line_is_translated_as_the_translator_does(browser, service, model_
     lines = ["Swiss German", "3 minutes ago"]
     expected = Translator.load(model_dir).translate(lines)
     assert translate("\n Swiss German \n\n3 minutes ago\n") == expected
-    assert browser.find("#status").text.endswith(" s")
+    assert re.fullmatch(r"translated in \d+\.\d\d s", browser.find("#status").text)
     assert [element.text for element in browser.find_all("#translations .source")] == lines
     by_keyboard = translate(lines[1], lambda: browser.find("#text").send_keys(Keys.CONTROL, "\n"))
     assert by_keyboard == expected[1:]
@@ -46,11 +47,10 @@ def test_the_page_describes_its_model_and_has_examples(browser, service, model_d
     assert browser.find("#about").text == f"{model_dir.name} · trained on {pairs} sentence pairs"
     example = browser.find("#examples button")
     assert example.text in (model_dir / "data" / "test.raw.en").read_text().splitlines()
+    assert "score" not in browser.find("#form ~ ol + p").text
     [translation] = translate(None, example.click)
     assert translation and browser.find("#translations .source").text == example.text
-    assert not browser.find(".tooltip").is_displayed()
-    browser.find(".score").click()
-    assert "Log-probability" in browser.find(".tooltip").text
+    assert "score is the log-probability" in browser.find("#form ~ ol + p").text
     size = {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": False}
     browser.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
     try:
@@ -81,7 +81,13 @@ def test_an_error_is_shown_and_the_text_is_kept(browser, translate):
 
 def test_a_translation_links_to_its_attention_page(browser, translate):
     translate("Swiss German")
+    address = browser.driver.current_url
     browser.visit(browser.find("#translations a").get_attribute("href"))
     assert browser.find("h1").text == "Attention"
+    assert "English → German" in browser.find("#about").text
     assert "Swiss German" in browser.find("#sentence").text
     assert browser.find_all("#panels svg, #panels canvas") and not browser.complaints()
+    browser.find("#apart").click()
+    assert "text=Swiss%20German#sentence=1&" in browser.driver.current_url
+    browser.find("#about a").click()
+    assert browser.driver.current_url == address and browser.find("h1").text == "English → German"
