@@ -4,7 +4,7 @@
 # Python 3.12 is the version for which fairseq has a wheel, so nothing is compiled.
 FROM python:3.12-slim-bookworm
 ARG DEVICE=cpu
-ARG TORCH=2.13.0
+ARG TORCH=2.14.1
 # curl: downloads of aiayn wmt14; g++: torch.compile
 RUN apt-get update && apt-get install -y --no-install-recommends curl g++ \
     && rm -rf /var/lib/apt/lists/*

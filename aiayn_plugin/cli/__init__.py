@@ -5,6 +5,7 @@ import logging
 import os
 import platform
 import sys
+import warnings
 from collections.abc import Iterable, Sequence
 from importlib import import_module
 from importlib.metadata import version
@@ -38,6 +39,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="aiayn", description=__doc__)
     parser.add_argument("--version", nargs=0, action=Version, help="print versions and exit")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+    # torch warns from 2.14 on about code that fairseq runs when it is imported.
+    warnings.filterwarnings("ignore", message="`torch.jit.script` is deprecated")
     # Only the given command is imported: importing fairseq takes seconds, and some commands need
     # neither fairseq nor torch. `aiayn --help` imports all.
     names = [argv[0]] if argv and argv[0] in COMMANDS else COMMANDS

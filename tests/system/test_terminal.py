@@ -42,8 +42,9 @@ def test_commands_print_no_debugging(run, corpus, model_dir, tmp_path):
         assert log.returncode == 0, log.stderr
         output = log.stdout + log.stderr
         assert f"fairseq_cli.{name}" in output
-        found = [line for line in output.splitlines() if any(word in line for word in DEBUGGING)]
-        assert not found
+        # torch warns about this from 2.14 on while fairseq is imported, before it reads --user-dir
+        lines = [line for line in output.splitlines() if "torch.jit.script" not in line]
+        assert not [line for line in lines if any(word in line for word in DEBUGGING)]
     log = run(f"fairseq-{name}", corpus, *options, env={"LOGLEVEL": "DEBUG"})
     assert "DEBUG" in log.stderr and "can_reuse_epoch_itr" in log.stderr
 
