@@ -6,6 +6,7 @@ safetensors.
 
 import json
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,9 @@ from safetensors.torch import save_file
 
 from ..atomic import write_directory_atomically
 from ..errors import InputError
-from ..text.fast_tokenizer import TOKENIZER_CONFIG, build_fast_tokenizer
+from ..text.dictionary import SPECIAL_SYMBOLS
+from ..text.fast_tokenizer import TOKENIZER_CONFIG, build_fast_tokenizer, build_tokens
+from ..text.lines import read_data_file
 from ..text.manifest import read_verified_dictionary
 from ..text.pipeline import load_subwords
 from ..text.settings import TextSettings
@@ -78,6 +81,8 @@ def import_transformers(directory: Path, data: Path, output: Path) -> None:
     words = [read_verified_dictionary(data / f"dict.{lang}.txt") for lang in languages]
     if words[0] != words[1]:
         raise InputError(f"{data} has two dictionaries, and the tokenizer of a MarianMTModel one")
+    if (tokenizer := directory / "tokenizer.json").is_file():
+        _check_tokenizer(tokenizer, words[0], data)
     settings, positions, weights = read_marian(directory, 4 + len(words[0]))
     limits = {f"max_{side}_positions": positions for side in ("source", "target")}
     state: dict[str, Any] = {
@@ -90,6 +95,21 @@ def import_transformers(directory: Path, data: Path, output: Path) -> None:
         **NO_TRAINING,
     }
     write_bundle(state, data, text, output)
+
+
+def _check_tokenizer(tokenizer: Path, words: Sequence[str], data: Path) -> None:
+    """Raise InputError unless the token IDs of tokenizer.json are those of the dictionary."""
+    try:
+        ids = json.loads(read_data_file(tokenizer))["model"]["vocab"]
+        tokens = build_tokens([*SPECIAL_SYMBOLS, *words])
+        matches = all(ids.get(token) == i for i, token in enumerate(tokens))
+    except (KeyError, TypeError, AttributeError, ValueError, RecursionError):
+        raise InputError(f"{tokenizer} is not a tokenizer.json that aiayn export wrote") from None
+    if not matches:
+        raise InputError(
+            f"the dictionaries in {data} do not match {tokenizer}: token IDs differ. Give the "
+            "--data that the model was exported with"
+        )
 
 
 def _model_card(text: TextSettings, positions: str) -> str:

@@ -27,9 +27,7 @@ def build_fast_tokenizer(
     tokenizers needs a token ID for each: these follow the dictionary's, and the twins are the IDs
     that our model reads in their place. Raises InputError if the dictionary cannot be written so.
     """
-    symbols = vocabulary.symbols
-    special = len(SPECIAL_SYMBOLS)
-    tokens = [*SPECIAL_SYMBOLS, *map(_to_token, symbols[special:])]
+    tokens = build_tokens(vocabulary.symbols)
     ids = {token: i for i, token in enumerate(tokens)}
     if len(ids) < len(tokens):
         raise InputError(
@@ -77,6 +75,12 @@ def build_fast_tokenizer(
         },
     }
     return content, twins
+
+
+def build_tokens(symbols: Sequence[str]) -> list[str]:
+    """Return the tokens of a dictionary's entries, in the order of their IDs."""
+    special = len(SPECIAL_SYMBOLS)
+    return [*SPECIAL_SYMBOLS, *map(_to_token, symbols[special:])]
 
 
 def _to_token(symbol: str) -> str:

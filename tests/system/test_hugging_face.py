@@ -64,6 +64,15 @@ def test_it_comes_back_as_a_bundle(transformers, run, exported, tmp_path):
         log = run(*convert, tmp_path / "tuned")
         assert (log.returncode, log.stderr.count("\n")) == (1, 1)
         assert "text.json is missing" in log.stderr and not (tmp_path / "bundle").exists()
+        shutil.copy(output / "tokenizer.json", tmp_path / "tuned")
+        different = shutil.copytree(output, tmp_path / "different")
+        for lang in ("en", "de"):  # the first two subwords change places
+            first, second, *rest = (output / f"dict.{lang}.txt").read_text("utf-8").splitlines()
+            (different / f"dict.{lang}.txt").write_text(
+                "\n".join([second, first, *rest, ""]), "utf-8"
+            )
+        log = run(*convert, tmp_path / "tuned", "--data", different)
+        assert log.returncode == 1 and "token IDs differ" in log.stderr
         log = run(*convert, tmp_path / "tuned", "--data", output)
     else:
         log = run(*convert, output)
