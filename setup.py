@@ -42,6 +42,8 @@ setup(
             "mosestokenizer",
             "selenium",
             "PYEVALB",
+            "nbclient>=0.9",
+            "ipykernel",
             "transformers>=4.30",
         ],
         "corpus": ["num2words"],
