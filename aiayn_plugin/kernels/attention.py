@@ -10,6 +10,8 @@ from torch import Tensor
 
 #: Maps q, k, v, the mask and the dropout rate to the output and the attention weights.
 AttentionFunction = Callable[[Tensor, Tensor, Tensor, Tensor | None, float], tuple[Tensor, Tensor]]
+#: Sentences up to which torch's fused attention is faster in a step of the search.
+MAX_FUSED_BATCH = 4
 
 
 class Window(NamedTuple):
@@ -45,6 +47,19 @@ def attend(
         return F.scaled_dot_product_attention(q, k, v, None, dropout, is_causal=True)
     mask = build_mask(n, m, padding, window, q.device)
     return F.scaled_dot_product_attention(q, k, v, mask, dropout)
+
+
+def attend_in_step(
+    q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, unfused: AttentionFunction
+) -> Tensor:
+    """Return equation (1) for the b queries of a sentence in a step of the search.
+
+    q: (batch, h, b, d_k), k: (batch, h, m, d_k), v: (batch, h, m, d_v); the mask broadcasts to
+    (batch, h, b, m). Returns (batch, h, b, d_v). unfused: as for attend.
+    """
+    if q.device.type == "cpu" and len(q) <= MAX_FUSED_BATCH:
+        return F.scaled_dot_product_attention(q, k, v, mask)
+    return unfused(q, k, v, mask, 0.0)[0]
 
 
 def _is_unfused_faster(q: Tensor, k: Tensor) -> bool:

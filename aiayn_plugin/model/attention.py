@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from ..errors import InputError
-from ..kernels.attention import Window, attend, build_mask
+from ..kernels.attention import Window, attend, attend_in_step, build_mask
 from ..kernels.autocast import cast_for_autocast
 from ..kernels.linear import Linear, linear
 from ..kernels.softmax import softmax
@@ -150,9 +150,12 @@ class MultiHeadAttention(nn.Module):
         them takes n² time and memory even if attention is restricted.
         """
         if cache is not None:
-            # With so few queries, torch's fused attention is slower.
+            inputs = cache.attention_inputs(x)
+            if not need_weights and self.equation is scaled_dot_product_attention:
+                out = attend_in_step(*inputs, scaled_dot_product_attention)
+                return self._join_heads(out.to(x.dtype)), None
             positions = (cache.positions(),) if self.takes_positions else ()
-            out, weights = self.equation(*cache.attention_inputs(x), 0.0, *positions)
+            out, weights = self.equation(*inputs, 0.0, *positions)
             return self._join_heads(out.to(x.dtype)), weights if need_weights else None
         if self.recompute and torch.is_grad_enabled():
             return checkpoint(

@@ -153,7 +153,10 @@ class BeamSearch:
         source = source.to(self.models[0].weight.device)
 
         def search_rows(rows: slice) -> list[list[Hypothesis]]:
-            return self._search(source[rows], None if prefix is None else prefix[rows], first_token)
+            state = self._search(
+                source[rows], None if prefix is None else prefix[rows], first_token
+            )
+            return state.finished.trace_back(state.history, eos=self.special.eos)
 
         threads = torch.get_num_threads() if self.use_threads and source.is_cpu else 1
         search = partial(search_in_threads, search_rows, threads)
@@ -165,11 +168,11 @@ class BeamSearch:
             )
         return hypotheses
 
-    @torch.no_grad()
+    @torch.inference_mode()
     def _search(
         self, source: Tensor, prefix: Tensor | None, first_token: int | None
-    ) -> list[list[Hypothesis]]:
-        """Return the hypotheses of each sentence; [] for a sentence without any."""
+    ) -> SearchState:
+        """Return the state after the last step."""
         pad, eos, _ = self.special
         decodings = [model.start(source) for model in self.models]
         lengths = (source.ne(pad) & source.ne(eos)).sum(dim=1)
@@ -204,7 +207,7 @@ class BeamSearch:
             self._choose(state, *self._best_tokens(state, self._advance(state)))
             if not self._drop_finished(state):
                 break
-        return state.finished.trace_back(state.history, eos)
+        return state
 
     def _advance(self, state: SearchState) -> list[Tensor]:
         """Return each model's features of the next token, (batch, b, …)."""

@@ -95,6 +95,8 @@ class FinishedHypotheses:
     def trace_back(self, history: History, eos: int) -> list[list[Hypothesis]]:
         """Return the hypotheses of each sentence, each followed backwards from its end.
 
+        A sentence without any has an empty list.
+
         For example, a beam of two and three steps of (token, parent):
 
             step 0   beam 0: (a, 0)   beam 1: (b, 0)
@@ -130,7 +132,8 @@ class FinishedHypotheses:
         self, tokens: Tensor, totals: Tensor, weights: Tensor | None
     ) -> list[list[Hypothesis]]:
         """Return the hypotheses in CPU tensors (batch, kept, length), cut after the end symbol."""
-        score, lengths = self.score.cpu(), (self.step + 1).tolist()
+        # A copy, because tensors of the search's inference mode are unusable with gradients.
+        score, lengths = self.score.cpu().clone(), (self.step + 1).tolist()
         positional = totals.diff(dim=2, prepend=torch.zeros_like(totals[:, :, :1]))
 
         def hypothesis(i: int, j: int) -> Hypothesis:

@@ -5,13 +5,14 @@ import sys
 
 import pytest
 import torch
-from models import PAD, sentences
+from models import EOS, PAD, sentences
 from searches import WORDS, generator, noisy_model, sample, source_batch
 
 from aiayn_plugin.errors import InputError
 from aiayn_plugin.model import Transformer
 from aiayn_plugin.paper import ModelSettings, SearchSettings
-from aiayn_plugin.search import generate
+from aiayn_plugin.search import BeamSearch, generate
+from aiayn_plugin.search.decoder_step import AiaynSearchModel
 
 #: Reads settings, weights and tokens from a file, and replaces it by logits and translations.
 PROGRAM = """
@@ -66,3 +67,18 @@ def test_a_joined_matrix_needs_vocabularies_of_one_size():
     source, settings = torch.tensor([[5, 9, 2]]), SearchSettings(beam=1)
     assert model(source, torch.tensor([[2, 11]])).shape == (1, 2, 12)
     assert generate(model, source, settings).shape[0] == 1
+
+
+def test_a_search_leaves_its_model_and_its_results_usable_with_gradients():
+    """The search runs in torch's inference mode, whose tensors are not."""
+    model = noisy_model()
+    source = source_batch((600, 3))  # longer than the position table
+    [[best, *_], _] = BeamSearch(
+        SearchSettings(max_len_a=0, max_len_b=8), [AiaynSearchModel(model.encoder, model.decoder)]
+    ).search_batch(source)
+    model.train()
+    target = torch.cat((torch.tensor([EOS]), best.tokens[:-1]))[None]
+    log_p = model(source[:1], None, target)[0].log_softmax(dim=-1)
+    chosen = log_p.gather(2, best.tokens[None, :, None])
+    (chosen.sum() * best.score * best.positional_scores.sum()).backward()
+    assert all(weight.grad is not None for weight in model.parameters())
