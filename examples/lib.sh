@@ -202,6 +202,30 @@ multi30k() {
     --merges "$2" ${PREPARE:-}
 }
 
+PUBLISHED_URL=https://raw.githubusercontent.com/LividWo/Revisit-MMT/dc368d0af8d60270b8f4aaa2f3ac58771c551da3/data/multi30k-en-de
+
+# published_text DIRECTORY: copy or, if DIRECTORY is empty, download Wu et al.'s text of Multi30k,
+# split into subwords, to $RUN/raw.
+published_text() {
+  local raw=$RUN/raw part=$RUN/raw.part name
+  if [ ! -d "$raw" ]; then
+    rm -rf "$part"
+    mkdir -p "$part"
+    for name in {train,valid,test.2016}.{en,de}; do
+      if [ -n "$1" ]; then cp "$1/$name" "$part"; else download "$PUBLISHED_URL/$name" "$part/$name"; fi
+    done
+    mv "$part" "$raw"
+  fi
+  check_files "$raw" <<SUMS
+0ffe3e3bac16e6aa33ef0dd6a7dca81587479b0d18dff0db2a92ac3f32b00c86  train.en
+b2c74def7ec129f7ea7023a51501c77174c377ef06c6ccc2f031adcfb5cfadbd  train.de
+193d0d18fef5d1bc9d1cddafa13a644de3c5d6a24b45ac44476dcc5e96bfac6e  valid.en
+eeb95680d6a06eafb13e3494eed9f9fa99783b892f4a3c72dd36e7ce2e000b68  valid.de
+13b5fe3f92f78c54446d66afcaaa0a00a33ab653a8411f16812c9c5ca3795d6d  test.2016.en
+375c20d50f4c486149a78dfcfb161a430a04ddabe2b7d150f0c7811dc455ac60  test.2016.de
+SUMS
+}
+
 TATOEBA_PAIRS=https://raw.githubusercontent.com/rioyshky/translation/de48b7027f7318d77010a6e08ed928c10748c23d/deu-eng.zip
 TATOEBA_TESTS=https://raw.githubusercontent.com/Helsinki-NLP/OPUS-MT-testsets/ac0f19c/testsets
 

@@ -62,13 +62,35 @@ def test_tatoeba_translates_in_the_other_direction(run, tmp_path):
         )
 
 
-def test_the_test_set_of_tatoeba_is_checked(run, repo, tmp_path):
-    shared = repo.parent / "shared" / "data"
-    if not (shared / "tatoeba").is_dir():
+@pytest.mark.parametrize(
+    "function, directory, changed",
+    [
+        ("tatoeba_text", "", "test.de"),
+        ("published_text", "multi30k_published", "test.2016.en"),
+    ],
+)
+def test_the_text_is_checked(run, repo, tmp_path, function, directory, changed):
+    shared = repo.parent / "shared" / "data" / directory
+    if not shared.is_dir():
         pytest.skip(f"needs the text in {shared}")
-    get = f"RUN={tmp_path}; DRY_RUN=1; . examples/lib.sh; tatoeba_text {shared}"
+    get = f"RUN={tmp_path}; DRY_RUN=1; . examples/lib.sh; {function} {shared}"
     done = run("bash", "-c", get)
     assert done.returncode == 0, done.stderr
-    (tmp_path / "raw" / "test.de").write_text("Ja.\n")
+    (tmp_path / "raw" / changed).unlink()
+    (tmp_path / "raw" / changed).write_text("Ja.\n")
     done = run("bash", "-c", get)
     assert done.returncode == 1 and f"{tmp_path}/raw has other text than expected" in done.stderr
+
+
+def test_the_published_result_is_reproduced_with_their_batches_schedule_and_search(run, tmp_path):
+    environment = {"DRY_RUN": "1", "SEEDS": "1 2", "RUN": str(tmp_path), "PRECISION": "--bf16"}
+    done = run("bash", "examples/multi30k_published.sh", "tests", env=environment)
+    assert done.returncode == 0 and not done.stderr
+    trainings = [line for line in done.stdout.splitlines() if "fairseq-train" in line]
+    assert [line.count("--lr 0.005") for line in trainings] == [1, 1, 0, 0, 1, 1]
+    for line in trainings:
+        assert "--max-tokens 4096 --update-freq " in line and " --patience 10 " in line
+        assert ("--bf16" in line) == ("--arch aiayn_tiny" in line)
+    searches = [line for line in done.stdout.splitlines() if "fairseq-generate" in line]
+    assert all("--gen-subset valid" in line for line in searches)
+    assert [line.count("--beam 5 --lenpen 1") for line in searches] == [1, 1, 0, 0, 1, 1]

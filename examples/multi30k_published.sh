@@ -1,0 +1,76 @@
+#!/usr/bin/env bash
+# A published result on its authors' data: Multi30k, English to German, in the text of Wu et al. (ACL
+# 2021, arXiv 2105.14462), who report BLEU4 = 41.02 on test.2016 for fairseq's transformer_tiny. Trains
+# fairseq's model by their command, and the plugin's model of the same size (4+4 layers, d_model 128,
+# d_ff 256, h 4), with several seeds, and scores them as they do.
+#   bash examples/multi30k_published.sh            download the text from github.com/LividWo/Revisit-MMT
+#   bash examples/multi30k_published.sh DIRECTORY  use its {train,valid,test.2016}.{en,de}
+# Run again after an interruption, it resumes.
+#   RUN        results (default: runs/multi30k_published): RUN/MODEL-SEED for each model and seed
+#   MODELS     published: the plugin's model with their settings; paper: with the paper's learning
+#              rate and search; fairseq: their model (default: "published paper fairseq")
+#   SEEDS      (default: "1 2 3")
+#   SPLIT      valid or test (default: valid)
+#   PRECISION  of the plugin's models: empty for float32 (default: --bf16 if the processor has
+#              bfloat16 instructions)
+set -euo pipefail
+TOP=${RUN:-runs/multi30k_published}
+RUN=$TOP
+# shellcheck source=examples/lib.sh
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+SPLIT=${SPLIT:-valid}
+
+step "get the text"
+get published_text "${1:+$(from_root "$1")}"
+step "prepare"
+log fairseq-preprocess -s en -t de --joined-dictionary --trainpref "$TOP/raw/train" \
+  --validpref "$TOP/raw/valid" --testpref "$TOP/raw/test.2016" --destdir "$TOP/data"
+
+# Their command, without the options that are defaults. Two processes stand for their two GPUs; a single
+# one takes two batches for each update.
+batches=(--max-tokens 4096 --update-freq 1)
+if has_gpu || [ "$(getconf _NPROCESSORS_ONLN)" = 1 ]; then batches=(--max-tokens 4096 --update-freq 2); fi
+common=(--dropout 0.3 --warmup-updates 2000 --max-update 8000 --patience 10 --keep-last-epochs 10
+  --save-interval-updates 0 --log-format simple --log-interval 50)
+their_rate=(--lr-scheduler inverse_sqrt --lr 0.005 --warmup-init-lr 1e-7)
+their_search=(--beam 5 --lenpen 1 --length-penalty fairseq)
+declare -A size=(
+  [plugin]="--arch aiayn_tiny --N 4 --d-model 128 --d-ff 256 --h 4"
+  [fairseq]="--arch transformer --share-all-embeddings
+    --encoder-layers 4 --encoder-embed-dim 128 --encoder-ffn-embed-dim 256
+    --decoder-layers 4 --decoder-embed-dim 128 --decoder-ffn-embed-dim 256
+    --encoder-attention-heads 4 --decoder-attention-heads 4"
+)
+
+# train_model MODEL SEED: train $RUN.
+train_model() {
+  local arguments=("${batches[@]}" "${common[@]}" --seed "$2")
+  # shellcheck disable=SC2086 # words of the size
+  case $1 in
+    published) train_small ${size[plugin]} "${arguments[@]}" "${their_rate[@]}" ;;
+    paper) train_small ${size[plugin]} "${arguments[@]}" ;;
+    fairseq) PRECISION='' train_small --task translation ${size[fairseq]} "${arguments[@]}" \
+      "${their_rate[@]}" --optimizer adam --adam-betas "(0.9, 0.98)" \
+      --criterion label_smoothed_cross_entropy --label-smoothing 0.1 ;;
+    *) echo "${0##*/}: error: MODELS=$1: choose published, paper or fairseq" >&2 && exit 1 ;;
+  esac
+}
+
+for model in ${MODELS:-published paper fairseq}; do
+  for seed in ${SEEDS:-1 2 3}; do
+    RUN=$TOP/$model-$seed
+    run mkdir -p "$RUN"
+    DATA=$TOP share_data
+    if [ ! -f "$RUN/model.pt" ]; then # after --patience, fairseq-train would go on
+      step "train $model, seed $seed"
+      train_model "$model" "$seed"
+      run aiayn average --inputs "$RUN/checkpoints" --num-epoch-checkpoints 10 --output "$RUN/model.pt"
+    fi
+    search=()
+    [ "$model" = paper ] || search=("${their_search[@]}")
+    [ "$model" != fairseq ] || search=(--task translation --beam 5 --lenpen 1)
+    save_output "$RUN/$SPLIT.log" fairseq-generate "$RUN/data" --user-dir aiayn_plugin \
+      --path "$RUN/model.pt" --gen-subset "$SPLIT" "${search[@]}" --remove-bpe --batch-size 128
+    run tail -n 1 "$RUN/$SPLIT.log"
+  done
+done
