@@ -2,6 +2,7 @@
 
 import logging
 import multiprocessing
+import os
 import sys
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
@@ -19,6 +20,8 @@ class Worker:
     def __init__(self, build: Callable[[list[str]], Any], argv: list[str], log: Path) -> None:
         """argv: the arguments of the command; log: the file for the process's output."""
         self.argv, self.log = argv, log
+        # The process imports fairseq before it can filter what torch warns about there.
+        os.environ.setdefault("PYTHONWARNINGS", "ignore:`torch.jit.script`:FutureWarning")
         context = multiprocessing.get_context("spawn")
         self._executor = ProcessPoolExecutor(1, context, _start, (build, argv, log))
 

@@ -15,22 +15,22 @@ MALLOC_OPTIONS = {-3: 1 << 25, -1: 2**31 - 1, -2: 1 << 28}
 
 
 def prepare_cpu() -> None:
-    """Make small operations cheaper; call it once, in the thread that computes."""
-    if not os.environ.keys() & {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"}:
-        _let_waiting_threads_sleep()
+    """Make small operations of a training cheaper; call it once, in the thread that computes."""
+    _let_waiting_threads_sleep()
     if "GLIBC_TUNABLES" not in os.environ and hasattr(libc := ctypes.CDLL(None), "mallopt"):
         for parameter, value in MALLOC_OPTIONS.items():
             libc.mallopt(parameter, value)
 
 
 def prepare_cpu_for_search(load: float | None = None) -> None:
-    """Call prepare_cpu on a busy machine, where a spinning thread delays the one it waits for.
+    """Let waiting threads sleep on a busy machine, where spinning delays the thread they wait for.
 
-    On an idle one, spinning makes the search of a single sentence faster. load: the mean number of
-    running processes; default: that of the last minute.
+    On an idle one, spinning makes the search of a single sentence faster. Freed memory is returned,
+    unlike in a training, because a service runs for long. load: the mean number of running
+    processes; default: that of the last minute.
     """
     if (os.getloadavg()[0] if load is None else load) >= 1:
-        prepare_cpu()
+        _let_waiting_threads_sleep()
 
 
 def _let_waiting_threads_sleep() -> None:
@@ -41,7 +41,8 @@ def _let_waiting_threads_sleep() -> None:
     (libgomp's manual, GOMP_SPINCOUNT).
     """
     threads = torch.get_num_threads()
-    if threads == 1 or not hasattr(os, "sched_getaffinity"):
+    is_set = os.environ.keys() & {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"}
+    if threads == 1 or is_set or not hasattr(os, "sched_getaffinity"):
         return
     started = threading.Event()
 

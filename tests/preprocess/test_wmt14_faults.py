@@ -143,7 +143,7 @@ def test_workers_end_with_a_killed_command(whole, mirror, tmp_path):
     shutil.rmtree(folder / "data")
     args = command(*wmt14_arguments("en-de", folder, mirror.table(tmp_path / "table.yaml")))
     with subprocess.Popen(args, stderr=subprocess.PIPE) as process:
-        while b"making the dictionary" not in process.stderr.readline():
+        while b"writing the dictionary" not in process.stderr.readline():
             assert process.poll() is None
         while len(running(folder)) == 1:  # without a worker
             assert process.poll() is None
@@ -163,16 +163,12 @@ def test_killed_runs_resume_to_the_same_bytes(whole, mirror, tmp_path):
     seconds = 14.0  # approximate duration of a run
     kills = 0
     while kills < 20:
-        dest = (
-            tmp_path / f"dest{kills // 4}"
-        )  # four kills per directory, starting with its first run
+        dest = tmp_path / f"dest{kills // 4}"  # four kills of each, the first of its first run
         args = command(*wmt14_arguments("en-de", dest, table))
         if killed(args, tmp_path / "log", after(rng.uniform(0.5, seconds))):
             kills += 1
         else:
-            shutil.rmtree(
-                dest / "data"
-            )  # the command ended before it was killed: make the data again
+            shutil.rmtree(dest / "data")  # the command had ended: make the data again
     for dest in tmp_path.glob("dest?"):
         done = subprocess.run(
             command(*wmt14_arguments("en-de", dest, table)), capture_output=True, text=True
