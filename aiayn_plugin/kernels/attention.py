@@ -10,7 +10,7 @@ from torch import Tensor
 
 #: Maps q, k, v, the mask and the dropout rate to the output and the attention weights.
 AttentionFunction = Callable[[Tensor, Tensor, Tensor, Tensor | None, float], tuple[Tensor, Tensor]]
-#: Sentences up to which torch's fused attention is faster in a step of the search.
+#: Largest batch, in sentences, for which torch's fused attention is faster in a decoding step.
 MAX_FUSED_BATCH = 4
 
 
@@ -52,7 +52,7 @@ def attend(
 def attend_in_step(
     q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, unfused: AttentionFunction
 ) -> Tensor:
-    """Return equation (1) for the b queries of a sentence in a step of the search.
+    """Return equation (1) for the b queries of each sentence in a decoding step.
 
     q: (batch, h, b, d_k), k: (batch, h, m, d_k), v: (batch, h, m, d_v); the mask broadcasts to
     (batch, h, b, m). Returns (batch, h, b, d_v). unfused: as for attend.

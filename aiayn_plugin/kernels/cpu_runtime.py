@@ -15,7 +15,7 @@ MALLOC_OPTIONS = {-3: 1 << 25, -1: 2**31 - 1, -2: 1 << 28}
 
 
 def prepare_cpu() -> None:
-    """Make small operations of a training cheaper; call it once, in the thread that computes."""
+    """Make small operations cheaper in training; call it once, in the thread that computes."""
     _let_waiting_threads_sleep()
     if "GLIBC_TUNABLES" not in os.environ and hasattr(libc := ctypes.CDLL(None), "mallopt"):
         for parameter, value in MALLOC_OPTIONS.items():
@@ -25,8 +25,8 @@ def prepare_cpu() -> None:
 def prepare_cpu_for_search(load: float | None = None) -> None:
     """Let waiting threads sleep on a busy machine, where spinning delays the thread they wait for.
 
-    On an idle one, spinning makes the search of a single sentence faster. Freed memory is returned,
-    unlike in a training, because a service runs for long. load: the mean number of running
+    On an idle machine, spinning makes the search of a single sentence faster. Unlike in training,
+    freed memory is returned, because a service runs for a long time. load: the mean number of running
     processes; default: that of the last minute.
     """
     if (os.getloadavg()[0] if load is None else load) >= 1:

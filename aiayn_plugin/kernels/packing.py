@@ -97,9 +97,9 @@ class PackedLinear(InferenceLinear):
         is_dense = self.packed_weight is None or rows > MAX_PACKED_ROWS
         if is_dense or torch.is_autocast_enabled("cpu"):
             return linear(x, self.dense_weight, self.bias)
-        # For each number of rows oneDNN caches half a megabyte of code, so pad to a multiple of 4.
         if rows % 4 == 0:
             return onednn_linear(x, self.packed_weight, self.bias)
+        # For each number of rows oneDNN caches half a megabyte of code, so pad to a multiple of 4.
         padded = F.pad(x.flatten(0, -2), (0, 0, 0, -rows % 4))
         out = onednn_linear(padded, self.packed_weight, self.bias)
         return out[:rows].unflatten(0, x.shape[:-1])
