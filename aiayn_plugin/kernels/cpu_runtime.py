@@ -26,8 +26,8 @@ def prepare_cpu_for_search(load: float | None = None) -> None:
     """Let waiting threads sleep on a busy machine, where spinning delays the thread they wait for.
 
     On an idle machine, spinning makes the search of a single sentence faster. Unlike in training,
-    freed memory is returned, because a service runs for a long time. load: the mean number of running
-    processes; default: that of the last minute.
+    freed memory is returned, because a service runs for a long time. load: the mean number of
+    running processes; default: that of the last minute.
     """
     if (os.getloadavg()[0] if load is None else load) >= 1:
         _let_waiting_threads_sleep()
