@@ -15,9 +15,11 @@ def dropout(x: Tensor, p: float, training: bool = True) -> Tensor:
     matmuls of a small model. Here one draw of 64 bits gives four elements 16 bits each, so p is
     rounded to a multiple of 2^-16: 0.1 becomes 6554 / 65536 = 0.100006.
     """
+    if not training:
+        return x
     dropped_levels = round(p * LEVELS)
-    if x.device.type != "cpu" or not training or dropped_levels in (0, LEVELS):
-        return F.dropout(x, p, training)
+    if x.device.type != "cpu" or dropped_levels in (0, LEVELS):
+        return F.dropout(x, p)
     draws = torch.empty((x.numel() + 3) // 4, dtype=torch.int64).random_(-(2**63), None)
     level = draws.view(torch.int16)[: x.numel()].view(x.shape)  # from −LEVELS/2 to LEVELS/2 − 1
     keep = (level >= dropped_levels - LEVELS // 2).view(torch.int8)

@@ -1,6 +1,7 @@
 """Linear layers in int8, for inference on a CPU (--int8)."""
 
 import warnings
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -12,8 +13,8 @@ from .packing import InferenceLinear, replace_linear_layers
 #: Without VNNI, pairs of int8 products are added in 16 bits. torch then quantises x to 7 bits, so
 #: that no sum overflows.
 REDUCE_RANGE = not has_vnni()
-#: Output features from which oneDNN is faster than FBGEMM. Both compute the same integers.
-ONEDNN_MIN_OUTPUTS = 4096
+#: Output features and rows of x from which oneDNN is faster than FBGEMM.
+ONEDNN_MIN_OUTPUTS, ONEDNN_MIN_ROWS = 4096, 48
 
 
 def quantize_linear_layers(model: nn.Module) -> None:
@@ -58,18 +59,27 @@ class Int8Linear(InferenceLinear):
             quantized = torch.quantize_per_channel(
                 weight, scales.double(), torch.zeros(len(weight), dtype=torch.long), 0, torch.qint8
             )
-        backend = torch.backends.quantized
-        default_engine = backend.engine
-        is_large = len(weight) >= onednn_min_outputs
-        if is_large and "onednn" in backend.supported_engines and not REDUCE_RANGE:
-            backend.engine = "onednn"  # a setting of the whole process, restored after packing
-        try:
-            self.packed_weight = torch.ops.quantized.linear_prepack(
-                quantized, bias.detach() if bias is not None else None
-            )
-        finally:
-            backend.engine = default_engine
+        bias = bias.detach() if bias is not None else None
+        engines = torch.backends.quantized.supported_engines
+        is_large = len(weight) >= onednn_min_outputs and "onednn" in engines and not REDUCE_RANGE
+        self.weight_for_few_rows = _pack(quantized, bias)
+        self.weight_for_many_rows = (
+            _pack(quantized, bias, "onednn") if is_large else self.weight_for_few_rows
+        )
 
     def forward(self, x: Tensor) -> Tensor:
         """Map (…, in_features) in float32 to (…, out_features)."""
-        return torch.ops.quantized.linear_dynamic(x, self.packed_weight, REDUCE_RANGE)
+        has_few_rows = x.numel() < ONEDNN_MIN_ROWS * x.size(-1)
+        weight = self.weight_for_few_rows if has_few_rows else self.weight_for_many_rows
+        return torch.ops.quantized.linear_dynamic(x, weight, REDUCE_RANGE)
+
+
+def _pack(weight: Tensor, bias: Tensor | None, engine: str = "") -> Any:
+    """Pack a quantised weight for an engine, by default torch's."""
+    backend = torch.backends.quantized
+    default_engine = backend.engine
+    try:
+        backend.engine = engine or default_engine  # of the whole process, hence restored
+        return torch.ops.quantized.linear_prepack(weight, bias)
+    finally:
+        backend.engine = default_engine

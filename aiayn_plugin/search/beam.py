@@ -310,14 +310,17 @@ class BeamSearch:
         total, index = (log_p + open_.score[:, :, None]).flatten(1).topk(candidates, dim=1)
         token, parent = token.flatten(1).gather(1, index), index // n
         end = token.eq(self.special.eos)
-        state.finished.add(open_.sentence, total[:, :b], parent[:, :b], end[:, :b], state.step)
-        # The first b that do not end, in order. With a tiny vocabulary there may be fewer; then
-        # candidates that end fill the beam, with score −∞.
-        rank = end * candidates + torch.arange(candidates, device=end.device)
-        order = rank.topk(b, largest=False).indices
-        open_.score = total.masked_fill(end, -math.inf).gather(1, order)
-        open_.parents = parent.gather(1, order)
-        token = token.gather(1, order)
+        if end.device.type == "cpu" and not end.any():  # a GPU would have to synchronise
+            open_.score, open_.parents, token = (x[:, :b] for x in (total, parent, token))
+        else:
+            state.finished.add(open_.sentence, total[:, :b], parent[:, :b], end[:, :b], state.step)
+            # The first b that do not end, in order. With a tiny vocabulary there may be fewer; then
+            # candidates that end fill the beam, with score −∞.
+            rank = end * candidates + torch.arange(candidates, device=end.device)
+            order = rank.topk(b, largest=False).indices
+            open_.score = total.masked_fill(end, -math.inf).gather(1, order)
+            open_.parents = parent.gather(1, order)
+            token = token.gather(1, order)
         past = open_.parents[:, :, None].expand(-1, -1, open_.tokens.size(2))
         open_.tokens = torch.cat((open_.tokens.gather(1, past), token[:, :, None]), dim=2)
         state.history.choices.append(Choices(open_.sentence, token, open_.parents, open_.score))
@@ -328,6 +331,8 @@ class BeamSearch:
         best, worst = open_.score.amax(dim=1), finished.score[open_.sentence, -1]
         done = open_.limit.le(state.step) | best.eq(-math.inf)
         done |= self.rules.are_finished(worst, best, finished.count[open_.sentence], open_.limit)
+        if not done.any():
+            return True
         rows = remaining_rows(done)
         if 0 < len(rows) <= (1 - FINISHED_SHARE) * len(done):
             open_.keep(rows)
