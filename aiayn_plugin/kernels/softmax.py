@@ -1,7 +1,12 @@
 """Softmax over attention scores."""
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
+
+#: Scores in a row from which torch's float32 softmax uses vector instructions. Shorter rows take
+#: several times as long, so they are padded.
+VECTOR_LENGTH = 16
 
 
 def softmax(scores: Tensor) -> Tensor:
@@ -10,7 +15,11 @@ def softmax(scores: Tensor) -> Tensor:
     On a CPU, torch's bfloat16 softmax is slower than converting to float32 and back. In training
     the float32 result would also be stored, which for rows of 64 or more costs more than it saves.
     """
-    is_short = scores.size(-1) < 64 or not torch.is_grad_enabled()
-    if is_short and scores.dtype == torch.bfloat16 and scores.device.type == "cpu":
-        return scores.float().softmax(dim=-1).to(scores.dtype)
-    return scores.softmax(dim=-1)
+    if scores.device.type != "cpu":
+        return scores.softmax(dim=-1)
+    n = scores.size(-1)
+    is_short = n < 64 or not torch.is_grad_enabled()
+    x = scores.float() if is_short and scores.dtype == torch.bfloat16 else scores
+    if x.dtype == torch.float32 and VECTOR_LENGTH // 4 <= n < VECTOR_LENGTH:
+        x = F.pad(x, (0, VECTOR_LENGTH - n), value=-torch.inf)
+    return x.softmax(dim=-1)[..., :n].to(scores.dtype)

@@ -91,21 +91,28 @@ class _ProjectedLoss(torch.autograd.Function):
         grad_x = torch.empty_like(x if needs_grad else x[:0], dtype=sum_dtype)
         grad_weight = torch.zeros_like(weight if needs_grad else weight[:0], dtype=sum_dtype)
         target_logit, target_log_p = torch.empty(2, x.size(0), 1, dtype=sum_dtype, device=x.device)
-        rows = rows_per_chunk(vocabulary, x.device.type, chunk_size)
-        for start in range(0, x.size(0), rows):
+        sum_of_W = W.sum(dim=0, dtype=sum_dtype)
+        rows = min(len(x), rows_per_chunk(vocabulary, x.device.type, chunk_size))
+        is_half = inputs.dtype != sum_dtype
+        # One buffer for all chunks: new memory costs more than the arithmetic on it.
+        buffer = sum_of_W.new_empty(rows, vocabulary) if is_half and x.device.type == "cpu" else None
+        for start in range(0, len(x), rows):
             chunk = slice(start, start + rows)
             x_chunk, target_chunk = inputs[chunk], target[chunk, None]
             logits = linear(x_chunk, W)
             target_logit[chunk] = logits.gather(1, target_chunk)
             # p · scale, from which the gradient of the logits is computed in place.
-            grad_logits, target_log_p[chunk] = _softmax_(logits, target_chunk, sum_dtype, scale)
+            grad_logits, target_log_p[chunk] = _softmax_(
+                logits, target_chunk, sum_dtype, scale, buffer
+            )
             if needs_grad:
                 grad_target = (target_log_p[chunk].exp() - (1 - uniform)) * scale
-                grad_logits.scatter_(1, target_chunk, grad_target.to(grad_logits.dtype))
+                # Not scatter_, which on a CPU copies bfloat16 logits twice.
+                row = torch.arange(len(logits), device=x.device)[:, None]
+                grad_logits[row, target_chunk] = grad_target.to(grad_logits.dtype)
                 grad_x[chunk] = linear(grad_logits, W.t())
                 _accumulate_grad_weight(grad_weight, grad_logits, x_chunk, scale)
         # logit − log p is the log normaliser, the same for every class: take it from the target's.
-        sum_of_W = W.sum(dim=0, dtype=sum_dtype)
         mean_logit = (inputs * sum_of_W).sum(dim=1, keepdim=True) / vocabulary
         mean_log_p = mean_logit + (target_log_p - target_logit)
         loss = label_smoothed_nll(target_log_p, mean_log_p, epsilon, vocabulary).sum()
@@ -131,11 +138,12 @@ class _ProjectedLoss(torch.autograd.Function):
 
 
 def _softmax_(
-    logits: Tensor, target: Tensor, sum_dtype: torch.dtype, scale: float
+    logits: Tensor, target: Tensor, sum_dtype: torch.dtype, scale: float, buffer: Tensor | None
 ) -> tuple[Tensor, Tensor]:
     """Return softmax(logits) · scale (n, V), which overwrites logits, and log p of target (n, 1).
 
-    Sums and log p are in sum_dtype.
+    Sums and log p are in sum_dtype, for which logits of another dtype on a CPU need a buffer of n
+    or more rows.
     """
     if logits.device.type != "cpu":
         log_p = logits.log_softmax(-1, sum_dtype)
@@ -144,7 +152,7 @@ def _softmax_(
             log_p += math.log(scale)
         return torch.exp(log_p, out=logits), target_log_p
     # Step by step and in place: fewer passes over memory than log_softmax and exp.
-    exp = logits.to(sum_dtype)
+    exp = logits if buffer is None else buffer[: len(logits)].copy_(logits)
     exp -= exp.amax(dim=1, keepdim=True)
     target_logit = exp.gather(1, target)
     total = exp.exp_().sum(dim=1, keepdim=True)
