@@ -16,6 +16,9 @@ FLOAT16_SCALE = 2.0**10
 #: Number of positions whose gradients of W are summed in float16. Each adds (p − q) · x, where
 #: |p − q| < 1: with |x| ≤ 31, 2,048 positions stay below 2,048 · 31 = 63,488.
 FLOAT16_ROWS = 2**11
+#: Elements that a CPU converts to float32 at once. New memory for a large tensor costs more than
+#: the arithmetic on it; small ones reuse the same memory.
+TILE_SIZE = 2**20
 
 
 def label_smoothed_nll(
@@ -91,20 +94,15 @@ class _ProjectedLoss(torch.autograd.Function):
         grad_x = torch.empty_like(x if needs_grad else x[:0], dtype=sum_dtype)
         grad_weight = torch.zeros_like(weight if needs_grad else weight[:0], dtype=sum_dtype)
         target_logit, target_log_p = torch.empty(2, x.size(0), 1, dtype=sum_dtype, device=x.device)
-        sum_of_W = W.sum(dim=0, dtype=sum_dtype)
-        rows = min(len(x), rows_per_chunk(vocabulary, x.device.type, chunk_size))
-        is_half = inputs.dtype != sum_dtype
-        # One buffer for all chunks: new memory costs more than the arithmetic on it.
-        buffer = sum_of_W.new_empty(rows, vocabulary) if is_half and x.device.type == "cpu" else None
+        sum_of_W = weight.sum(dim=0, dtype=sum_dtype)
+        rows = rows_per_chunk(vocabulary, x.device.type, chunk_size)
         for start in range(0, len(x), rows):
             chunk = slice(start, start + rows)
             x_chunk, target_chunk = inputs[chunk], target[chunk, None]
             logits = linear(x_chunk, W)
             target_logit[chunk] = logits.gather(1, target_chunk)
             # p · scale, from which the gradient of the logits is computed in place.
-            grad_logits, target_log_p[chunk] = _softmax_(
-                logits, target_chunk, sum_dtype, scale, buffer
-            )
+            grad_logits, target_log_p[chunk] = _softmax_(logits, target_chunk, sum_dtype, scale)
             if needs_grad:
                 grad_target = (target_log_p[chunk].exp() - (1 - uniform)) * scale
                 # Not scatter_, which on a CPU copies bfloat16 logits twice.
@@ -138,12 +136,11 @@ class _ProjectedLoss(torch.autograd.Function):
 
 
 def _softmax_(
-    logits: Tensor, target: Tensor, sum_dtype: torch.dtype, scale: float, buffer: Tensor | None
+    logits: Tensor, target: Tensor, sum_dtype: torch.dtype, scale: float
 ) -> tuple[Tensor, Tensor]:
     """Return softmax(logits) · scale (n, V), which overwrites logits, and log p of target (n, 1).
 
-    Sums and log p are in sum_dtype, for which logits of another dtype on a CPU need a buffer of n
-    or more rows.
+    Sums and log p are in sum_dtype.
     """
     if logits.device.type != "cpu":
         log_p = logits.log_softmax(-1, sum_dtype)
@@ -151,13 +148,21 @@ def _softmax_(
         if scale != 1:
             log_p += math.log(scale)
         return torch.exp(log_p, out=logits), target_log_p
-    # Step by step and in place: fewer passes over memory than log_softmax and exp.
-    exp = logits if buffer is None else buffer[: len(logits)].copy_(logits)
-    exp -= exp.amax(dim=1, keepdim=True)
-    target_logit = exp.gather(1, target)
-    total = exp.exp_().sum(dim=1, keepdim=True)
-    exp *= scale / total
-    return logits.copy_(exp) if exp is not logits else exp, target_logit - total.log()
+    target_log_p = torch.empty_like(target, dtype=sum_dtype)
+    rows = rows_per_chunk(logits.size(1), "cpu", TILE_SIZE)
+    for part, part_target, log_p in zip(
+        *(x.split(rows) for x in (logits, target, target_log_p)), strict=True
+    ):
+        # Step by step and in place: fewer passes over memory than log_softmax and exp.
+        exp = part.to(sum_dtype)
+        exp -= exp.amax(dim=1, keepdim=True)
+        target_logit = exp.gather(1, part_target)
+        total = exp.exp_().sum(dim=1, keepdim=True)
+        exp *= scale / total
+        if exp is not part:
+            part.copy_(exp)
+        torch.sub(target_logit, total.log_(), out=log_p)
+    return logits, target_log_p
 
 
 def _accumulate_grad_weight(
@@ -174,4 +179,9 @@ def _accumulate_grad_weight(
     x = x / scale if scale != 1 else x
     for grad_rows, x_rows in zip(grad_logits.split(rows), x.split(rows), strict=True):
         product = grad_rows.t() @ x_rows
-        grad_weight += product.to(grad_weight.dtype) if x_rows.device.type == "cpu" else product
+        if product.device.type != "cpu":
+            grad_weight += product
+            continue
+        tile = rows_per_chunk(product.size(1), "cpu", TILE_SIZE)
+        for total, part in zip(grad_weight.split(tile), product.split(tile), strict=True):
+            total += part.to(total.dtype)
