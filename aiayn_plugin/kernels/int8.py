@@ -31,7 +31,7 @@ class Int8Linear(InferenceLinear):
 
     Each row of W has its own scale: (0.5, −1, 0.25) becomes (64, −127, 32) with scale 1/127. x has
     a single scale, from its minimum and maximum, so the result for a sentence depends slightly on
-    the rest of its batch.
+    the rest of its batch. A layer with many outputs is packed twice, for few rows and for many.
     """
 
     def __init__(
@@ -60,12 +60,12 @@ class Int8Linear(InferenceLinear):
                 weight, scales.double(), torch.zeros(len(weight), dtype=torch.long), 0, torch.qint8
             )
         bias = bias.detach() if bias is not None else None
-        engines = torch.backends.quantized.supported_engines
-        is_large = len(weight) >= onednn_min_outputs and "onednn" in engines and not REDUCE_RANGE
-        self.weight_for_few_rows = _pack(quantized, bias)
-        self.weight_for_many_rows = (
-            _pack(quantized, bias, "onednn") if is_large else self.weight_for_few_rows
-        )
+        backend = torch.backends.quantized
+        self.weight_for_few_rows = _pack(quantized, bias, backend.engine)
+        self.weight_for_many_rows = self.weight_for_few_rows
+        is_large = len(weight) >= onednn_min_outputs
+        if is_large and "onednn" in backend.supported_engines and not REDUCE_RANGE:
+            self.weight_for_many_rows = _pack(quantized, bias, "onednn")
 
     def forward(self, x: Tensor) -> Tensor:
         """Map (…, in_features) in float32 to (…, out_features)."""
@@ -74,12 +74,12 @@ class Int8Linear(InferenceLinear):
         return torch.ops.quantized.linear_dynamic(x, weight, REDUCE_RANGE)
 
 
-def _pack(weight: Tensor, bias: Tensor | None, engine: str = "") -> Any:
-    """Pack a quantised weight for an engine, by default torch's."""
+def _pack(weight: Tensor, bias: Tensor | None, engine: str) -> Any:
+    """Pack a quantised weight for FBGEMM or oneDNN."""
     backend = torch.backends.quantized
     default_engine = backend.engine
+    backend.engine = engine  # a setting of the whole process, restored after packing
     try:
-        backend.engine = engine or default_engine  # of the whole process, hence restored
         return torch.ops.quantized.linear_prepack(weight, bias)
     finally:
         backend.engine = default_engine

@@ -94,7 +94,6 @@ class _ProjectedLoss(torch.autograd.Function):
         grad_x = torch.empty_like(x if needs_grad else x[:0], dtype=sum_dtype)
         grad_weight = torch.zeros_like(weight if needs_grad else weight[:0], dtype=sum_dtype)
         target_logit, target_log_p = torch.empty(2, x.size(0), 1, dtype=sum_dtype, device=x.device)
-        sum_of_W = weight.sum(dim=0, dtype=sum_dtype)
         rows = rows_per_chunk(vocabulary, x.device.type, chunk_size)
         for start in range(0, len(x), rows):
             chunk = slice(start, start + rows)
@@ -111,6 +110,7 @@ class _ProjectedLoss(torch.autograd.Function):
                 grad_x[chunk] = linear(grad_logits, W.t())
                 _accumulate_grad_weight(grad_weight, grad_logits, x_chunk, scale)
         # logit − log p is the log normaliser, the same for every class: take it from the target's.
+        sum_of_W = weight.sum(dim=0, dtype=sum_dtype)
         mean_logit = (inputs * sum_of_W).sum(dim=1, keepdim=True) / vocabulary
         mean_log_p = mean_logit + (target_log_p - target_logit)
         loss = label_smoothed_nll(target_log_p, mean_log_p, epsilon, vocabulary).sum()
@@ -179,9 +179,9 @@ def _accumulate_grad_weight(
     x = x / scale if scale != 1 else x
     for grad_rows, x_rows in zip(grad_logits.split(rows), x.split(rows), strict=True):
         product = grad_rows.t() @ x_rows
-        if product.device.type != "cpu":
+        if product.device.type == "cpu":
+            tile = rows_per_chunk(product.size(1), "cpu", TILE_SIZE)
+            for total, part in zip(grad_weight.split(tile), product.split(tile), strict=True):
+                total += part.to(total.dtype)
+        else:
             grad_weight += product
-            continue
-        tile = rows_per_chunk(product.size(1), "cpu", TILE_SIZE)
-        for total, part in zip(grad_weight.split(tile), product.split(tile), strict=True):
-            total += part.to(total.dtype)

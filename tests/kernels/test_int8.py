@@ -36,7 +36,7 @@ def test_error_is_within_the_rounding_of_both_operands():
 
 
 def test_both_libraries_agree():
-    """Layers with many outputs use oneDNN for many rows, and leave torch's setting as it was."""
+    """For any number of rows; packing leaves torch's setting as it was."""
     torch.manual_seed(1)
     W, b = torch.randn(200, 64), torch.randn(200)
     engine = torch.backends.quantized.engine
