@@ -22,6 +22,7 @@ os.environ["PYTHONPATH"] = os.pathsep.join(
 )
 
 import pytest  # noqa: E402
+import torch  # noqa: E402
 from browsers import CHROMIUM, FLAGS, Browser  # noqa: E402
 from commands import (  # noqa: E402
     LIBRARIES,
@@ -31,6 +32,10 @@ from commands import (  # noqa: E402
     CommandServer,
     stock_model,
 )
+
+if not torch.cuda.is_available():
+    # Before Triton is imported: let its interpreter compute the GPU's kernels.
+    os.environ.setdefault("TRITON_INTERPRET", "1")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -10,8 +10,11 @@ import torch
 from commands import LINES
 from fairseq import checkpoint_utils
 from models import build, sentences, trainer
+from torch.nn.functional import scaled_dot_product_attention
 
+from aiayn_plugin.benchmarks.train import write_random_data
 from aiayn_plugin.inference.translator import Translator
+from aiayn_plugin.kernels.attention import Window, build_mask
 from aiayn_plugin.training.loss import projected_loss
 
 pytestmark = [
@@ -96,6 +99,91 @@ def test_training_resumes_on_a_different_device(corpus, tmp_path, first, then, k
     assert training.get_num_updates() == 10
     expected, *_ = train(corpus, tmp_path / "same", 10, *first, *kind)
     assert actual == pytest.approx(expected[5:], rel=0.01)
+
+
+@pytest.fixture(scope="module")
+def random_data(tmp_path_factory):
+    return write_random_data(tmp_path_factory.mktemp("random"), 400)
+
+
+def repeat(data, folder, updates, *flags, disturb=None):
+    """Return the losses of updates that repeat four batches, two at a time, and their trainer.
+
+    disturb: a function of the model to call between updates.
+    """
+    width = ("--d-model", "64", "--h", "4")
+    training, epoch = trainer(data, folder, *width, *COMPARABLE, *flags, cpu=False)
+    batches = list(epoch.next_epoch_itr(shuffle=False))
+    pairs = [batches[-2:], batches[2:4]]
+    losses = []
+    for i in range(updates):
+        losses.append(float(training.train_step(pairs[i % 2])["loss"]))
+        if disturb is not None and i == updates // 2:
+            disturb(training.get_model())
+    return losses, training
+
+
+@pytest.mark.parametrize("kind", ["float32", "bf16"])
+def test_replayed_updates_equal_launched_ones(random_data, tmp_path, kind):
+    expected, training = repeat(random_data, tmp_path / "1", 12, "--no-compile", *PRECISIONS[kind])
+    assert training.task.graphed_step is None
+    actual, training = repeat(random_data, tmp_path / "2", 12, *PRECISIONS[kind])
+    assert 2 <= training.task.graphed_step.step.graph_count <= 4
+    assert actual == pytest.approx(expected, rel=1e-4 if kind == "float32" else 3e-3)
+    assert actual[-1] < actual[0]
+
+
+def drop_gradients(model):
+    """Do what fairseq does when memory runs out in validation."""
+    for weight in model.parameters():
+        weight.grad = None
+
+
+def grow_position_table(model):
+    """Replace the tables of positions, and overwrite the memory of the old ones."""
+    for stack in (model.encoder, model.decoder):
+        stack.positions(torch.zeros(1, 1, dtype=torch.long, device="cuda"), 2000)
+    torch.full((2**24,), torch.nan, device="cuda")
+
+
+@pytest.mark.parametrize("disturb", [drop_gradients, grow_position_table])
+def test_replays_survive_what_happens_between_them(random_data, tmp_path, disturb):
+    expected, _ = repeat(random_data, tmp_path / "1", 16, "--no-compile")
+    actual, training = repeat(random_data, tmp_path / "2", 16, disturb=disturb)
+    assert training.task.graphed_step.step.graph_count >= 2
+    assert actual == pytest.approx(expected, rel=1e-4)
+
+
+def test_replayed_updates_draw_new_dropout(random_data, tmp_path):
+    flags = ("--bf16", "--dropout", "0.5", "--warmup-updates", "100000000")
+    losses, training = repeat(random_data, tmp_path, 9, *flags)  # at a rate of nearly 0
+    assert training.task.graphed_step.step.graph_count >= 2
+    assert len({*losses[2::2]}) == len(losses[2::2])
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("n, m", [(1, 7), (33, 20), (64, 64), (100, 128)])
+@pytest.mark.parametrize("causal", [False, True])
+def test_short_attention_equals_its_equation(n, m, causal, dtype):
+    from aiayn_plugin.kernels.short_attention import short_attention  # needs Triton
+
+    torch.manual_seed(1)
+    n = m if causal else n
+    shapes = [(3, length, 2, 64) for length in (n, m, m, n)]
+    q, k, v, grad = (torch.randn(x, device="cuda", dtype=dtype).transpose(1, 2) for x in shapes)
+    padding = torch.arange(m, device="cuda") < torch.tensor([0, 1, m // 2], device="cuda")[:, None]
+    results = []
+    for kind in (dtype, torch.float64):
+        inputs = [x.to(kind).detach().requires_grad_() for x in (q, k, v)]
+        if kind == dtype:
+            out = short_attention(*inputs, padding, causal)
+        else:
+            mask = build_mask(n, m, padding, Window(n - 1, 0) if causal else None, q.device)
+            out = scaled_dot_product_attention(*inputs, mask)
+        out.backward(grad.to(kind))
+        results.append([out, *(x.grad for x in inputs)])
+    for actual, exact in zip(*results, strict=True):
+        assert (actual.double() - exact).norm() < 1e-2 * exact.norm()
 
 
 def test_translations_on_gpu_and_cpu_are_the_same(model_dir):

@@ -71,7 +71,7 @@ def run(args: argparse.Namespace) -> None:
     precisions = {"plugin": args.precisions, "fairseq": args.stock_precisions}
     with tempfile.TemporaryDirectory() as directory:
         folder = Path(directory)
-        data = args.data or _write_random_data(folder, SENTENCES_PER_TOKEN * max(args.max_tokens))
+        data = args.data or write_random_data(folder, SENTENCES_PER_TOKEN * max(args.max_tokens))
         sides = [
             _find_fastest(name, args, data, folder, of_side) for name, of_side in precisions.items()
         ]
@@ -186,8 +186,8 @@ def _print_comparison(
     )
 
 
-def _write_random_data(folder: Path, sentences: int) -> Path:
-    """Write a fairseq data directory of random sentences, and return it."""
+def write_random_data(folder: Path, sentences: int) -> Path:
+    """Write a fairseq data directory of random sentences to a folder, and return it."""
     generator = np.random.default_rng(1)
     dictionary = Dictionary()
     for number in range(VOCABULARY - len(dictionary)):

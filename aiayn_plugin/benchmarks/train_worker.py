@@ -43,7 +43,8 @@ class Training:
     def batches(self, max_tokens: int, count: int) -> list[dict]:
         """Return the first batches of an epoch, after warm-up updates.
 
-        The warm-up trains on one further batch, or on a GPU on all: it prepares each shape.
+        The warm-up trains on one further batch, or on a GPU on all of them twice: the first time
+        compiles the layers, the second captures CUDA graphs.
         """
         if len(self._batches.get(max_tokens, ())) < count:
             self.trainer.cfg.dataset.max_tokens = max_tokens
@@ -55,7 +56,7 @@ class Training:
             if on_gpu:
                 torch.cuda.empty_cache()  # leaves memory to the other side of the comparison
             for _ in range(MAX_ATTEMPTS):
-                if self.update(batches if on_gpu else batches[-1:]):
+                if self.update(2 * batches if on_gpu else batches[-1:]):
                     break
             self._batches[max_tokens] = batches
         return self._batches[max_tokens][:count]
@@ -90,8 +91,18 @@ class Training:
         return profile_table(partial(self.update, batches), self.device)
 
     def measure_memory(self, max_tokens: int) -> int:
-        """Return the peak bytes of one forward and backward pass."""
+        """Return the peak bytes of one forward and backward pass; on a GPU, of whole updates.
+
+        On a GPU these are the bytes that torch reserves, since those of CUDA graphs are in use at
+        all times.
+        """
         trainer = self.trainer
+        if self.device.type == "cuda":
+            batches = self.batches(max_tokens, 1)
+            torch.cuda.empty_cache()
+            torch.cuda.reset_peak_memory_stats()
+            self.update(2 * batches)
+            return torch.cuda.max_memory_reserved()
         batch, _ = trainer._prepare_sample(self.batches(max_tokens, 1)[0])
         trainer.zero_grad()
         step = partial(

@@ -29,8 +29,7 @@ class AiaynLabelSmoothedCrossEntropy(LabelSmoothedCrossEntropyCriterion):
 
         fairseq's own code handles other models, and options that need the logits of all positions.
         """
-        needs_logits = not reduce or self.report_accuracy or self.ignore_prefix_size > 0
-        if needs_logits or not hasattr(model, "projection"):
+        if not reduce or self.needs_logits or not hasattr(model, "projection"):
             return super().forward(model, sample, reduce)
         features, extra = model(**sample["net_input"], features_only=True)
         with model.autocast_matmuls():
@@ -40,8 +39,16 @@ class AiaynLabelSmoothedCrossEntropy(LabelSmoothedCrossEntropyCriterion):
                 sample["target"],
                 self.eps,
                 self.padding_idx,
-                positions=sample["ntokens"],
             )
+        return loss, *self.build_log(loss, nll, sample)
+
+    @property
+    def needs_logits(self) -> bool:
+        """Whether an option needs the logits of all positions."""
+        return self.report_accuracy or self.ignore_prefix_size > 0
+
+    def build_log(self, loss, nll, sample) -> tuple[float, dict]:
+        """Return the sample size and the logging output of a batch with these sums."""
         sample_size = sample["target"].size(0) if self.sentence_avg else sample["ntokens"]
         log = {
             "loss": loss.data,
@@ -50,4 +57,4 @@ class AiaynLabelSmoothedCrossEntropy(LabelSmoothedCrossEntropyCriterion):
             "nsentences": sample["target"].size(0),
             "sample_size": sample_size,
         }
-        return loss, sample_size, log
+        return sample_size, log

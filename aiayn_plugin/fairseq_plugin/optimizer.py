@@ -78,6 +78,8 @@ class AiaynAdam(FairseqOptimizer):
 
     supports_flat_params = True  # updates are elementwise, so --fp16 may flatten the weights
     supports_memory_efficient_fp16 = True  # moments of half-precision weights are float32
+    #: Whether gradients stay the same tensors, to which CUDA graphs add.
+    keeps_gradients = False
 
     def __init__(self, cfg: AdamConfig, params: Any) -> None:
         super().__init__(cfg)
@@ -91,6 +93,14 @@ class AiaynAdam(FairseqOptimizer):
             "betas": parse_betas(self.cfg.adam_betas),
             "eps": self.cfg.adam_eps,
         }
+
+    def zero_grad(self) -> None:
+        """Like fairseq's; with keeps_gradients, fill the gradients with zeros, not drop them."""
+        gradients = [weight.grad for weight in self.params if weight.grad is not None]
+        if self.keeps_gradients and gradients:
+            torch._foreach_zero_(gradients)
+        else:
+            super().zero_grad()
 
     def clip_grad_norm(self, max_norm: float, aggregate_norm_fn: Callable | None = None) -> Tensor:
         """Return the norm of all gradients, and scale them to max_norm unless that is 0.

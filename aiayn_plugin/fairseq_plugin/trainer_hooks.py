@@ -12,8 +12,10 @@ from fairseq.tasks.translation import TranslationTask
 from ..checkpoints.compatibility import Identity
 from ..checkpoints.loading import model_settings
 from ..errors import InputError
+from ..kernels.compilation import without_compilation
 from ..search.oom import OUT_OF_MEMORY
 from ..training.remaining_time import RemainingTime
+from .gpu_training import GraphedTrainStep, can_capture
 from .interrupt import STATISTIC, interrupt
 from .model import AiaynTransformer
 from .optimizer import DIVERGENCE_ADVICE
@@ -39,6 +41,7 @@ class TrainerHooks(TranslationTask):
         self.remaining_time: RemainingTime | None = None
         self.settings: Any = None  # ModelSettings of our model
         self.checkpoint_identity = Identity()  # of the checkpoint being loaded
+        self.graphed_step: GraphedTrainStep | None = None
 
     def build_model(self, cfg, from_checkpoint=False):
         """Like fairseq's. Raises InputError if a checkpoint was trained with different settings."""
@@ -90,7 +93,7 @@ class TrainerHooks(TranslationTask):
         if estimate := self.remaining_time.begin_update(self.update):
             logger.info("%s", estimate)
         try:
-            loss, sample_size, log = super().train_step(
+            loss, sample_size, log = self._step(
                 sample, model, criterion, optimizer, update_num, *args, **kwargs
             )
         except RuntimeError as error:
@@ -104,6 +107,17 @@ class TrainerHooks(TranslationTask):
             ) from error
         return loss, sample_size, {**log, STATISTIC: float(interrupt.arrived)}
 
+    def _step(self, sample, model, criterion, optimizer, update_num, ignore_grad=False, **kwargs):
+        """Like fairseq's train_step; on a GPU, as a CUDA graph where that is possible."""
+        step, arguments = super().train_step, (model, criterion, optimizer)
+        if self.graphed_step is None or self.graphed_step.arguments != arguments:
+            captures = can_capture(self.training_cfg, *arguments)
+            self.graphed_step = GraphedTrainStep(step, *arguments) if captures else None
+        graphed = self.graphed_step
+        if graphed is None or ignore_grad or kwargs or not graphed.can_replay(sample):
+            return step(sample, *arguments, update_num, ignore_grad, **kwargs)
+        return graphed(sample)
+
     def _last_update(self) -> int:
         """Return the number of the last update; 0 without --max-update, and in other processes."""
         cfg = self.training_cfg
@@ -112,10 +126,12 @@ class TrainerHooks(TranslationTask):
     def valid_step(self, sample, model, criterion):
         """Like fairseq's. Raises InputError if the model does not fit the criterion.
 
-        fairseq-validate takes the criterion from the checkpoint.
+        fairseq-validate takes the criterion from the checkpoint. Validation runs uncompiled:
+        compiling for it would take longer than it saves.
         """
         try:
-            return super().valid_step(sample, model, criterion)
+            with without_compilation():
+                return super().valid_step(sample, model, criterion)
         except AssertionError as error:
             raise InputError(
                 f"the criterion {type(criterion).__name__} cannot validate this model: {error}"

@@ -10,6 +10,10 @@ from torch import Tensor
 
 #: Maps q, k, v, the mask and the dropout rate to the output and the attention weights.
 AttentionFunction = Callable[[Tensor, Tensor, Tensor, Tensor | None, float], tuple[Tensor, Tensor]]
+#: Number of queries and of keys up to which the kernel for short sentences is faster on a GPU.
+MAX_SHORT = 128
+#: Computes attention over short sentences on a GPU; set by use_short_attention.
+_short_attention: Callable[..., Tensor] | None = None
 #: Largest batch, in sentences, for which torch's fused attention is faster in a decoding step.
 MAX_FUSED_BATCH = 4
 
@@ -19,6 +23,10 @@ class Window(NamedTuple):
 
     left: int
     right: int
+
+    def is_causal(self, n: int) -> bool:
+        """Return whether each of n positions attends to itself and to all earlier ones."""
+        return self.left >= n - 1 and self.right == 0
 
 
 def attend(
@@ -38,12 +46,15 @@ def attend(
     because the equation is defined in model/, which this package does not import.
     """
     n, m = q.size(2), k.size(2)
+    if _short_attention is not None and _is_short(q, k, v, window, dropout):
+        return _short_attention(q, k, v, padding, window is not None)
     if window is not None and n > 2 * (window.left + window.right + 1):
         return attend_in_blocks(q, k, v, window, padding, dropout)
     if _is_unfused_faster(q, k):
         mask = build_mask(n, m, padding, window, q.device)
         return unfused(q, k, v, mask, dropout)[0]
-    if window == Window(n - 1, 0) and padding is None and not _is_masked_faster(q):
+    is_causal = window is not None and window.is_causal(n)
+    if is_causal and padding is None and not _is_masked_faster(q):
         return F.scaled_dot_product_attention(q, k, v, None, dropout, is_causal=True)
     mask = build_mask(n, m, padding, window, q.device)
     return F.scaled_dot_product_attention(q, k, v, mask, dropout)
@@ -60,6 +71,33 @@ def attend_in_step(
     if q.device.type == "cpu" and len(q) <= MAX_FUSED_BATCH:
         return F.scaled_dot_product_attention(q, k, v, mask)
     return unfused(q, k, v, mask, 0.0)[0]
+
+
+def use_short_attention(enabled: bool) -> None:
+    """Use the kernel for short sentences, or not, if this is an NVIDIA GPU from Ampere on."""
+    global _short_attention
+    _short_attention = None
+    if enabled and torch.version.hip is None and torch.cuda.get_device_capability() >= (8, 0):
+        from .short_attention import short_attention  # needs Triton
+
+        _short_attention = short_attention
+
+
+def _is_short(q: Tensor, k: Tensor, v: Tensor, window: Window | None, dropout: float) -> bool:
+    """Return whether the kernel for short sentences can be used.
+
+    On longer sentences its tiles would not fit in a multiprocessor's memory.
+    """
+    n, m, widths = q.size(2), k.size(2), (q.size(3), v.size(3))
+    return (
+        q.is_cuda
+        and q.dtype in (torch.bfloat16, torch.float16)
+        and dropout == 0
+        and n <= MAX_SHORT
+        and m <= MAX_SHORT
+        and all(width in (16, 32, 64) for width in widths)
+        and (window is None or window.is_causal(n))
+    )
 
 
 def _is_unfused_faster(q: Tensor, k: Tensor) -> bool:

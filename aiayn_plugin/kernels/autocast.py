@@ -11,6 +11,6 @@ def cast_for_autocast(x: Tensor) -> Tensor:
     """
     device = x.device.type
     # On the meta device even querying autocast raises an error.
-    if not torch.amp.is_autocast_available(device) or not torch.is_autocast_enabled(device):
+    if x.is_meta or not torch.is_autocast_enabled(device):
         return x
     return x.to(torch.get_autocast_dtype(device))

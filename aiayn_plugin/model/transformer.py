@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from ..errors import InputError
 from ..kernels.autocast import cast_for_autocast
+from ..kernels.compilation import compile_on_gpu
 from ..kernels.dropout import dropout
 from ..kernels.linear import linear
 from ..paper import ModelSettings
@@ -94,6 +95,11 @@ class EmbeddedStack(nn.Module):
 
     def embed(self, tokens: Tensor, position: int | None = None) -> Tensor:
         """Map tokens (batch, n) to (batch, n, d_model); all are at `position` if it is given."""
+        if self.training and position is None:
+            return _embed_in_training(tokens, self)
+        return self._embed(tokens, position)
+
+    def _embed(self, tokens: Tensor, position: int | None = None) -> Tensor:
         if position is None:
             positions, length = token_positions(tokens, self.embedding.padding), tokens.size(1)
         else:
@@ -102,6 +108,11 @@ class EmbeddedStack(nn.Module):
         x = self.embedding(tokens)
         x = x + self.positions(positions, length).to(x.dtype)
         return dropout(x, self.dropout, self.training)
+
+
+@compile_on_gpu(dynamic=True)
+def _embed_in_training(tokens: Tensor, stack: EmbeddedStack) -> Tensor:
+    return stack._embed(tokens)
 
 
 class Encoder(EmbeddedStack):

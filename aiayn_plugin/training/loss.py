@@ -7,6 +7,7 @@ from torch import Tensor
 
 from ..kernels.autocast import cast_for_autocast
 from ..kernels.chunking import rows_per_chunk
+from ..kernels.compilation import compile_on_gpu
 from ..kernels.linear import add_transposed_matmul, linear
 
 # In float16 the smallest positive number is 6e-8 and the largest 65,504, hence two constants.
@@ -45,30 +46,33 @@ def projected_loss(
     target: Tensor,
     epsilon: float,
     padding_idx: int,
-    positions: int | None = None,
+    static_shapes: bool | None = None,
     chunk_size: int | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Compute logits and loss in chunks, without ever storing the positions × vocabulary matrix.
 
     x: (…, d_model), weight: (V, d_model), of one dtype; target: (…), where padding_idx marks
-    positions to ignore. positions: the number of positions not ignored; if None, they are counted,
-    for which a GPU must synchronise. chunk_size: logits to compute at once (rows_per_chunk).
+    positions to ignore. static_shapes: compute these as well and count them as 0, so that no shape
+    depends on the targets, which CUDA graphs need (default: except on a CPU). chunk_size: logits to
+    compute at once (rows_per_chunk).
     Returns the sums of the smoothed loss (with gradients to x and weight) and of the plain negative
     log-likelihood (without), in nats.
     """
     x, target = x.flatten(0, -2), target.flatten()
     is_target = target.ne(padding_idx)
-    if positions is None:
-        positions = int(is_target.sum())
-    if positions < len(target):
-        kept_rows = is_target.nonzero_static(size=positions).squeeze(1)
-        x, target = x.index_select(0, kept_rows), target[kept_rows]
+    if static_shapes is None:
+        static_shapes = x.device.type != "cpu"
+    if static_shapes:
+        # Rows of zeros contribute nothing to the sums over x and to the gradient of W.
+        x = x.masked_fill(~is_target[:, None], 0)
+    elif not is_target.all():
+        x, target, is_target = x[is_target], target[is_target], is_target[is_target]
     needs_grad = torch.is_grad_enabled() and (x.requires_grad or weight.requires_grad)
-    return _ProjectedLoss.apply(x, weight, target, epsilon, needs_grad, chunk_size)
+    return _ProjectedLoss.apply(x, weight, target, is_target, epsilon, needs_grad, chunk_size)
 
 
 class _ProjectedLoss(torch.autograd.Function):
-    """Σ label_smoothed_nll(x Wᵀ), in chunks of rows.
+    """Σ label_smoothed_nll(x Wᵀ) over the rows where is_target, in chunks of rows.
 
     The gradients are computed together with the loss, while a chunk's probabilities are in memory.
     The uniform part of q, ε'/V for every class, is added without a pass over them: the logits of a
@@ -82,6 +86,7 @@ class _ProjectedLoss(torch.autograd.Function):
         x: Tensor,
         weight: Tensor,
         target: Tensor,
+        is_target: Tensor,
         epsilon: float,
         needs_grad: bool,
         chunk_size: int | None,
@@ -113,8 +118,8 @@ class _ProjectedLoss(torch.autograd.Function):
         sum_of_W = weight.sum(dim=0, dtype=sum_dtype)
         mean_logit = (inputs * sum_of_W).sum(dim=1, keepdim=True) / vocabulary
         mean_log_p = mean_logit + (target_log_p - target_logit)
-        loss = label_smoothed_nll(target_log_p, mean_log_p, epsilon, vocabulary).sum()
-        nll = -target_log_p.sum()
+        losses = label_smoothed_nll(target_log_p, mean_log_p, epsilon, vocabulary)
+        loss, nll = (torch.where(is_target[:, None], x, 0).sum() for x in (losses, -target_log_p))
         if needs_grad:
             grad_x.div_(scale).sub_(sum_of_W, alpha=uniform / vocabulary)
             grad_weight.sub_(inputs.sum(dim=0, dtype=sum_dtype), alpha=uniform / vocabulary)
@@ -128,7 +133,7 @@ class _ProjectedLoss(torch.autograd.Function):
         # On a CPU, checking for 1 saves a copy as large as W. On a GPU it would synchronise.
         if grad_loss.device.type != "cpu" or grad_loss != 1:
             grad_x, grad_weight = grad_x * grad_loss, grad_weight * grad_loss
-        return grad_x, grad_weight, None, None, None, None
+        return grad_x, grad_weight, None, None, None, None, None
 
 
 # On a GPU, torch's kernels mix dtypes at no cost. On a CPU, mixing dtypes prevents vectorisation,
@@ -143,11 +148,7 @@ def _softmax_(
     Sums and log p are in sum_dtype.
     """
     if logits.device.type != "cpu":
-        log_p = logits.log_softmax(-1, sum_dtype)
-        target_log_p = log_p.gather(1, target)
-        if scale != 1:
-            log_p += math.log(scale)
-        return torch.exp(log_p, out=logits), target_log_p
+        return logits, _softmax_in_one_pass_(logits, target, sum_dtype, scale)
     target_log_p = torch.empty_like(target, dtype=sum_dtype)
     rows = rows_per_chunk(logits.size(1), "cpu", TILE_SIZE)
     for part, part_target, log_p in zip(
@@ -163,6 +164,19 @@ def _softmax_(
             part.copy_(exp)
         torch.sub(target_logit, total.log_(), out=log_p)
     return logits, target_log_p
+
+
+@compile_on_gpu()
+def _softmax_in_one_pass_(
+    logits: Tensor, target: Tensor, sum_dtype: torch.dtype, scale: float
+) -> Tensor:
+    """Replace logits (n, V) by softmax(logits) · scale, and return log p of target (n, 1)."""
+    log_p = logits.log_softmax(-1, sum_dtype)
+    target_log_p = log_p.gather(1, target)
+    if scale != 1:
+        log_p += math.log(scale)
+    logits.copy_(log_p.exp_())
+    return target_log_p
 
 
 def _accumulate_grad_weight(

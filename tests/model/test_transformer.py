@@ -36,6 +36,14 @@ def test_dropout_acts_on_the_sum_of_embeddings_and_positions(settings):
         torch.testing.assert_close(dropped[kept], expected[kept], rtol=0, atol=1e-12)
 
 
+@pytest.mark.parametrize("training", [False, True])
+def test_a_token_is_embedded_alone_as_in_its_sentence(training):
+    """Sampling may decode with dropout, token by token."""
+    model, (tokens, _) = build(dropout=0.0).train(training), sentences(6)
+    alone = model.decoder.embed(tokens[:, 3:4], 3)
+    torch.testing.assert_close(alone, model.decoder.embed(tokens)[:, 3:4], rtol=0, atol=0)
+
+
 @pytest.mark.parametrize("settings", VARIANTS)
 @pytest.mark.parametrize("padded", [None, "left", "right"])
 def test_positions_do_not_depend_on_later_ones(settings, padded):

@@ -49,8 +49,9 @@ def large_example(dtype):
     return x.requires_grad_(), weight.requires_grad_(), target, [t.grad for t in exact]
 
 
+@pytest.mark.parametrize("static_shapes", [False, True])
 @pytest.mark.parametrize("epsilon", [0.0, 0.1, 0.2])
-def test_loss_equals_its_definition(epsilon):
+def test_loss_equals_its_definition(epsilon, static_shapes):
     x, weight, target = example()
     logits, flat = (x @ weight.t()).flatten(0, 1), target.flatten()
     pairs = [
@@ -61,16 +62,18 @@ def test_loss_equals_its_definition(epsilon):
     loss = label_smoothed_nll(target_log_p, log_p.mean(dim=1), epsilon, 11)
     assert loss.tolist() == pytest.approx([a for a, _ in pairs], abs=1e-12)
     real = [pair for pair, t in zip(pairs, flat.tolist(), strict=True) if t != PAD]
-    loss, nll = projected_loss(x, weight, target, epsilon, PAD)
+    loss, nll = projected_loss(x, weight, target, epsilon, PAD, static_shapes)
     assert loss.item() == pytest.approx(sum(a for a, _ in real), abs=1e-10)
     assert nll.item() == pytest.approx(sum(b for _, b in real), abs=1e-10)
 
 
+@pytest.mark.parametrize("static_shapes", [False, True])
 @pytest.mark.parametrize("chunk_size", [11, 40, 10**6])
-def test_gradients_in_chunks(chunk_size):
+def test_gradients_in_chunks(chunk_size, static_shapes):
     x, weight, target = example()
     assert torch.autograd.gradcheck(
-        lambda x, w: projected_loss(x, w, target, 0.1, PAD, chunk_size=chunk_size)[0], (x, weight)
+        lambda x, w: projected_loss(x, w, target, 0.1, PAD, static_shapes, chunk_size)[0],
+        (x, weight),
     )
 
 

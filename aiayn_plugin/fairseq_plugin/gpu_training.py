@@ -1,0 +1,106 @@
+"""Training on a GPU: compiled layers, and batches replayed as CUDA graphs."""
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch.nn.functional as F
+from torch import Tensor
+
+from ..kernels.attention import use_short_attention
+from ..kernels.compilation import can_compile, enable_compilation
+from ..kernels.cuda_graphs import GraphedStep
+from ..text.dictionary import Vocabulary
+from .criterion import AiaynLabelSmoothedCrossEntropy
+from .model import AiaynTransformer
+from .optimizer import AiaynAdam
+
+logger = logging.getLogger(__name__)
+
+#: What a graph reads of a batch; src_lengths is not used.
+NET_INPUT_KEYS = {"src_tokens", "src_lengths", "prev_output_tokens"}
+#: Fraction of the longer side by which the shorter side may be padded to its length.
+MAX_PADDING = 1 / 8
+
+
+def prepare_gpu(cfg: Any, model: Any) -> None:
+    """Let torch compile the layers and use the GPU's own kernels, unless --no-compile is given."""
+    enabled = _is_compiled(cfg, model)
+    enable_compilation(enabled)
+    use_short_attention(enabled)
+    if enabled:
+        for stack in (model.encoder, model.decoder):
+            for layer in stack.layers:
+                layer.compile(dynamic=True)
+        logger.info("compiling the layers, which takes about a minute")
+
+
+def _is_compiled(cfg: Any, model: Any) -> bool:
+    """Return whether to compile a model; a subclass may change what a layer does."""
+    return (
+        not cfg.common.cpu
+        and can_compile()
+        and not cfg.task.get("no_compile")
+        and type(model) is AiaynTransformer
+        and not cfg.model.checkpoint_activations
+    )
+
+
+def can_capture(cfg: Any, model: Any, criterion: Any, optimizer: Any) -> bool:
+    """Return whether a batch's forward and backward pass can be a CUDA graph.
+
+    Everything must be the paper's, in one process, in float32 or with --bf16: other precisions wrap
+    the optimizer and scale the loss by a factor that changes.
+    """
+    return (
+        _is_compiled(cfg, model)
+        and cfg.distributed_training.distributed_world_size == 1
+        and type(criterion) is AiaynLabelSmoothedCrossEntropy
+        and not criterion.needs_logits
+        and type(optimizer) is AiaynAdam
+    )
+
+
+class GraphedTrainStep:
+    """FairseqTask.train_step, replayed as CUDA graphs (GraphedStep)."""
+
+    def __init__(self, train_step: Callable, model: Any, criterion: Any, optimizer: Any) -> None:
+        """train_step: FairseqTask's; the others are its arguments."""
+
+        def step(source: Tensor, shifted: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+            net_input = {"src_tokens": source, "src_lengths": None, "prev_output_tokens": shifted}
+            sample = {"net_input": net_input, "target": target, "ntokens": 0}
+            loss, _, log = train_step(sample, model, criterion, optimizer, 0)
+            return loss, log["nll_loss"]
+
+        self.arguments = model, criterion, optimizer
+        self.step = GraphedStep(step, model)
+        self.max_length = min(model.encoder.max_length, model.decoder.max_length)
+        optimizer.keeps_gradients = True
+
+    def __call__(self, sample: Mapping[str, Any]) -> tuple[Tensor, float, dict]:
+        """Return what FairseqTask.train_step returns for a batch."""
+        net = sample["net_input"]
+        sides = net["src_tokens"], net["prev_output_tokens"], sample["target"]
+        loss, nll = self.step(*pad_equally(*sides, max_length=self.max_length))
+        _, criterion, _ = self.arguments
+        return loss, *criterion.build_log(loss, nll, sample)
+
+    @staticmethod
+    def can_replay(sample: Mapping[str, Any]) -> bool:
+        """Return whether a batch has nothing that a graph would not read."""
+        return sample["net_input"].keys() == NET_INPUT_KEYS
+
+
+def pad_equally(source: Tensor, *target: Tensor, max_length: int) -> list[Tensor]:
+    """Pad the shorter side of a batch to the length of the other, if that adds little.
+
+    source: (batch, m); target: tensors (batch, n). Batches are sorted by their longer side, so that
+    most of those with the same length then have the same shape.
+    """
+    sides = [source, *target]
+    length = max(x.size(1) for x in sides)
+    shortest = min(x.size(1) for x in sides)
+    if shortest < (1 - MAX_PADDING) * length or length > max_length:
+        return sides
+    return [F.pad(x, (0, length - x.size(1)), value=Vocabulary.pad) for x in sides]

@@ -1,0 +1,56 @@
+"""torch.compile on a GPU: elementwise operations and reductions fused into few Triton kernels."""
+
+import functools
+import os
+import shutil
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import torch
+
+_enabled = False  # set by enable_compilation
+
+
+@functools.cache
+def can_compile() -> bool:
+    """Return whether torch can compile for the GPU: with Triton, which needs a C compiler."""
+    if not torch.cuda.is_available():
+        return False
+    from torch.utils._triton import has_triton  # also checks the GPU
+
+    return has_triton() and any(map(shutil.which, (os.environ.get("CC", "cc"), "gcc", "clang")))
+
+
+def enable_compilation(enabled: bool) -> None:
+    """Let compile_on_gpu compile, or not; it starts switched off."""
+    global _enabled
+    _enabled = enabled
+    if enabled:
+        # Layers are compiled anew for batches or sentences of 1 and for long sentences.
+        torch._dynamo.config.recompile_limit = 32
+
+
+def compile_on_gpu(dynamic: bool | None = None) -> Callable[[Callable], Callable]:
+    """Decorate a function whose first argument is a tensor: compile it for tensors on a GPU.
+
+    dynamic: as for torch.compile. Only after enable_compilation.
+    """
+
+    def decorate(function: Callable) -> Callable:
+        @functools.cache  # not at import, since loading the compiler takes a second
+        def compiled() -> Callable:
+            return torch.compile(function, dynamic=dynamic)
+
+        @functools.wraps(function)
+        def call(x: torch.Tensor, *args: Any) -> Any:
+            return (compiled() if _enabled and x.is_cuda else function)(x, *args)
+
+        return call
+
+    return decorate
+
+
+def without_compilation() -> AbstractContextManager:
+    """Return a context in which compiled functions and layers run uncompiled."""
+    return torch.compiler.set_stance("force_eager") if _enabled else nullcontext()

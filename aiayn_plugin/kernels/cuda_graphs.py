@@ -1,0 +1,112 @@
+"""CUDA graphs: a GPU repeats all kernels of a training step without the CPU launching each."""
+
+import logging
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+logger = logging.getLogger(__name__)
+
+#: Graphs to keep: those of base take 5 MB each, and a corpus may have thousands of shapes.
+MAX_GRAPHS = 256
+
+#: Computes a loss and its gradients from the tensors of a batch, and returns further tensors.
+Step = Callable[..., tuple[Tensor, ...]]
+
+
+class Graph(NamedTuple):
+    """A captured step, the tensors that it reads and those that it writes."""
+
+    graph: torch.cuda.CUDAGraph
+    inputs: list[Tensor]
+    outputs: list[Tensor]
+    buffers: list[Tensor]  #: of the model, which may replace them; a graph reads the old ones
+
+
+class GraphedStep:
+    """A training step that is captured as a CUDA graph when the shapes of its inputs recur.
+
+    The step must add to the gradients of the model's parameters in place, must not synchronise with
+    the GPU, and must depend on nothing but its inputs, the model and torch's random numbers:
+    whatever else it reads is frozen.
+    """
+
+    def __init__(self, step: Step, model: nn.Module) -> None:
+        self.step, self.model = step, model
+        self._parameters = list(model.parameters())
+        self._max_graphs = MAX_GRAPHS
+        self._reset()
+
+    @property
+    def graph_count(self) -> int:
+        """The number of graphs captured so far."""
+        return len(self._graphs)
+
+    def __call__(self, *inputs: Tensor) -> tuple[Tensor, ...]:
+        """Compute the step: eagerly the first time, then as a replay of its graph."""
+        self._drop_stale_graphs()
+        shapes = tuple(x.shape for x in inputs)
+        if shapes in self._warmed_up and self.graph_count < self._max_graphs:
+            self._capture_if_it_fits(shapes, inputs)
+        if shapes not in self._graphs:
+            return self._run(shapes, inputs)
+        graph = self._graphs[shapes]
+        for static, x in zip(graph.inputs, inputs, strict=True):
+            static.copy_(x)
+        graph.graph.replay()
+        return tuple(x.clone() for x in graph.outputs)
+
+    def _reset(self) -> None:
+        self._warmed_up: set[tuple] = set()  # shapes that were computed, but not yet captured
+        self._graphs: dict[tuple, Graph] = {}
+        self._gradients: list[Tensor | None] = []
+        self._pool: Any = None  # shared, since graphs run one after the other
+
+    def _drop_stale_graphs(self) -> None:
+        """Drop all graphs if a gradient is no longer the tensor that they add to."""
+        gradients = [p.grad for p in self._parameters]
+        if any(a is not b for a, b in zip(gradients, self._gradients, strict=False)):
+            self._reset()
+        self._gradients = gradients
+
+    def _run(self, shapes: tuple, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        """Compute the step eagerly."""
+        try:
+            outputs = self.step(*inputs)
+        except torch.OutOfMemoryError:
+            self._stop_capturing()
+            raise
+        self._gradients = [p.grad for p in self._parameters]
+        if shapes not in self._graphs and self.graph_count < self._max_graphs:
+            self._warmed_up.add(shapes)
+        return outputs
+
+    def _capture_if_it_fits(self, shapes: tuple, inputs: tuple[Tensor, ...]) -> None:
+        self._warmed_up.remove(shapes)
+        try:
+            self._graphs[shapes] = self._capture(inputs)
+        except torch.OutOfMemoryError:
+            self._stop_capturing()
+
+    def _capture(self, inputs: tuple[Tensor, ...]) -> Graph:
+        """Return a graph of the step; nothing is computed yet."""
+        graph, static_inputs = torch.cuda.CUDAGraph(), [x.clone() for x in inputs]
+        # thread_local: meanwhile a data loader may allocate pinned memory in its own thread.
+        with torch.cuda.graph(graph, pool=self._pool, capture_error_mode="thread_local"):
+            outputs = self.step(*static_inputs)
+        self._pool = graph.pool()
+        buffers = list(self.model.buffers())
+        return Graph(graph, static_inputs, [x.detach() for x in outputs], buffers)
+
+    def _stop_capturing(self) -> None:
+        """Free the memory of all graphs, and capture no more."""
+        if self.graph_count:
+            logger.warning(
+                "the GPU's memory does not suffice for CUDA graphs beside other batches: training "
+                "goes on without them, more slowly; a smaller --max-tokens leaves room for them"
+            )
+        self._reset()
+        self._max_graphs = 0
+        torch.cuda.empty_cache()
