@@ -15,6 +15,7 @@ from torch.nn.functional import scaled_dot_product_attention
 from aiayn_plugin.benchmarks.train import write_random_data
 from aiayn_plugin.inference.translator import Translator
 from aiayn_plugin.kernels.attention import Window, build_mask
+from aiayn_plugin.kernels.compilation import enable_compilation
 from aiayn_plugin.training.loss import projected_loss
 
 pytestmark = [
@@ -50,7 +51,9 @@ def train(corpus, folder, updates, *flags):
         (torch.float16, 2e-3),
     ],
 )
-def test_loss_and_gradients_equal_those_of_float64_on_a_cpu(precision, tolerance):
+@pytest.mark.parametrize("compiled", [False, True])
+def test_loss_and_gradients_equal_those_of_float64_on_a_cpu(precision, tolerance, compiled):
+    enable_compilation(compiled)
     model = build(words=500, dropout=0.0)
     source, target = sentences(batch=8)
     results = []

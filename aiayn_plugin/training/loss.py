@@ -143,12 +143,12 @@ class _ProjectedLoss(torch.autograd.Function):
 def _softmax_(
     logits: Tensor, target: Tensor, sum_dtype: torch.dtype, scale: float
 ) -> tuple[Tensor, Tensor]:
-    """Return softmax(logits) · scale (n, V), which overwrites logits, and log p of target (n, 1).
+    """Return softmax(logits) · scale (n, V) and log p of target (n, 1), which may overwrite logits.
 
     Sums and log p are in sum_dtype.
     """
     if logits.device.type != "cpu":
-        return logits, _softmax_in_one_pass_(logits, target, sum_dtype, scale)
+        return _fused_softmax(logits, target, sum_dtype, scale)
     target_log_p = torch.empty_like(target, dtype=sum_dtype)
     rows = rows_per_chunk(logits.size(1), "cpu", TILE_SIZE)
     for part, part_target, log_p in zip(
@@ -167,16 +167,18 @@ def _softmax_(
 
 
 @compile_on_gpu()
-def _softmax_in_one_pass_(
+def _fused_softmax(
     logits: Tensor, target: Tensor, sum_dtype: torch.dtype, scale: float
-) -> Tensor:
-    """Replace logits (n, V) by softmax(logits) · scale, and return log p of target (n, 1)."""
+) -> tuple[Tensor, Tensor]:
+    """Return softmax(logits) · scale (n, V) and log p of target (n, 1).
+
+    Not in place: torch 2.11 then compiles it to code that takes log p from the new values.
+    """
     log_p = logits.log_softmax(-1, sum_dtype)
     target_log_p = log_p.gather(1, target)
     if scale != 1:
         log_p += math.log(scale)
-    logits.copy_(log_p.exp_())
-    return target_log_p
+    return log_p.exp_().to(logits.dtype), target_log_p
 
 
 def _accumulate_grad_weight(
