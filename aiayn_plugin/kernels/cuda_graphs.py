@@ -104,8 +104,8 @@ class GraphedStep:
         """Free the memory of all graphs, and capture no more."""
         if self.graph_count:
             logger.warning(
-                "the GPU's memory does not suffice for CUDA graphs beside other batches: training "
-                "goes on without them, more slowly; a smaller --max-tokens leaves room for them"
+                "not enough GPU memory for CUDA graphs: training continues without them, which is "
+                "slower; a smaller --max-tokens avoids this"
             )
         self._reset()
         self._max_graphs = 0
