@@ -22,7 +22,8 @@ def test_layers_compile_without_graph_breaks_once_for_all_lengths():
 
 
 @pytest.mark.parametrize(
-    "sides, padded", [((8, 7), (8, 8)), ((16, 14), (16, 16)), ((8, 6), (8, 6))]
+    "sides, padded",
+    [((8, 7), (8, 8)), ((16, 14), (16, 16)), ((8, 6), (8, 6)), ((17, 16), (17, 16))],
 )
 def test_sides_of_similar_length_are_padded_to_the_same(sides, padded):
     source, target = (torch.full((2, length), 5) for length in sides)
