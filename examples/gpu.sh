@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Benchmark a GPU: training and translating compared with fairseq's own model in half precision, and
 # training curves of each precision. Needs no network. Every part has run on an H100, but not all of
-# them in one run, nor since training uses CUDA graphs.
+# them in one run, and not since CUDA graphs were added.
 #   bash examples/gpu.sh [DATA]            DATA is a prepared directory to translate
 #   bash examples/gpu.sh --trial [DATA]    the same at a small size on the CPU, to test this script
 # Uses .venv or any python3 that has fairseq and torch. Each part writes a table (for training with a

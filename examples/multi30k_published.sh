@@ -5,7 +5,7 @@
 # d_ff 256, h 4), with several seeds, and scores them as they do.
 #   bash examples/multi30k_published.sh            download the text from github.com/LividWo/Revisit-MMT
 #   bash examples/multi30k_published.sh DIRECTORY  use its {train,valid,test.2016}.{en,de}
-# Run again after an interruption, it resumes.
+# To resume after an interruption, run it again.
 #   RUN        results (default: runs/multi30k_published): RUN/MODEL-SEED for each model and seed
 #   MODELS     published: the plugin's model with their settings; paper: with the paper's learning
 #              rate and search; fairseq: their model (default: "published paper fairseq")

@@ -10,7 +10,7 @@
 #   TABLE       your own table of corpora and addresses (default: aiayn_plugin/corpus/wmt14.yaml)
 #   PRECISION   --bf16, --fp16 or empty for float32 (default: --bf16 on GPUs)
 # Expect (estimates, see examples/measurements.md): the download, 1.5 hours for the data on two
-# cores and the learning of word-pieces; 2 hours of training on one H100, where the paper took 12
+# cores and the learning of word-pieces; 1.1 hours of training on one H200, where the paper took 12
 # hours on eight P100; two CPU cores would need 21 days in bfloat16, 77 in float32. Disk: 62 GB
 # for the data, 5 GB for checkpoints.
 set -euo pipefail

@@ -4,7 +4,7 @@
 #   bash tests/versions.sh 3.10 3.11=2.10.0 /my/python     these; = is followed by the version of torch
 #   bash tests/versions.sh 3.10 -- tests/fairseq_plugin    pass arguments to tests/run.sh
 #   bash tests/versions.sh -- --all                        the long tests as well
-# Each Python gets a copy of this tree with its own .venv (about 5 GB) in WORK (default:
+# Each Python gets a copy of this tree with its own .venv (about 7 GB) in WORK (default:
 # runs/versions), next to the logs. To resume after an interruption, run it again: a row without failures
 # is kept until a file of the tree changes. A Python that is not installed is skipped, unless the
 # command names it.

@@ -14,8 +14,8 @@ def add_model(parser: argparse.ArgumentParser) -> None:
         "model",
         metavar="MODEL_DIR",
         type=Path,
-        help="run directory with model.pt and data/, made by a recipe or by aiayn bundle; or demo, "
-        "the small model in the package, which translates dates, times and amounts",
+        help="run directory (model.pt and data/) or bundle; or demo, the small model in the "
+        "package, which translates dates, times and amounts",
     )
 
 
