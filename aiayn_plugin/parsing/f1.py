@@ -138,3 +138,24 @@ def compare_all(
         if sum(tag != TRACE for _, tag in gold.pos()) <= MAX_SHORT_WORDS:
             short += counts
     return total, short, skipped
+
+
+def tags_by_position(
+    pairs: Iterable[tuple[Tree, Tree]], width: int = 10
+) -> list[tuple[int, int, int]]:
+    """Return first word, correct tags and words of each range of `width` word positions.
+
+    pairs: gold tree and system tree of each sentence. All words except traces count, punctuation
+    too; sentences with another number of words are left out. A parser that loses its place in long
+    sentences shows it here. For example, with width 2, (S (NN a) (NN b) (. .)) beside (S (NN a) (JJ
+    b) (. .)) gives (1, 1, 2) and (3, 1, 1).
+    """
+    correct: Counter[int] = Counter()
+    words: Counter[int] = Counter()
+    for gold, system in pairs:
+        tags = [[tag for _, tag in tree.pos() if tag != TRACE] for tree in (gold, system)]
+        if len(tags[0]) == len(tags[1]):
+            for i, (expected, actual) in enumerate(zip(*tags, strict=True)):
+                correct[i // width] += expected == actual
+                words[i // width] += 1
+    return [(i * width + 1, correct[i], words[i]) for i in sorted(words)]

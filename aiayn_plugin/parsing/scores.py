@@ -7,7 +7,7 @@ from typing import Any
 from ..errors import InputError
 from ..text.manifest import read_manifest, verify_files
 from ..text.scores import read_log
-from .f1 import MAX_SHORT_WORDS, BracketCounts, compare_all
+from .f1 import MAX_SHORT_WORDS, BracketCounts, compare_all, tags_by_position
 from .linearisation import linearise_tree
 from .pipeline import ParsingPipeline, read_tree
 from .trees import Tree, format_tree, read_sentences, tree_words
@@ -56,6 +56,10 @@ class TreeScores:
             f"({counts.sentences:,} sentences)",
             f"tags         {counts.tags / max(1, counts.words):.1%}   of {counts.words:,} words",
         ]
+        ranges = tags_by_position(zip(self.gold, self.system, strict=True))
+        if len(ranges) > 1:
+            by_word = (f"{first} {correct / words:.1%}" for first, correct, words in ranges)
+            lines.append(f"tags by word {', '.join(by_word)}   from this word on, punctuation too")
         if self.skipped:
             lines.append(
                 f"skipped      {counts.skipped:,} of {counts.sentences:,} sentences, as EVALB "

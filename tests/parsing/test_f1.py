@@ -131,6 +131,17 @@ def test_trees_that_span_lines_are_sentences(tmp_path):
     assert score_files(tmp_path / "gold", tmp_path / "system").all.exact == 3
 
 
+def test_tags_are_counted_by_the_position_of_their_word(tmp_path):
+    """Traces are no words, and a tree with other words counts in no range."""
+    gold = f"(S {' '.join(f'(T{i} w)' for i in range(1, 13))} (. .))"
+    wrong = gold.replace("T3 ", "X ").replace("T12", "X")
+    (tmp_path / "gold").write_text(f"{gold.replace('(T1 ', '(-NONE- *) (T1 ')}\n{GOLD}\n{gold}\n")
+    (tmp_path / "system").write_text(f"{wrong}\n(S (NN dog))\n{gold}\n")
+    scores = score_files(tmp_path / "gold", tmp_path / "system")
+    [line] = [line for line in scores.lines() if line.startswith("tags by word")]
+    assert "1 95.0%, 11 83.3% " in line  # 19 of 20 words, 5 of 6
+
+
 def test_files_without_a_common_sentence_are_an_error(tmp_path):
     (tmp_path / "gold").write_text(f"{GOLD}\n")
     (tmp_path / "system").write_text(GOLD.replace("dog", "cat"))
