@@ -27,9 +27,11 @@ LOCK = fcntl.LOCK_EX | fcntl.LOCK_NB
 def write_file_atomically(path: Path) -> Iterator[Path]:
     """Yield an empty temporary file, which replaces `path` if the `with` block succeeds.
 
-    Creates the parent directory. Raises InputError if the disk is full or another process is
-    writing `path`.
+    Creates the parent directory. Raises InputError if the disk is full, another process is writing
+    `path`, or it is something else than a file, such as a device.
     """
+    if path.exists() and not path.is_file():
+        raise InputError(f"{path} is not a regular file: choose another output")
     temporary = path.with_name(f"{path.name}.tmp")
     with _reserve(temporary, path, lambda file: file.touch(exist_ok=False)):
         yield temporary
@@ -41,9 +43,12 @@ def write_file_atomically(path: Path) -> Iterator[Path]:
 def write_directory_atomically(directory: Path, replace: bool = False) -> Iterator[Path]:
     """Yield a temporary directory, which becomes `directory` if the `with` block succeeds.
 
-    Raises InputError if `directory` exists, is not empty and may not be replaced, if the disk is
-    full, or if another process is writing `directory`.
+    Raises InputError if `directory` exists, is not empty and may not be replaced, if it is a mount
+    point, if the disk is full, or if another process is writing `directory`.
     """
+    directory = directory.resolve()
+    if os.path.ismount(directory):
+        raise InputError(f"{directory} is a mount point: choose a directory inside it")
     temporary = directory.with_name(f".{directory.name}.unfinished")
     with _reserve(temporary, directory, Path.mkdir):
         if not replace and directory.exists():

@@ -77,7 +77,7 @@ train_small() {
   if ! has_gpu; then
     [ -n "${PRECISION+set}" ] || ! grep -qsw -e avx512_bf16 -e amx_bf16 /proc/cpuinfo ||
       precision=--bf16
-    cores=$(getconf _NPROCESSORS_ONLN)
+    cores=$(count_cores)
     [ "$cores" = 1 ] || local LAUNCHER="env OMP_NUM_THREADS=${OMP_NUM_THREADS:-$((cores / 2))} \
       torchrun --standalone --nproc_per_node 2 --no-python"
   fi
@@ -262,12 +262,24 @@ SUMS
 }
 
 PTB_SAMPLE_URL=https://raw.githubusercontent.com/nltk/nltk_data/gh-pages/packages/corpora/treebank.zip
-GUM_COMMIT=72ce5ac14978a324c2fd18d49484e65292cbe316
+GUM=amir-zeldes/gum/tar.gz/72ce5ac14978a324c2fd18d49484e65292cbe316
+CRAFT=UCDenver-ccp/CRAFT/tar.gz/2abe82b
+GENIA=allenai/genia-dependency-trees/tar.gz/a155b14
+MASC=lyonssp/cunning-linguist/tar.gz/3c458ce
 
-# check_trees SHA256 FILES: fail unless the trees have this checksum, ignoring space between brackets.
+# github_files ARCHIVE DIRECTORY STRIP PATTERNS: download files of an archive of a GitHub repository,
+# without the first STRIP directories of their paths.
+github_files() {
+  mkdir -p "$2"
+  curl --fail --location --retry 5 --progress-bar "https://codeload.github.com/$1" |
+    tar -xz -C "$2" --strip-components "$3" --wildcards "${@:4}"
+}
+
+# check_trees SHA256 FILES: fail unless the trees have this checksum, in any order and layout.
 check_trees() {
   local sum
-  sum=$(cat "${@:2}" | tr -s '[:space:]' ' ' | sed 's/^ //; s/ $//' | sha256sum)
+  sum=$(awk 1 "${@:2}" | tr -s '[:space:]' ' ' | sed 's/^ //; s/ (\( (\|S1 (\|ROOT (\)/\n(\1/g' |
+    sed 's/ $//' | LC_ALL=C sort | sha256sum)
   [ "${sum%% *}" = "$1" ] || {
     echo "${0##*/}: error: the trees in $(dirname "$2") have the wrong checksum: delete $RUN/raw and" \
       "run this recipe again" >&2
@@ -275,35 +287,46 @@ check_trees() {
   }
 }
 
-# treebanks DIRECTORY: copy or, if DIRECTORY is empty, download the Penn Treebank sample and GUM to
-# $RUN/raw, with a list of GUM's files, gum.txt. GUM's Reddit documents are left out: they have no
-# words.
+# treebanks DIRECTORY: copy or, if DIRECTORY is empty, download gold trees to $RUN/raw: the Penn
+# Treebank sample, the training documents of CRAFT and GENIA, MASC without its Wall Street Journal;
+# and GUM, whose trees a parser predicted, without its Reddit documents, which have no words. gum.txt
+# lists GUM's files.
 treebanks() {
-  local raw=$RUN/raw part=$RUN/raw.part
+  local raw=$RUN/raw part=$RUN/raw.part id
   if [ ! -d "$raw" ]; then
     rm -rf "$part"
     mkdir -p "$part/gum"
     if [ -n "$1" ]; then
       cp "$1/ptb_sample/wsj_sample.mrg" "$part"
       cp "$1"/gum/const/*.ptb "$part/gum"
+      cp "$1/treebanks/craft/train.ptb" "$part/craft.ptb"
+      cp "$1/treebanks/genia/train.ptb" "$part/genia.ptb"
+      cp "$1/treebanks/masc/masc.ptb" "$part"
     else
-      curl --fail --location --retry 5 --progress-bar --output "$part/treebank.zip" "$PTB_SAMPLE_URL"
+      download "$PTB_SAMPLE_URL" "$part/treebank.zip"
       python -m zipfile -e "$part/treebank.zip" "$part"
       cat "$part"/treebank/combined/wsj_*.mrg >"$part/wsj_sample.mrg"
-      curl --fail --location --retry 5 --progress-bar \
-        "https://codeload.github.com/amir-zeldes/gum/tar.gz/$GUM_COMMIT" |
-        tar -xz -C "$part/gum" --strip-components 2 --wildcards '*/const/*.ptb'
-      rm -rf "$part/treebank" "$part/treebank.zip"
+      github_files "$GUM" "$part/gum" 2 '*/const/*.ptb'
+      github_files "$CRAFT" "$part/CRAFT" 1 '*/craft-ids-train.txt' '*/treebank/penn/*.tree'
+      while read -r id; do
+        cat "$part/CRAFT/structural-annotation/treebank/penn/$id.tree"
+      done <"$part/CRAFT/articles/ids/craft-ids-train.txt" >"$part/craft.ptb"
+      github_files "$GENIA" "$part/GENIA" 2 '*/mclosky/train.trees'
+      mv "$part/GENIA/train.trees" "$part/genia.ptb"
+      github_files "$MASC" "$part/MASC" 5 '*/resources/Propbank/*.mrg'
+      rm -f "$part"/MASC/wsj_*.mrg
+      awk 1 "$part"/MASC/*.mrg >"$part/masc.ptb"
+      rm -rf "$part"/{CRAFT,GENIA,MASC,treebank,treebank.zip}
     fi
     rm -f "$part"/gum/*_reddit_*.ptb
     mv "$part" "$raw"
   fi
-  (
-    export LC_ALL=C # for the order of the files
-    printf '%s\n' "$raw"/gum/*.ptb >"$raw/gum.txt"
-    check_trees 74f1512a2740a6b82c3c1ec38a6472bdb5802278af8cb57ebed78ead3010e25b "$raw/wsj_sample.mrg"
-    check_trees 285dab02c165886dc38729bde726cf2d963edbafb972fc9c17245dfb081519b8 "$raw"/gum/*.ptb
-  )
+  printf '%s\n' "$raw"/gum/*.ptb | LC_ALL=C sort >"$raw/gum.txt"
+  check_trees f8f2254e71a988b0d9e12e27f424f6e1f55b97ba47753860a2134d41d8005d0c "$raw/wsj_sample.mrg"
+  check_trees 986f441b7472484f29c974b0022df014cff753124bbb82d7af6d06f34153fedc "$raw"/gum/*.ptb
+  check_trees 1bf3bf638fbc3ed98d3a576085c889b568c9dde8e528a5f283338d9eed3746fc "$raw/craft.ptb"
+  check_trees 5363db6eea8cb588f16213cac4e49bffedec0896e787763fb22d3f3cb95e38f7 "$raw/genia.ptb"
+  check_trees 73e02888f3fe34c6bbef4669cd2277ba317caea08ec982a2a70ac8f6ec32049c "$raw/masc.ptb"
 }
 
 # wmt14_data PAIR: download WMT 2014 and prepare it in $DATA/data.
@@ -345,6 +368,9 @@ device_tokens() {
   esac
   echo "${MAX_TOKENS:-$((memory / 2 > 30000 ? 30000 : memory / 2))}"
 }
+
+# count_cores: print the number of cores that this process may use.
+count_cores() { env -u OMP_NUM_THREADS nproc; }
 
 has_gpu() { command -v nvidia-smi >/dev/null && nvidia-smi -L >/dev/null 2>&1; }
 

@@ -84,7 +84,7 @@ text=${TEXT:+$(from_root "$TEXT")}
 DATA=${DATA:+$(from_root "$DATA")}
 given=$DATA
 if [ "$JOBS" -gt 1 ]; then
-  cores=$(getconf _NPROCESSORS_ONLN)
+  cores=$(count_cores)
   export OMP_NUM_THREADS=${OMP_NUM_THREADS:-$((cores > JOBS ? cores / JOBS : 1))}
 fi
 

@@ -15,6 +15,8 @@ from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
+from aiayn_plugin.text.lines import read_lines
+
 Pair = tuple[str, str]
 
 
@@ -37,11 +39,6 @@ def split_pairs(
     unique = [pair for pair in kept if all(counts[i][key(pair[i])] == 1 for i in (0, 1))]
     held_out = dict.fromkeys(unique[:valid])
     return [pair for pair in kept if pair not in held_out], list(held_out)
-
-
-def read_lines(path: Path) -> list[str]:
-    """Return the lines of a text file, which only line feeds separate."""
-    return path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
 
 
 def main() -> None:

@@ -199,6 +199,17 @@ def two_directories(path: Path, good: dict, mark: Path) -> None:
     path.write_bytes(whole[:end] + whole[offset : offset + size] + whole[end:])
 
 
+def two_sizes(path: Path, good: dict, mark: Path) -> None:
+    """A small directory by the end record, a huge one by that of zip64, which zipfile believes."""
+    torch.save(good, path)
+    whole = path.read_bytes()
+    end = len(whole) - 22
+    (size,) = struct.unpack("<L", whole[end + 12 : end + 16])
+    zip64 = struct.pack("<4sQ2H2L4Q", b"PK\6\6", 44, 45, 45, 0, 0, 1, 1, 2**40, end - size)
+    locator = struct.pack("<4sLQL", b"PK\6\7", 0, end, 1)
+    path.write_bytes(whole[:end] + zip64 + locator + whole[end:])
+
+
 def pickle_of(*opcodes: bytes) -> Callable:
     """Return a function that writes a torch archive with a pickle of these opcodes."""
 
@@ -315,6 +326,7 @@ PAYLOADS: dict[str, Callable[[Path, dict, Path], None]] = {
     ),
     "compressed archive": rewritten(lambda name, data: data, compression=zipfile.ZIP_DEFLATED),
     "two directories": two_directories,
+    "directory of two sizes": two_sizes,
     "pickle with a huge memo": pickle_of(b"}r\xff\xff\xff\x7f"),
     "pickle of deep lists": pickle_of(b"]" * 400_000, b"a" * 399_999),
     "pickle of a huge number": pickle_of(b"\x8b\xff\xff\xff\x7f"),

@@ -257,6 +257,30 @@ def test_os_error_is_found_in_the_chain_of_causes():
     assert find_os_error(RuntimeError()) is None
 
 
+def test_device_is_not_replaced(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(InputError, match="pipe is not a regular file: choose another output"):
+        with write_file_atomically(tmp_path / "pipe"):
+            pass
+    assert names_in(tmp_path) == ["pipe"]
+
+
+@pytest.mark.parametrize("name", ["../link", "."])
+def test_directory_may_be_named_by_a_link_or_a_dot(tmp_path, monkeypatch, name):
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "link").symlink_to("empty")
+    monkeypatch.chdir(tmp_path / "empty")
+    with write_directory_atomically(Path(name)) as directory:
+        (directory / "a").write_text("complete")
+    assert names_in(tmp_path) == ["empty", "link"] and names_in(tmp_path / "empty") == ["a"]
+
+
+def test_mount_point_is_not_replaced():
+    with pytest.raises(InputError, match="^/ is a mount point: choose a directory inside it"):
+        with write_directory_atomically(Path("/")):
+            pass
+
+
 def test_unwritable_directory_is_an_error():
     with pytest.raises(OSError, match="/proc/1/x.tmp"), write_file_atomically(Path("/proc/1/x")):
         pass

@@ -55,7 +55,7 @@ def average(paths: list[Path]) -> dict:
     first = Identity()
     for path in paths:
         state = load(path)
-        weights, identity = state["model"], Identity.read(state.get("task_state") or {})
+        weights, identity = state["model"], Identity.read(state.get("task_state"))
         if not sums:
             sums = {
                 name: torch.zeros_like(w, dtype=torch.float64 if w.is_floating_point() else None)

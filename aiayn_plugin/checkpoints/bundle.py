@@ -97,7 +97,7 @@ def bundle(
     words = [read_verified_dictionary(data / name) for name in names]
     state = average([checkpoint])
     state["model"] = {name: weight.to(dtype) for name, weight in state["model"].items()}
-    trained = Identity.read(state.get("task_state") or {})
+    trained = Identity.read(state.get("task_state"))
     here = Identity.of(words)
     trained.check_dictionaries(here, data, names)
     state["task_state"] = Identity(

@@ -44,7 +44,11 @@ class Identity:
 
     @classmethod
     def read(cls, task_state: Any) -> "Identity":
-        """Return the identity in a task_state. Raises InputError if that is malformed."""
+        """Return the identity in a task_state, or an empty one if there is none.
+
+        Raises InputError if it is malformed.
+        """
+        task_state = task_state or {}
         identity = cls()
         if isinstance(task_state, Mapping):
             identity = cls(**{part.name: task_state.get(part.name, {}) for part in fields(cls)})

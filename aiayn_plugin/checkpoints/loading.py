@@ -65,7 +65,7 @@ def load_model(checkpoint: Path, data: Path, source_lang: str, target_lang: str)
     try:
         cfg, _ = configuration(state)
         settings = _read_settings(cfg["model"])
-        trained = Identity.read(state.get("task_state") or {})
+        trained = Identity.read(state.get("task_state"))
         expected = Identity.of(words, settings)
         trained.check_settings(expected)
         trained.check_dictionaries(expected, data, names)

@@ -169,7 +169,7 @@ def _check_text(name: str, text: str) -> None:
             if not factors:
                 raise FileError(f"its settings multiply more than constants in {where}")
             repetitions *= max(math.prod(factors), 1)
-    if repetitions > MAX_REPETITIONS:
+    if not repetitions <= MAX_REPETITIONS:  # it may be NaN
         raise FileError(f"its settings repeat a list too often in {where}")
 
 

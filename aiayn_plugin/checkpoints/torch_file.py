@@ -148,7 +148,7 @@ def _check_directory(file: BufferedReader) -> None:
     if end[-22:-18] != b"PK\5\6" or end[-2:] != b"\0\0":
         raise FileError("it is cut off")
     (directory,) = struct.unpack("<L", end[-10:-6])
-    if directory == 0xFFFFFFFF:
+    if end[-42:-38] == b"PK\6\7":  # zipfile then believes the record of zip64
         (directory,) = struct.unpack("<Q", end[-58:-50])
     if directory > MAX_DIRECTORY:
         raise FileError("it has too many records")

@@ -1,6 +1,6 @@
 """Average the last checkpoints of a run into one model.
 
-The mean of the weights (§6.1) is computed in float32, and every fairseq command loads the result.
+The weights are averaged as in §6.1, and every fairseq command loads the result.
 The paper averages the last 5 checkpoints of a base model and the last 20 of a big one.
 """
 

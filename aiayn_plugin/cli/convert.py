@@ -12,7 +12,7 @@ import argparse
 from pathlib import Path
 
 from ..checkpoints.hugging_face import import_transformers
-from ..checkpoints.safe_load import load, save
+from ..checkpoints.safe_load import limited_memory, load, save
 from ..errors import InputError
 from ..fairseq_plugin.convert import convert
 
@@ -35,6 +35,7 @@ def run(args: argparse.Namespace) -> None:
         return
     if args.data:
         raise InputError("--data applies only to a directory of a MarianMTModel")
-    state, kind = convert(load(args.input))
+    with limited_memory(args.input):
+        state, kind = convert(load(args.input))
     save(state, args.output)
     print(f"{args.output} holds a model of {kind}")

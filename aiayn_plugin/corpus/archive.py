@@ -46,6 +46,10 @@ def extract(archive: Path, members: dict[str, Path]) -> None:
     Raises BrokenArchive if the archive is malformed, InputError if it unpacks to too many bytes or
     a member is missing or is not a regular file, and OSError if a file cannot be read or written.
     """
+    if not hasattr(tarfile, "data_filter"):
+        raise InputError(
+            "this Python cannot unpack archives safely: update it (to 3.10.12, 3.11.4 or later)"
+        )
     folder = next(iter(members.values())).parent
     try:
         with tempfile.TemporaryDirectory(dir=folder) as scratch:

@@ -71,7 +71,7 @@ def binarise(job: Job, split: str, encoded: Stage, destdir: Path) -> None:
     dictionaries = [destdir / f"dict.{lang}.txt" for lang in job.langs]
     stems = [destdir / f"{split}.{'-'.join(job.langs)}.{lang}" for lang in job.langs]
     types = [
-        np.dtype(np.uint16 if len(_vocabulary(path)) < MIN_WIDE else np.uint32)
+        np.dtype(np.uint16 if len(_read_vocabulary(path)) < MIN_WIDE else np.uint32)
         for path in dictionaries
     ]
     lengths: list[list[int]] = [[] for _ in stems]
@@ -97,9 +97,11 @@ def _write_index(path: Path, dtype: np.dtype, lengths: np.ndarray) -> None:
         file.write(offsets.tobytes())
 
 
-@functools.cache  # one for each process
-def _vocabulary(dictionary: Path) -> Vocabulary:
+def _read_vocabulary(dictionary: Path) -> Vocabulary:
     return Vocabulary(word for word, _ in read_dictionary(dictionary))
+
+
+_vocabulary = functools.cache(_read_vocabulary)  # in worker processes, which end with the build
 
 
 def encode_batch(dictionaries: list[Path], pairs: LinePairs) -> list[tuple[np.ndarray, list[int]]]:

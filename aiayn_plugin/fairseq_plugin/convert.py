@@ -139,7 +139,7 @@ def convert(state: dict) -> tuple[dict, str]:
     converted.
     """
     cfg, name = configuration(state)
-    original = Identity.read(state.get("task_state") or {})
+    original = Identity.read(state.get("task_state"))
     languages = original.languages or _read_languages(cfg["task"])
     args, weights = Namespace(**vars(cfg["model"])), state["model"]
     kind = ARCH_MODEL_REGISTRY.get(name)

@@ -110,4 +110,4 @@ class FairseqSearch:
                 for hypotheses in self.task.inference_step(self.generator, [self.model], sample)
             ]
 
-        return search_by_length(search_batch, sentences, pad, max_tokens, progress)
+        return search_by_length(search_batch, sentences, max_tokens, progress)

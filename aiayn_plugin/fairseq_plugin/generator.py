@@ -10,7 +10,7 @@ from torch import Tensor
 
 from ..errors import InputError
 from ..paper import SearchSettings
-from ..search import BeamSearch, Hypothesis, SpecialTokens, TokenConstraint
+from ..search import BeamSearch, Hypothesis, TokenConstraint
 from ..search.decoder_step import AiaynSearchModel, SearchModel
 from .fairseq_transformer import FairseqSearchModel
 from .model import AiaynTransformer
@@ -52,7 +52,6 @@ class Generator:
         self.search = BeamSearch(
             settings,
             [search_model(model) for model in models],
-            SpecialTokens(self.pad, self.eos, target_dictionary.unk()),
             constraint=constraint,
             adjust_scores=self._adjust_scores if lm_model or self.block_repeats else None,
             suppressed_tokens=[target_dictionary.index(token) for token in tokens_to_suppress],

@@ -10,7 +10,7 @@ import torch
 from ..checkpoints.bundle import locate
 from ..checkpoints.loading import LoadedModel, load_model
 from ..errors import InputError
-from ..kernels.device import check_device
+from ..kernels.device import check_device, default_device
 from ..kernels.int8 import quantize_linear_layers
 
 #: int8 stands for int8 matrix multiplications; everything else is computed in float32.
@@ -50,7 +50,7 @@ class RunDirectory:
         """
         if precision not in PRECISIONS:
             raise InputError(f"precision {precision!r} is not one of {', '.join(PRECISIONS)}")
-        device = device or ("cuda" if torch.cuda.is_available() else "cpu")
+        device = device or default_device()
         check_device(device)
         if with_fairseq:
             from ..fairseq_plugin.fairseq_search import load_fairseq_model

@@ -4,6 +4,7 @@ The environment variables for both are read before Python starts, and take prece
 """
 
 import ctypes
+import functools
 import os
 import threading
 
@@ -15,7 +16,7 @@ MALLOC_OPTIONS = {-3: 1 << 25, -1: 2**31 - 1, -2: 1 << 28}
 
 
 def prepare_cpu() -> None:
-    """Make small operations cheaper in training; call it once, in the thread that computes."""
+    """Make small operations cheaper in training; call it in the thread that computes."""
     _let_waiting_threads_sleep()
     if "GLIBC_TUNABLES" not in os.environ and hasattr(libc := ctypes.CDLL(None), "mallopt"):
         for parameter, value in MALLOC_OPTIONS.items():
@@ -33,6 +34,7 @@ def prepare_cpu_for_search(load: float | None = None) -> None:
         _let_waiting_threads_sleep()
 
 
+@functools.cache  # the threads serve the whole process
 def _let_waiting_threads_sleep() -> None:
     """Start threads that do nothing, one more than there are processors.
 

@@ -1,8 +1,6 @@
 """Linear layers, x ↦ xWᵀ + b, by the faster of the two CPU libraries in torch: MKL or oneDNN."""
 
 import functools
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import torch
 import torch.nn.functional as F
@@ -13,8 +11,6 @@ from .device import is_amd
 
 #: Multiplications in a matmul from which oneDNN's higher overhead per call pays off.
 MIN_MULTIPLICATIONS = 2**24
-
-_forced: bool | None = None  # set by force_onednn
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
@@ -55,22 +51,7 @@ class Linear(nn.Linear):
 
 def prefers_onednn() -> bool:
     """Return whether oneDNN is faster than MKL in float32: on AMD processors."""
-    return has_onednn() and (is_amd() if _forced is None else _forced)
-
-
-@contextmanager
-def force_onednn(enabled: bool) -> Iterator[None]:
-    """Make `prefers_onednn` return `enabled` inside `with`, on any processor.
-
-    It still returns False if torch lacks oneDNN. This is for tests and for comparing the two
-    libraries, and applies to all threads.
-    """
-    global _forced
-    previous, _forced = _forced, enabled
-    try:
-        yield
-    finally:
-        _forced = previous
+    return has_onednn() and is_amd()
 
 
 @functools.cache

@@ -87,10 +87,10 @@ class LearnedPositions(nn.Module):
         return self.weight[positions]
 
 
-Positions = SinusoidalPositions | LearnedPositions
+PositionalEncoding = SinusoidalPositions | LearnedPositions
 
 
-def build_positions(kind: str, d_model: int, max_positions: int) -> Positions:
+def build_positions(kind: str, d_model: int, max_positions: int) -> PositionalEncoding:
     """Return the module for one of POSITION_KINDS; "sinusoids" ignores max_positions."""
     if kind == "sinusoids":
         return SinusoidalPositions(d_model)

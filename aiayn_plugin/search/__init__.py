@@ -3,7 +3,7 @@
 generate is a short form of it for one batch: token IDs in, token IDs out.
 """
 
-from .beam import BeamSearch, SpecialTokens, TokenConstraint, generate
+from .beam import BeamSearch, TokenConstraint, generate
 from .hypotheses import Hypothesis
 
-__all__ = ["BeamSearch", "Hypothesis", "SpecialTokens", "TokenConstraint", "generate"]
+__all__ = ["BeamSearch", "Hypothesis", "TokenConstraint", "generate"]

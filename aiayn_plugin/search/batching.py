@@ -6,7 +6,9 @@ from typing import TypeVar
 
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
+from ..text.dictionary import Vocabulary
 from .hypotheses import Hypothesis
 
 #: Minimum number of sentences per thread, since each thread reads all weights at every step.
@@ -31,19 +33,9 @@ def batches_by_length(lengths: Sequence[int], max_tokens: int) -> Iterator[list[
         yield batch
 
 
-def pad_left(sentences: Sequence[Tensor], padding: int) -> Tensor:
-    """Return sentences as one tensor (batch, m), with padding before the shorter ones."""
-    width = max(map(len, sentences))
-    batch = torch.full((len(sentences), width), padding)
-    for row, sentence in zip(batch, sentences, strict=True):
-        row[width - len(sentence) :] = sentence
-    return batch
-
-
 def search_by_length(
     search_batch: Callable[[Tensor], list[list[Hypothesis]]],
     sentences: Sequence[Tensor],
-    padding: int,
     max_tokens: int,
     progress: Callable[[int], object] = lambda sentences: None,
 ) -> list[list[Hypothesis]]:
@@ -54,7 +46,8 @@ def search_by_length(
     """
     hypotheses: list[list[Hypothesis]] = [[] for _ in sentences]
     for batch in batches_by_length(list(map(len, sentences)), max_tokens):
-        results = search_batch(pad_left([sentences[index] for index in batch], padding))
+        rows = [sentences[index] for index in batch]
+        results = search_batch(pad_sequence(rows, True, Vocabulary.pad, padding_side="left"))
         for index, result in zip(batch, results, strict=True):
             hypotheses[index] = result
         progress(len(batch))

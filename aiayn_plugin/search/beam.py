@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -15,6 +15,7 @@ from ..kernels.chunking import rows_per_chunk
 from ..kernels.topk import topk
 from ..model.transformer import Transformer
 from ..paper import SearchSettings
+from ..text.dictionary import Vocabulary
 from .batching import search_by_length, search_in_threads
 from .decoder_step import AiaynSearchModel, Decoding, SearchModel
 from .hypotheses import Choices, FinishedHypotheses, History, Hypothesis, OpenHypotheses
@@ -49,14 +50,6 @@ class TokenConstraint(Protocol):
         """
 
 
-class SpecialTokens(NamedTuple):
-    """IDs of the special tokens, by default those of fairseq's dictionaries."""
-
-    pad: int = 1
-    eos: int = 2
-    unk: int = 3
-
-
 @dataclass
 class SearchState:
     """A search in progress."""
@@ -83,7 +76,7 @@ def generate(
     """
     search = BeamSearch(settings, [AiaynSearchModel(model.encoder, model.decoder)])
     best = [hypotheses[0].tokens for hypotheses in search.search_batch(source)]
-    return pad_sequence(best, batch_first=True, padding_value=search.special.pad).to(source.device)
+    return pad_sequence(best, batch_first=True, padding_value=Vocabulary.pad).to(source.device)
 
 
 class BeamSearch:
@@ -97,7 +90,6 @@ class BeamSearch:
         self,
         settings: SearchSettings,
         models: Sequence[SearchModel],
-        special: SpecialTokens = SpecialTokens(),  # noqa: B008
         *,
         constraint: TokenConstraint | None = None,
         adjust_scores: ScoreAdjustment | None = None,
@@ -112,7 +104,7 @@ class BeamSearch:
         threads, if all models are thread-safe. scores_at_once: elements of the score matrix that
         are computed at once; by default a number that suits the device.
         """
-        self.settings, self.models, self.special = settings, list(models), special
+        self.settings, self.models = settings, list(models)
         self.vocabulary_size = models[0].vocabulary_size
         self.rules = build_rules(settings, self.vocabulary_size)
         self.max_length = min(model.max_positions for model in models) - 1
@@ -135,9 +127,7 @@ class BeamSearch:
         padding included. progress is called after each batch with its number of sentences. Raises
         InputError as search_batch does.
         """
-        return search_by_length(
-            self.search_batch, sentences, self.special.pad, max_tokens, progress
-        )
+        return search_by_length(self.search_batch, sentences, max_tokens, progress)
 
     def search_batch(
         self, source: Tensor, prefix: Tensor | None = None, first_token: int | None = None
@@ -156,7 +146,7 @@ class BeamSearch:
             state = self._search(
                 source[rows], None if prefix is None else prefix[rows], first_token
             )
-            return state.finished.trace_back(state.history, eos=self.special.eos)
+            return state.finished.trace_back(state.history, eos=Vocabulary.eos)
 
         threads = torch.get_num_threads() if self.use_threads and source.is_cpu else 1
         search = partial(search_in_threads, search_rows, threads)
@@ -173,7 +163,7 @@ class BeamSearch:
         self, source: Tensor, prefix: Tensor | None, first_token: int | None
     ) -> SearchState:
         """Return the state after the last step."""
-        pad, eos, _ = self.special
+        pad, eos = Vocabulary.pad, Vocabulary.eos
         decodings = [model.start(source) for model in self.models]
         lengths = (source.ne(pad) & source.ne(eos)).sum(dim=1)
         limits = self.rules.limits(lengths, source.size(1)).clamp(max=self.max_length)
@@ -273,7 +263,7 @@ class BeamSearch:
 
     def _forbid(self, scores: Tensor, hypotheses: OpenHypotheses, state: SearchState) -> None:
         """Set to −∞, in place, the scores of tokens that may not come next."""
-        pad, eos, unk = self.special
+        pad, eos, unk = Vocabulary.pad, Vocabulary.eos, Vocabulary.unk
         limit, prefix, step = hypotheses.limit, hypotheses.prefix, state.step
         scores[:, :, pad] = -math.inf
         if self.constraint is not None and hypotheses.constraint is not None:
@@ -309,7 +299,7 @@ class BeamSearch:
         candidates = min(2 * b, n * token.size(1))
         total, index = (log_p + open_.score[:, :, None]).flatten(1).topk(candidates, dim=1)
         token, parent = token.flatten(1).gather(1, index), index // n
-        end = token.eq(self.special.eos)
+        end = token.eq(Vocabulary.eos)
         if end.device.type == "cpu" and not end.any():  # a GPU would have to synchronise
             open_.score, open_.parents, token = (x[:, :b] for x in (total, parent, token))
         else:

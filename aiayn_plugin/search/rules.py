@@ -118,6 +118,8 @@ def _check(settings: SearchSettings, vocabulary_size: int) -> None:
             f"--beam {settings.beam} must be at least 1 and below the {vocabulary_size} entries of "
             "the target dictionary"
         )
+    if settings.length_penalty not in ("gnmt", "fairseq"):
+        raise InputError(f"--length-penalty {settings.length_penalty} must be gnmt or fairseq")
     if settings.length_penalty == "gnmt" and not 0 <= settings.lenpen < math.inf:
         raise InputError(
             f"--lenpen {settings.lenpen} must not be negative or infinite: it is α of the GNMT "

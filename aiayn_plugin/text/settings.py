@@ -50,6 +50,12 @@ class TextSettings:
     #: Number of subwords requested. 0 if `merges` is set.
     vocabulary: int = 0
 
+    def __post_init__(self) -> None:
+        """Raise InputError if a name might point outside the directory."""
+        for name in _FILE_NAMES:
+            if not re.fullmatch(r"\w[\w.-]*", value := getattr(self, name)):
+                raise InputError(f"{name} is not a file name: {value!r}")
+
     @property
     def holds_trees(self) -> bool:
         """Whether the sources are sentences and the targets their trees (§6.3)."""
@@ -81,10 +87,10 @@ class TextSettings:
             expected = getattr(item.type, "__name__", str(item.type))
             if type(content[item.name]).__name__ != expected:
                 raise InputError(f"{path}: {item.name} is not of type {expected}")
-            # The file may come from anywhere: no name may point outside its directory.
-            if item.name in _FILE_NAMES and not re.fullmatch(r"\w[\w.-]*", content[item.name]):
-                raise InputError(f"{path}: {item.name} is not a file name: {content[item.name]!r}")
-        return cls(**content)
+        try:
+            return cls(**content)
+        except InputError as error:
+            raise InputError(f"{path}: {error}") from None
 
 
 def find_settings(data: Path) -> TextSettings | None:

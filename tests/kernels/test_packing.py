@@ -8,18 +8,17 @@ import torch
 import torch.nn.functional as F
 from models import build, sentences
 
-from aiayn_plugin.kernels.linear import force_onednn, has_onednn
+from aiayn_plugin.kernels.linear import has_onednn
 from aiayn_plugin.kernels.packing import PackedLinear, is_packing_faster, pack_linear_layers
 from aiayn_plugin.search.kv_cache import DecoderCache
 
 
 @pytest.fixture(autouse=True)
-def onednn():
+def onednn(monkeypatch):
     """Pack on any processor, if this torch has oneDNN."""
     if not has_onednn():
         pytest.skip("this torch has no oneDNN")
-    with force_onednn(True):
-        yield
+    monkeypatch.setattr("aiayn_plugin.kernels.linear.is_amd", lambda: True)
 
 
 @pytest.mark.parametrize("rows", [(1,), (4,), (3, 5), (2, 50, 4), (0,)])
@@ -92,9 +91,9 @@ def test_packed_model_equals_the_model(settings, dtype):
         torch.testing.assert_close(logits[:, 0], expected[:, step], rtol=0, atol=tolerance)
 
 
-def test_model_is_not_packed_where_that_is_no_faster():
+def test_model_is_not_packed_where_that_is_no_faster(monkeypatch):
     model = build().eval()  # in float64
     pack_linear_layers(model)
-    with force_onednn(False):
-        pack_linear_layers(model.float())
+    monkeypatch.setattr("aiayn_plugin.kernels.linear.is_amd", lambda: False)
+    pack_linear_layers(model.float())
     assert not any(isinstance(module, PackedLinear) for module in model.modules())

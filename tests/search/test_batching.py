@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from aiayn_plugin.search.batching import batches_by_length, pad_left, search_in_threads
+from aiayn_plugin.search.batching import batches_by_length, search_by_length, search_in_threads
 
 
 def test_a_batch_has_at_most_max_tokens_including_padding():
@@ -20,8 +20,14 @@ def test_a_batch_has_at_most_max_tokens_including_padding():
 
 
 def test_shorter_sentences_are_padded_on_the_left():
-    padded = pad_left([torch.tensor([5, 6, 2]), torch.tensor([7, 2])], padding=1)
-    assert padded.tolist() == [[5, 6, 2], [1, 7, 2]]
+    batches = []
+
+    def search(batch):
+        batches.append(batch.tolist())
+        return batch
+
+    search_by_length(search, [torch.tensor([7, 2]), torch.tensor([5, 6, 2])], max_tokens=6)
+    assert batches == [[[5, 6, 2], [1, 7, 2]]]
 
 
 @pytest.mark.parametrize("sentences", [1, 63, 64, 97, 98])

@@ -157,6 +157,7 @@ def test_at_most_a_beam_of_hypotheses_is_kept(nbest, kept):
         (fairseq_settings(nbest=0), "--nbest 0 must be at least 1"),
         (fairseq_settings(max_len_a=-1), "--max-len-a and --max-len-b must not be negative"),
         (SearchSettings(max_len_b=-1), "--max-len-a and --max-len-b must not be negative"),
+        (SearchSettings(length_penalty="GNMT"), "--length-penalty GNMT must be gnmt or fairseq"),
         (SearchSettings(temperature=0.0), "--temperature 0.0 must be above 0"),
     ],
 )

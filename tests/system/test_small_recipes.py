@@ -22,7 +22,7 @@ def training(run, recipe: str, *arguments: str, **environment: str) -> str:
 def test_small_models_train_in_two_processes_unless_there_is_a_gpu(
     run, tmp_path, recipe, cores, has_gpu, precision
 ):
-    for name, answer in (("getconf", cores), ("nvidia-smi", "a GPU"))[: 1 + has_gpu]:
+    for name, answer in (("nproc", cores), ("nvidia-smi", "a GPU"))[: 1 + has_gpu]:
         (tmp_path / name).write_text(f"#!/bin/sh\necho '{answer}'\n")
         (tmp_path / name).chmod(0o755)
     path = f"{tmp_path}:{os.environ['PATH']}"

@@ -14,6 +14,11 @@ def test_saved_settings_are_loaded(tmp_path):
     assert TextSettings.load(tmp_path / "text.json") == settings
 
 
+def test_language_that_no_file_name_can_hold_is_refused():
+    with pytest.raises(InputError, match="target_lang is not a file name: 'sr@latin'"):
+        TextSettings("en", "sr@latin", 8)
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

@@ -126,7 +126,7 @@ def _check_identity(cfg: Any, task: Any, filename: str) -> None:
     Fine-tuning may change the dictionaries, with a warning.
     """
     state = safe_load.glance(Path(PathManager.get_local_path(filename)))
-    trained = Identity.read(state.get("task_state") or {})
+    trained = Identity.read(state.get("task_state"))
     trained.check_settings(task.identity())
     try:
         task.check_dictionaries(trained)
