@@ -6,6 +6,7 @@
 generates sentence pairs with the lengths of WMT and word frequencies by Zipf's law, and runs
 aiayn wmt14 on each number of pairs. On the largest, it also runs the same steps by the commands of
 these packages, each with 1 or all workers, whichever is faster on a sample; --runs times, by turns.
+--plot draws time, memory and disk over the number of pairs, extrapolated to 40 million.
 """
 
 import argparse
@@ -23,16 +24,21 @@ import threading
 import time
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import yaml
 
+from aiayn_plugin import plots
 from aiayn_plugin.corpus.console import add_workers
+from aiayn_plugin.errors import InputError
+from aiayn_plugin.html_page import COLOURS
 
 LANGS = ("en", "de")
 TYPES = 400_000  # different words per language; a text may lack the rarest
 SAMPLE = 20_000  # pairs on which the commands are tried with 1 and with all workers
 VOCABULARY = 37_000
+LARGEST = 40_000_000  # pairs to which growth is extrapolated: WMT 2014 English-French has 36M
 #: The timed steps: their message in aiayn wmt14, of which the last includes the earlier ones, and
 #: the same step by the commands.
 STEPS = {
@@ -213,7 +219,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="benchmark.py", description=__doc__.partition("\n")[0])
     add = parser.add_argument
     add("--pairs", type=int, nargs="+", default=[250_000, 1_000_000])
-    add("--runs", type=int, default=1, help="number of runs on the largest text (default: 1)")
+    runs_help = "runs of the commands, and of aiayn wmt14, on the largest text (default: 1)"
+    add("--runs", type=int, default=1, help=runs_help)
     add(
         "--work",
         type=Path,
@@ -222,8 +229,18 @@ def main() -> None:
         help="scratch directory, which must not exist",
     )
     add("--output", type=Path, metavar="FILE", help="write the results to FILE as JSON")
+    plot_help = "draw growth: .svg, .pdf or .png; needs matplotlib"
+    add("--plot", type=Path, metavar="FILE", help=plot_help)
     add_workers(parser)
     args = parser.parse_args()
+    if args.plot:
+        try:
+            plots.check_format(args.plot)
+            plots.load_matplotlib()
+        except InputError as error:
+            parser.error(str(error))
+        if len(set(args.pairs)) < 2:
+            parser.error("--plot needs two or more numbers of --pairs")
     os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     if args.work.exists():
         parser.error(f"{args.work} exists already")
@@ -233,17 +250,31 @@ def main() -> None:
         write_corpus(corpus, pairs)
         stages = plugin(corpus, dest, args.workers)
         figures["sizes"][pairs] = {
+            "seconds": step_seconds(stages),
             "gigabytes": {step: stages[stage][1] for step, (stage, _) in STEPS.items()},
             "disk": sum(path.stat().st_size for path in dest.rglob("*") if path.is_file()),
             "raw": sum((corpus / f"train.{lang}").stat().st_size for lang in LANGS),
         }
-    out = args.work / "commands"
+    if args.plot:
+        plots.save(draw_growth(figures["sizes"]), args.plot)
+    if args.runs:
+        compare(args, figures, pairs)
+    if args.output:
+        args.output.write_text(json.dumps(figures, indent=2) + "\n")
+    shutil.rmtree(args.work)
+
+
+def compare(args: argparse.Namespace, figures: dict, pairs: int) -> None:
+    """Run the commands on the largest text, and print the medians of both sides."""
+    corpus, dest, out = args.work / f"{pairs}.raw", args.work / f"{pairs}", args.work / "commands"
     figures["jobs"] = choose_workers(corpus, out, args.workers)
     for number in range(args.runs):
         if number:
             shutil.rmtree(dest)
-            stages = plugin(corpus, dest, args.workers)
-        figures["plugin"].append(step_seconds(stages))
+            seconds = step_seconds(plugin(corpus, dest, args.workers))
+        else:
+            seconds = figures["sizes"][pairs]["seconds"]
+        figures["plugin"].append(seconds)
         commands = {
             step: run_commands(step, out / "train", figures["jobs"][step]) for step in STEPS
         }
@@ -251,9 +282,39 @@ def main() -> None:
         print(json.dumps({side: figures[side][-1] for side in ("plugin", "commands")}), flush=True)
     figures["same_tokens"] = agreement(dest, out)
     report(figures, pairs)
-    if args.output:
-        args.output.write_text(json.dumps(figures, indent=2) + "\n")
-    shutil.rmtree(args.work)
+
+
+def draw_growth(sizes: dict[int, dict]) -> Any:
+    """Return a figure of time, memory and disk over the number of pairs.
+
+    Beyond the largest measured number, a dashed line continues the last two.
+    """
+    chart = plots.new_figure(8.5, 3.6)
+    time_axes, size_axes = chart.subplots(1, 2)
+    minutes = {step: [size["seconds"][step] / 60 for size in sizes.values()] for step in STEPS} | {
+        "all steps": [sum(size["seconds"].values()) / 60 for size in sizes.values()]
+    }
+    gigabytes = {
+        "memory of the largest process": [max(x["gigabytes"].values()) for x in sizes.values()],
+        "disk, text included": [(x["disk"] + x["raw"]) / 1e9 for x in sizes.values()],
+    }
+    pairs = list(sizes)
+    for axes, curves in ((time_axes, minutes), (size_axes, gigabytes)):
+        for number, (name, values) in enumerate(curves.items()):
+            colour = COLOURS[number]
+            axes.plot(pairs, values, marker="o", markersize=4, color=colour, label=name)
+            slope = (values[-1] - values[-2]) / (pairs[-1] - pairs[-2])
+            further = np.geomspace(pairs[-1], max(LARGEST, pairs[-1]), 20)
+            beyond = values[-1] + slope * (further - pairs[-1])
+            axes.plot(further, beyond, linestyle="--", color=colour)
+        axes.set(xscale="log", yscale="log", xlabel="sentence pairs")
+        axes.xaxis.set_major_formatter(lambda x, _: f"{x / 1e6:g}M")
+        axes.yaxis.set_major_formatter("{x:,g}")
+        axes.grid(alpha=0.25)
+        axes.legend(fontsize=8)
+    time_axes.set(ylabel="minutes")
+    size_axes.set(ylabel="GB")
+    return chart
 
 
 def report(figures: dict, pairs: int) -> None:

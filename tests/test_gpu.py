@@ -12,7 +12,7 @@ from fairseq import checkpoint_utils
 from models import build, sentences, trainer
 from torch.nn.functional import scaled_dot_product_attention
 
-from aiayn_plugin.benchmarks.train import write_random_data
+from aiayn_plugin.benchmarks.train import random_lengths, write_random_data
 from aiayn_plugin.inference.translator import Translator
 from aiayn_plugin.kernels.attention import Window, build_mask
 from aiayn_plugin.kernels.compilation import enable_compilation
@@ -106,7 +106,7 @@ def test_training_resumes_on_a_different_device(corpus, tmp_path, first, then, k
 
 @pytest.fixture(scope="module")
 def random_data(tmp_path_factory):
-    return write_random_data(tmp_path_factory.mktemp("random"), 400)
+    return write_random_data(tmp_path_factory.mktemp("random"), *random_lengths(400))
 
 
 def repeat(data, folder, updates, *flags, disturb=None):

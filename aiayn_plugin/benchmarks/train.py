@@ -71,7 +71,8 @@ def run(args: argparse.Namespace) -> None:
     precisions = {"plugin": args.precisions, "fairseq": args.stock_precisions}
     with tempfile.TemporaryDirectory() as directory:
         folder = Path(directory)
-        data = args.data or write_random_data(folder, SENTENCES_PER_TOKEN * max(args.max_tokens))
+        lengths = random_lengths(SENTENCES_PER_TOKEN * max(args.max_tokens))
+        data = args.data or write_random_data(folder, *lengths)
         sides = [
             _find_fastest(name, args, data, folder, of_side) for name, of_side in precisions.items()
         ]
@@ -104,7 +105,9 @@ def _find_fastest(
     """Compare a side's precisions and batch sizes, and return it with the fastest."""
     fastest, highest = None, 0.0
     for precision in precisions:
-        argv = _training_options(args, data, name, precision)
+        argv = training_options(args, data, name, precision)
+        argv += ["--max-tokens", str(max(*args.max_tokens, args.memory_tokens))]
+        argv += ["--checkpoint-activations"] * (args.checkpoint_activations and name == "plugin")
         worker = Worker(Training, argv, folder / f"{name}.{precision}.log")
         rates = {}
         for max_tokens in args.max_tokens:
@@ -146,16 +149,12 @@ def _summarise(side: Side, args: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def _training_options(args: argparse.Namespace, data: Path, side: str, precision: str) -> list[str]:
+def training_options(args: argparse.Namespace, data: Path, side: str, precision: str) -> list[str]:
+    """Return a side's arguments of fairseq-train. args: size and cpu of a benchmark."""
     argv = [str(data), "--user-dir", str(Path(__file__).resolve().parent.parent)]
     argv += ["--arch", ARCHITECTURES[args.size][side], "--num-workers", "0"]
-    argv += ["--max-tokens", str(max(*args.max_tokens, args.memory_tokens))]
     argv += ["--required-batch-size-multiple", "1", "--disable-validation", "--no-save"]
-    if side == "fairseq":
-        argv += FAIRSEQ_OPTIONS
-    else:
-        argv += ["--tokens-per-update", "0"]
-        argv += ["--checkpoint-activations"] if args.checkpoint_activations else []
+    argv += FAIRSEQ_OPTIONS if side == "fairseq" else ["--tokens-per-update", "0"]
     argv += ["--cpu"] if args.cpu else []
     return argv + ([f"--{precision}"] if precision != "float32" else [])
 
@@ -186,16 +185,21 @@ def _print_comparison(
     )
 
 
-def write_random_data(folder: Path, sentences: int) -> Path:
-    """Write a fairseq data directory of random sentences to a folder, and return it."""
+def random_lengths(sentences: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the lengths of random sentences on both sides, roughly those of WMT English-German."""
+    generator = np.random.default_rng(1)
+    mean_log = np.log(MEAN_LENGTH) - LENGTH_SIGMA**2 / 2
+    source = generator.lognormal(mean_log, LENGTH_SIGMA, sentences).round()
+    source = np.clip(source, 1, 250).astype(int)
+    return source, np.maximum(1, source * generator.uniform(0.8, 1.2, sentences)).astype(int)
+
+
+def write_random_data(folder: Path, source: np.ndarray, target: np.ndarray) -> Path:
+    """Write a fairseq data directory of random sentences with these lengths, and return it."""
     generator = np.random.default_rng(1)
     dictionary = Dictionary()
     for number in range(VOCABULARY - len(dictionary)):
         dictionary.add_symbol(f"w{number}")
-    mean_log = np.log(MEAN_LENGTH) - LENGTH_SIGMA**2 / 2
-    source = generator.lognormal(mean_log, LENGTH_SIGMA, sentences).round()
-    source = np.clip(source, 1, 250).astype(int)
-    target = np.maximum(1, source * generator.uniform(0.8, 1.2, sentences)).astype(int)
     for lang, lengths in (("en", source), ("de", target)):
         dictionary.save(str(folder / f"dict.{lang}.txt"))
         prefix = str(folder / f"train.en-de.{lang}")
