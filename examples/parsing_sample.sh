@@ -21,37 +21,37 @@ source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 step "get the trees"
 get treebanks "${1:+$(from_root "$1")}"
 
-# one_run EXPERIMENT OPTIONS ARGUMENTS: prepare, train, parse and score in $RUN. OPTIONS, one word, holds
-# options of aiayn prepare-trees; ARGUMENTS go to fairseq-train.
-one_run() {
+raw=$TOP/raw
+for model in ${MODELS:-wsj semi}; do
+  case $model in
+    wsj)
+      experiment="WSJ only"
+      trees=(--vocabulary 8000)
+      # With few layers and small updates, attention aligns tags and words after fewer sentences.
+      settings=(--N 2 --dropout 0.3 --tokens-per-update 1000 --max-update 20000)
+      ;;
+    semi)
+      experiment=semi-supervised
+      trees=(--weight 4 --extra 1 "@$raw/gum.txt" "$raw/craft.ptb" "$raw/genia.ptb" "$raw/masc.ptb"
+        --wsj-labels --vocabulary 16000)
+      settings=(--N 3 --d-model 256 --d-ff 1024 --h 8 --tokens-per-update 3000 --max-update 16000)
+      ;;
+    *) echo "${0##*/}: error: MODELS=$model: choose wsj or semi" >&2 && exit 1 ;;
+  esac
+  RUN=$TOP/$model
   run mkdir -p "$RUN"
-  step "prepare ($1)"
-  # shellcheck disable=SC2086 # OPTIONS are several words
-  run aiayn prepare-trees --train "$TOP/raw/wsj_sample.mrg" --hold-out 391 392 \
-    --destdir "$RUN/data" $2
-  step "train ($1)"
-  train_small --arch aiayn_parser_tiny --warmup-updates 2000 --save-interval-updates 500 \
-    --validate-interval-updates 500 --validate-interval 1000 --log-format simple --log-interval 100 \
-    "${@:3}"
+  step "prepare ($experiment)"
+  run aiayn prepare-trees --train "$raw/wsj_sample.mrg" --hold-out 391 392 --destdir "$RUN/data" \
+    "${trees[@]}"
+  step "train ($experiment)"
+  train_small --arch aiayn_parser_tiny "${settings[@]}" --warmup-updates 2000 \
+    --save-interval-updates 500 --keep-interval-updates 10 --validate-interval-updates 500 \
+    --validate-interval 1000 --log-format simple --log-interval 100
   parse_and_score 10
   step "parse and score with the search restricted to trees"
   save_output "$RUN/trees_only.log" fairseq-generate "$RUN/data" --user-dir aiayn_plugin \
     --path "$RUN/model.pt" --max-tokens 2000 --trees-only
   run aiayn score "$RUN/trees_only.log" --data "$RUN/data"
-}
-
-raw=$TOP/raw
-for model in ${MODELS:-wsj semi}; do
-  RUN=$TOP/$model
-  case $model in
-    # With few layers and small updates, attention aligns tags and words after fewer sentences.
-    wsj) one_run "WSJ only" "--vocabulary 8000" --N 2 --dropout 0.3 --tokens-per-update 1000 \
-      --max-update 20000 ;;
-    semi) one_run semi-supervised "--weight 4 --extra 1 @$raw/gum.txt $raw/craft.ptb $raw/genia.ptb \
-      $raw/masc.ptb --wsj-labels --vocabulary 16000" --N 3 --d-model 256 --d-ff 1024 --h 8 \
-      --dropout 0.1 --tokens-per-update 3000 --max-update 16000 ;;
-    *) echo "${0##*/}: error: MODELS=$model: choose wsj or semi" >&2 && exit 1 ;;
-  esac
 done
 for name in data model.pt; do run ln -sfn "$model/$name" "$TOP/$name"; done
 
