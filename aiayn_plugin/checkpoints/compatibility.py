@@ -48,7 +48,7 @@ class Identity:
 
         Raises InputError if it is malformed.
         """
-        task_state = task_state or {}
+        task_state = {} if task_state is None else task_state
         identity = cls()
         if isinstance(task_state, Mapping):
             identity = cls(**{part.name: task_state.get(part.name, {}) for part in fields(cls)})
