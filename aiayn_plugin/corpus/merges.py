@@ -13,7 +13,7 @@ from heapq import heappop, heappush
 Pair = tuple[str, ...]  # two symbols
 Word = tuple[str, ...]
 #: The words of the text as symbols, each with its count.
-Vocabulary = list[tuple[Word, int]]
+CountedWords = list[tuple[Word, int]]
 #: For each pair, the position of each word that contains it, and how often it does.
 Index = defaultdict[Pair, defaultdict[int, int]]
 
@@ -128,7 +128,7 @@ class PairCounts(defaultdict[Pair, int]):
         self._build_index()
 
 
-def _count_pairs(vocabulary: Vocabulary) -> tuple[PairCounts, Index]:
+def _count_pairs(vocabulary: CountedWords) -> tuple[PairCounts, Index]:
     counts: defaultdict[Pair, int] = defaultdict(int)
     index = Index(lambda: defaultdict(int))
     for number, (word, count) in enumerate(vocabulary):
@@ -138,7 +138,9 @@ def _count_pairs(vocabulary: Vocabulary) -> tuple[PairCounts, Index]:
     return PairCounts(counts), index
 
 
-def _merge_everywhere(pair: Pair, vocabulary: Vocabulary, counts: PairCounts, index: Index) -> None:
+def _merge_everywhere(
+    pair: Pair, vocabulary: CountedWords, counts: PairCounts, index: Index
+) -> None:
     """Merge a pair in all words, and update the counts and the index."""
     changes: defaultdict[Pair, int] = defaultdict(int)
     for number, occurrences in index.pop(pair).items():

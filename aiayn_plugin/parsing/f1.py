@@ -9,6 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
+from os.path import commonprefix
 
 from ..errors import InputError
 from .trees import TRACE, Tree, is_preterminal, unescape
@@ -32,6 +33,7 @@ class BracketCounts:
     exact: int = 0  #: sentences whose brackets all match the gold tree
     sentences: int = 0  #: including skipped ones
     skipped: int = 0  #: sentences whose words differ or that have none
+    skipped_brackets: int = 0  #: gold and system brackets of the skipped sentences
 
     def __add__(self, other: "BracketCounts") -> "BracketCounts":
         return BracketCounts(
@@ -54,6 +56,12 @@ class BracketCounts:
         total = self.gold + self.system
         return 2 * self.matched / total if total else 0.0
 
+    @property
+    def f1_of_all(self) -> float:
+        """F1 if all brackets of the skipped sentences count as wrong."""
+        total = self.gold + self.system + self.skipped_brackets
+        return 2 * self.matched / total if total else 0.0
+
 
 def compare_trees(gold: Tree, system: Tree) -> BracketCounts:
     """Return the counts of one sentence.
@@ -65,9 +73,10 @@ def compare_trees(gold: Tree, system: Tree) -> BracketCounts:
     if not words:
         raise InputError("the tree has no word that counts")
     if words != gold_words:
+        same = len(commonprefix([words, gold_words]))
         raise InputError(
-            "without punctuation by its own tags, the words are "
-            f"{' '.join(words)[:80]!r} instead of {' '.join(gold_words)[:80]!r}"
+            f"without punctuation by its own tags, word {same + 1} is "
+            f"{_excerpt(words[same:])} instead of {_excerpt(gold_words[same:])}"
         )
     expected, actual = Counter(brackets(gold)), Counter(brackets(system))
     return BracketCounts(
@@ -85,6 +94,10 @@ def _counted_words(tree: Tree) -> tuple[list[str], list[str]]:
     """Return the words that count, in plain spelling, and their tags."""
     counted = [(word, tag) for word, tag in tree.pos() if tag not in DELETED_LABELS]
     return [unescape(word) for word, _ in counted], [_unify(tag) for _, tag in counted]
+
+
+def _excerpt(words: list[str]) -> str:
+    return repr(" ".join(words[:3])[:80]) if words else "missing"
 
 
 def _unify(label: str) -> str:
@@ -133,7 +146,8 @@ def compare_all(
             counts = compare_trees(gold, system)
         except InputError as error:
             skipped.append(f"sentence {number}: {error}")
-            counts = BracketCounts(sentences=1, skipped=1)
+            skipped_brackets = len(brackets(gold)) + len(brackets(system))
+            counts = BracketCounts(sentences=1, skipped=1, skipped_brackets=skipped_brackets)
         total += counts
         if sum(tag != TRACE for _, tag in gold.pos()) <= MAX_SHORT_WORDS:
             short += counts

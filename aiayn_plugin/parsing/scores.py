@@ -32,6 +32,7 @@ class TreeScores:
                 "precision": count.precision,
                 "recall": count.recall,
                 "f1": count.f1,
+                "f1_of_all": count.f1_of_all,
             }
             for name, count in (("all", self.all), ("short", self.short))
         }
@@ -64,6 +65,10 @@ class TreeScores:
             lines.append(
                 f"skipped      {counts.skipped:,} of {counts.sentences:,} sentences, as EVALB "
                 f"does; first {self.skipped[0]}"
+            )
+            lines.append(
+                f"F1 of all    {100 * counts.f1_of_all:.2f}   all brackets of skipped sentences "
+                "count as wrong"
             )
         if self.repairs:
             repaired = sum(number > 0 for number in self.repairs)

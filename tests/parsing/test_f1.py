@@ -115,7 +115,15 @@ def test_files_get_the_scores_of_evalb(tmp_path):
     (tmp_path / "system").write_text(EVALB_SYSTEM)
     scores = score_files(tmp_path / "gold", tmp_path / "system")
     assert scores.all == BracketCounts(
-        matched=14, gold=19, system=15, tags=10, words=10, exact=1, sentences=9, skipped=4
+        matched=14,
+        gold=19,
+        system=15,
+        tags=10,
+        words=10,
+        exact=1,
+        sentences=9,
+        skipped=4,
+        skipped_brackets=9,
     )
     assert scores.short == scores.all
     assert [line.split(":")[0] for line in scores.skipped] == [
@@ -123,6 +131,8 @@ def test_files_get_the_scores_of_evalb(tmp_path):
     ]
     [line] = [line for line in scores.lines() if line.startswith("skipped")]
     assert "4 of 9 sentences, as EVALB does; first sentence 6: " in line and "'.'" in line
+    [line] = [line for line in scores.lines() if line.startswith("F1 of all")]
+    assert " 65.12 " in line  # 2 · 14 / (19 + 15 + 9), of which (S (. .)) and (()) have 0
 
 
 def test_trees_that_span_lines_are_sentences(tmp_path):
@@ -145,7 +155,7 @@ def test_tags_are_counted_by_the_position_of_their_word(tmp_path):
 def test_files_without_a_common_sentence_are_an_error(tmp_path):
     (tmp_path / "gold").write_text(f"{GOLD}\n")
     (tmp_path / "system").write_text(GOLD.replace("dog", "cat"))
-    with pytest.raises(InputError, match="no sentence can be scored: sentence 1: .*'the cat"):
+    with pytest.raises(InputError, match="no sentence can be scored: sentence 1: .* word 2 is 'cat sleeps"):
         score_files(tmp_path / "gold", tmp_path / "system")
 
 
