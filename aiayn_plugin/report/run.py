@@ -21,7 +21,7 @@ MAX_SCORE_BYTES = 1 << 26
 #: The kinds of scores, and their fields.
 TEXTS = dict.fromkeys(("sources", "references", "system"), [str])
 COUNTS = {
-    **dict.fromkeys(("precision", "recall", "f1"), float),
+    **dict.fromkeys(("precision", "recall", "f1", "f1_of_all"), float),
     **dict.fromkeys(("exact", "sentences", "skipped"), int),
 }
 SCORES: dict[Any, dict[str, Any]] = {

@@ -155,7 +155,9 @@ def test_tags_are_counted_by_the_position_of_their_word(tmp_path):
 def test_files_without_a_common_sentence_are_an_error(tmp_path):
     (tmp_path / "gold").write_text(f"{GOLD}\n")
     (tmp_path / "system").write_text(GOLD.replace("dog", "cat"))
-    with pytest.raises(InputError, match="no sentence can be scored: sentence 1: .* word 2 is 'cat sleeps"):
+    with pytest.raises(
+        InputError, match="no sentence can be scored: sentence 1: .* word 2 is 'cat sleeps"
+    ):
         score_files(tmp_path / "gold", tmp_path / "system")
 
 

@@ -234,6 +234,7 @@ def test_the_scores_of_trees(tmp_path):
         "trees repaired": "3",
         "sentences": "5",
         "skipped": "1",
+        "F1 of all": "50.00",
     }
 
 
