@@ -17,6 +17,8 @@ from .trees import TRACE, Tree, is_preterminal, unescape
 #: Tags whose words do not count, and labels whose constituents do not.
 DELETED_LABELS = ("TOP", TRACE, ",", ":", "``", "''", ".")
 EQUIVALENT_LABELS = {"PRT": "ADVP"}
+#: The tag of a word that a tree wrongly took for punctuation.
+WRONG_TAG = "?"
 #: Words of the longest sentence that counts as short.
 MAX_SHORT_WORDS = 40
 
@@ -33,7 +35,6 @@ class BracketCounts:
     exact: int = 0  #: sentences whose brackets all match the gold tree
     sentences: int = 0  #: including skipped ones
     skipped: int = 0  #: sentences whose words differ or that have none
-    skipped_brackets: int = 0  #: gold and system brackets of the skipped sentences
 
     def __add__(self, other: "BracketCounts") -> "BracketCounts":
         return BracketCounts(
@@ -54,12 +55,6 @@ class BracketCounts:
     def f1(self) -> float:
         """The harmonic mean of precision and recall."""
         total = self.gold + self.system
-        return 2 * self.matched / total if total else 0.0
-
-    @property
-    def f1_of_all(self) -> float:
-        """F1 if all brackets of the skipped sentences count as wrong."""
-        total = self.gold + self.system + self.skipped_brackets
         return 2 * self.matched / total if total else 0.0
 
 
@@ -88,6 +83,27 @@ def compare_trees(gold: Tree, system: Tree) -> BracketCounts:
         exact=int(expected == actual),
         sentences=1,
     )
+
+
+def punctuate_like(gold: Tree, system: Tree) -> Tree:
+    """Return the system's tree with exactly the gold tree's punctuation, so that no word differs.
+
+    Words that only the system takes for punctuation get a tag that is always wrong. Raises
+    InputError if the trees differ in their number of words.
+    """
+    result = system.copy(deep=True)
+    gold_words, words = (
+        [word for word in tree.subtrees(is_preterminal) if word.label() != TRACE]
+        for tree in (gold, result)
+    )
+    if len(gold_words) != len(words):
+        raise InputError(f"the tree has {len(words)} words instead of {len(gold_words)}")
+    for expected, word in zip(gold_words, words, strict=True):
+        if expected.label() in DELETED_LABELS:
+            word.set_label(expected.label())
+        elif word.label() in DELETED_LABELS:
+            word.set_label(WRONG_TAG)
+    return result
 
 
 def _counted_words(tree: Tree) -> tuple[list[str], list[str]]:
@@ -133,25 +149,31 @@ def brackets(tree: Tree) -> list[tuple[str, int, int]]:
 
 def compare_all(
     pairs: Iterable[tuple[Tree, Tree]],
-) -> tuple[BracketCounts, BracketCounts, list[str]]:
-    """Return the counts of all sentences, and of those with up to MAX_SHORT_WORDS words.
+) -> tuple[BracketCounts, BracketCounts, BracketCounts, list[str]]:
+    """Return the counts of all sentences, as EVALB counts and by the gold tree's punctuation.
 
-    pairs: gold tree and system tree of each sentence. The third result gives number and reason of
-    each skipped sentence.
+    pairs: gold tree and system tree of each sentence. The second result is EVALB's counts of the
+    sentences with up to MAX_SHORT_WORDS words, the third the counts of trees that `punctuate_like`
+    returns; they skip no sentence, and all brackets are wrong if the words differ. The fourth gives
+    number and reason of each sentence that EVALB skips.
     """
-    total = short = BracketCounts()
+    total = short = by_gold = BracketCounts()
     skipped = []
     for number, (gold, system) in enumerate(pairs, start=1):
         try:
             counts = compare_trees(gold, system)
         except InputError as error:
             skipped.append(f"sentence {number}: {error}")
-            skipped_brackets = len(brackets(gold)) + len(brackets(system))
-            counts = BracketCounts(sentences=1, skipped=1, skipped_brackets=skipped_brackets)
+            counts = BracketCounts(sentences=1, skipped=1)
         total += counts
         if sum(tag != TRACE for _, tag in gold.pos()) <= MAX_SHORT_WORDS:
             short += counts
-    return total, short, skipped
+        try:
+            by_gold += compare_trees(gold, punctuate_like(gold, system))
+        except InputError:
+            expected, actual = map(len, map(brackets, (gold, system)))
+            by_gold += BracketCounts(gold=expected, system=actual, sentences=1)
+    return total, short, by_gold, skipped
 
 
 def tags_by_position(

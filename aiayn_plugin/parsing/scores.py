@@ -21,6 +21,7 @@ class TreeScores:
     gold: list[Tree]
     all: BracketCounts
     short: BracketCounts  #: of sentences of up to MAX_SHORT_WORDS words
+    by_gold: BracketCounts  #: of all sentences, with the gold trees' punctuation
     skipped: list[str]  #: number and reason of each skipped sentence
     repairs: list[int]  #: for each tree parsed from symbols; empty for trees read from a file
 
@@ -32,9 +33,12 @@ class TreeScores:
                 "precision": count.precision,
                 "recall": count.recall,
                 "f1": count.f1,
-                "f1_of_all": count.f1_of_all,
             }
-            for name, count in (("all", self.all), ("short", self.short))
+            for name, count in (
+                ("all", self.all),
+                ("short", self.short),
+                ("by_gold_punctuation", self.by_gold),
+            )
         }
         return {
             **counts,
@@ -53,6 +57,8 @@ class TreeScores:
             f"precision    {100 * counts.precision:.2f}   recall {100 * counts.recall:.2f}",
             f"F1 short     {100 * short.f1:.2f}   of the {short.sentences:,} sentences of up to "
             f"{MAX_SHORT_WORDS} words",
+            f"F1 of all    {100 * self.by_gold.f1:.2f}   of all sentences, with the gold trees' "
+            "punctuation",
             f"exact match  {counts.exact / (counts.sentences - counts.skipped):.1%}   "
             f"({counts.sentences:,} sentences)",
             f"tags         {counts.tags / max(1, counts.words):.1%}   of {counts.words:,} words",
@@ -65,10 +71,6 @@ class TreeScores:
             lines.append(
                 f"skipped      {counts.skipped:,} of {counts.sentences:,} sentences, as EVALB "
                 f"does; first {self.skipped[0]}"
-            )
-            lines.append(
-                f"F1 of all    {100 * counts.f1_of_all:.2f}   all brackets of skipped sentences "
-                "count as wrong"
             )
         if self.repairs:
             repaired = sum(number > 0 for number in self.repairs)
@@ -130,7 +132,7 @@ def score_files(gold: Path, system: Path) -> TreeScores:
 def _score(gold: list[Tree], system: list[Tree], repairs: list[int]) -> TreeScores:
     if not gold:
         raise InputError("there are no trees to score")
-    total, short, skipped = compare_all(zip(gold, system, strict=True))
+    total, short, by_gold, skipped = compare_all(zip(gold, system, strict=True))
     if total.skipped == total.sentences:
         raise InputError(f"no sentence can be scored: {skipped[0]}")
-    return TreeScores(system, gold, total, short, skipped, repairs)
+    return TreeScores(system, gold, total, short, by_gold, skipped, repairs)

@@ -21,7 +21,7 @@ MAX_SCORE_BYTES = 1 << 26
 #: The kinds of scores, and their fields.
 TEXTS = dict.fromkeys(("sources", "references", "system"), [str])
 COUNTS = {
-    **dict.fromkeys(("precision", "recall", "f1", "f1_of_all"), float),
+    **dict.fromkeys(("precision", "recall", "f1"), float),
     **dict.fromkeys(("exact", "sentences", "skipped"), int),
 }
 SCORES: dict[Any, dict[str, Any]] = {
@@ -31,7 +31,8 @@ SCORES: dict[Any, dict[str, Any]] = {
         **{"sentences": int, "by_chance": {str: {"mean": float, "half_width": float}}, **TEXTS},
     },
     "trees": {
-        **{"all": {**COUNTS, "tags": int, "words": int}, "short": COUNTS, "repaired": int, **TEXTS}
+        **{"all": {**COUNTS, "tags": int, "words": int}, "short": COUNTS},
+        **{"by_gold_punctuation": COUNTS, "repaired": int, **TEXTS},
     },
 }
 #: The settings that the report computes with, and their types.

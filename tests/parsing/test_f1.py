@@ -77,7 +77,7 @@ def test_sums_and_short_sentences():
     forty = f"(S {' '.join('(NN a)' for _ in range(39))} (. .))"
     assert compare_all([(tree(forty), tree(forty))])[1].sentences == 1
     long = f"(S {' '.join('(NN a)' for _ in range(40))} (. .))"
-    total, short, _ = compare_all([(tree(GOLD), tree(GOLD)), (tree(long), tree(long))])
+    total, short, *_ = compare_all([(tree(GOLD), tree(GOLD)), (tree(long), tree(long))])
     assert (total.sentences, short.sentences) == (2, 1)
     half = BracketCounts(matched=1, gold=4, system=2)
     assert (half.recall, half.precision, half.f1) == (0.25, 0.5, pytest.approx(1 / 3))
@@ -123,7 +123,6 @@ def test_files_get_the_scores_of_evalb(tmp_path):
         exact=1,
         sentences=9,
         skipped=4,
-        skipped_brackets=9,
     )
     assert scores.short == scores.all
     assert [line.split(":")[0] for line in scores.skipped] == [
@@ -131,8 +130,21 @@ def test_files_get_the_scores_of_evalb(tmp_path):
     ]
     [line] = [line for line in scores.lines() if line.startswith("skipped")]
     assert "4 of 9 sentences, as EVALB does; first sentence 6: " in line and "'.'" in line
-    [line] = [line for line in scores.lines() if line.startswith("F1 of all")]
-    assert " 65.12 " in line  # 2 · 14 / (19 + 15 + 9), of which (S (. .)) and (()) have 0
+
+
+def test_the_gold_punctuation_lets_all_sentences_count(tmp_path):
+    """A tag that only the system takes for punctuation is wrong, but its word counts."""
+    gold = ["(S (NP (DT a) (NN b)) (VP (VB c)) (. .))", "(S (NP (NN a) (-NONE- *)) (VP (VB b)))"]
+    system = ["(S (NP (DT a)) (VP (. b) (VB c)) (NN .))", "(S (NP (NN a)))"]
+    (tmp_path / "gold").write_text("\n".join([*gold, gold[0]]))
+    (tmp_path / "system").write_text("\n".join([*system, gold[0]]))
+    scores = score_files(tmp_path / "gold", tmp_path / "system")
+    assert scores.all.skipped == 2 and scores.all.f1 == 1
+    # Of the first sentence S matches, with a and b tagged wrongly; the second lacks a word.
+    assert scores.by_gold == BracketCounts(
+        matched=4, gold=9, system=8, tags=5, words=6, exact=1, sentences=3
+    )
+    assert f"F1 of all    {100 * 8 / 17:.2f} " in "\n".join(scores.lines())
 
 
 def test_trees_that_span_lines_are_sentences(tmp_path):
