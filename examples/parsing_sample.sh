@@ -10,7 +10,7 @@
 # To resume after an interruption, run it again.
 #   RUN        results (default: runs/parsing_sample): RUN/MODEL for each model
 #   MODELS     semi: all trees; wsj: those of the Wall Street Journal alone (default: "wsj semi"); the
-#              last one parses an example, and RUN itself links to its data and model
+#              last one parses the examples, and RUN itself links to its data and model
 #   PRECISION  empty for float32 (default: --bf16 if the processor has bfloat16 instructions)
 set -euo pipefail
 TOP=${RUN:-runs/parsing_sample}
@@ -34,7 +34,7 @@ for model in ${MODELS:-wsj semi}; do
       experiment=semi-supervised
       trees=(--weight 4 --extra 1 "@$raw/gum.txt" "$raw/craft.ptb" "$raw/genia.ptb" "$raw/masc.ptb"
         --wsj-labels --vocabulary 16000)
-      settings=(--N 3 --d-model 256 --d-ff 1024 --h 8 --tokens-per-update 3000 --max-update 16000)
+      settings=(--N 3 --d-model 256 --d-ff 1024 --h 8 --tokens-per-update 3000 --max-update 10000)
       ;;
     *) echo "${0##*/}: error: MODELS=$model: choose wsj or semi" >&2 && exit 1 ;;
   esac
@@ -59,3 +59,9 @@ step "parse"
 sentence="The dog that I saw sleeps ."
 [ -z "${DRY_RUN:-}" ] || printf 'echo %q | ' "$sentence"
 run aiayn parse "$TOP" --pretty <<<"$sentence"
+
+step "parse and score ten plain sentences"
+plain=examples/plain_sentences.mrg
+sed -E 's/\([^ ()]* ([^ ()]+)\)/\1/g; s/\([^ ()]*|\)//g' "$plain" |
+  save_output "$TOP/plain_sentences.mrg" aiayn parse "$TOP" --tokenised
+run aiayn score --trees "$plain" "$TOP/plain_sentences.mrg"
