@@ -62,6 +62,7 @@ run aiayn parse "$TOP" --pretty <<<"$sentence"
 
 step "parse and score ten plain sentences"
 plain=examples/plain_sentences.mrg
-sed -E 's/\([^ ()]* ([^ ()]+)\)/\1/g; s/\([^ ()]*|\)//g' "$plain" |
-  save_output "$TOP/plain_sentences.mrg" aiayn parse "$TOP" --tokenised
+sentences=$(sed -E 's/\([^ ()]* ([^ ()]+)\)/\1/g; s/\([^ ()]*|\)//g' "$plain")
+[ -z "${DRY_RUN:-}" ] || printf 'echo %q | ' "$sentences"
+save_output "$TOP/plain_sentences.mrg" aiayn parse "$TOP" --tokenised <<<"$sentences"
 run aiayn score --trees "$plain" "$TOP/plain_sentences.mrg"

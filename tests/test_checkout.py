@@ -21,13 +21,7 @@ def record():
 TRAIN = ["fairseq-train", "x", "--user-dir", "aiayn_plugin", "--arch", "?"]
 COMMANDS = {
     "aiayn": ["aiayn", "architectures"],
-    "aiayn serve": ["aiayn", "serve", "missing"],
-    "a module": [sys.executable, "-m", "aiayn_plugin.cli", "architectures"],
     "torchrun": ["torchrun", "--standalone", "--nproc_per_node", "1", "--no-python", *TRAIN],
-    "fairseq-hydra-train": [
-        *("fairseq-hydra-train", "--config-dir", PLUGIN / "config", "--config-name", "aiayn_base"),
-        *("task.data=x", f"common.user_dir={PLUGIN}"),
-    ],
     "preprocess": [sys.executable, PLUGIN.parent / "preprocess" / "prepare.py", "--help"],
     "a recipe": ["bash", "-c", f"cd {PLUGIN.parent} && aiayn architectures && {' '.join(TRAIN)}"],
 }

@@ -113,7 +113,7 @@ def test_a_broken_run_directory_is_reported_in_one_line(
 def test_invalid_model_settings_are_reported_in_one_line(model_dir, tmp_path, name):
     """The model loads if a setting does not affect translation."""
     shutil.copytree(model_dir, tmp_path / "invalid")
-    for value in (None, "x", 0, -1, 2.5, 10**6, float("nan"), [1]):
+    for value in ("x", 0, -1, 10**6, [1]):
         shutil.copy(model_dir / "model.pt", tmp_path / "invalid")
         change_checkpoint(
             tmp_path / "invalid",

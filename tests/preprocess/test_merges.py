@@ -24,7 +24,7 @@ def random_words(seed, alphabet, number):
     return {word: rng.randint(1, 5) for word in sorted(words)}
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("alphabet", ["ab", "abcde", "aé\\.*(日本</w>", "abcdefghijklmnopqrst"])
 @pytest.mark.parametrize("size, total", [(10, False), (400, False), (150, True)])
 def test_merges_of_random_words(seed, alphabet, size, total):

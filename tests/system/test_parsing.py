@@ -30,7 +30,7 @@ SMALL = (
     *("--arch", "aiayn_parser_tiny", "--N", "1", "--d-model", "64", "--d-ff", "128"),
     *("--dropout", "0", "--attention-dropout", "0", "--warmup-updates", "300"),
     *("--tokens-per-update", "800", "--max-update", "700", "--save-interval-updates", "20"),
-    *("--validate-interval", "30", "--cpu"),
+    *("--disable-validation", "--cpu"),
 )
 
 
