@@ -17,7 +17,7 @@ from .trees import TRACE, Tree, is_preterminal, unescape
 #: Tags whose words do not count, and labels whose constituents do not.
 DELETED_LABELS = ("TOP", TRACE, ",", ":", "``", "''", ".")
 EQUIVALENT_LABELS = {"PRT": "ADVP"}
-#: The tag of a word that a tree wrongly took for punctuation.
+#: Replaces a tag that wrongly marks a word as punctuation.
 WRONG_TAG = "?"
 #: Words of the longest sentence that counts as short.
 MAX_SHORT_WORDS = 40
@@ -88,7 +88,7 @@ def compare_trees(gold: Tree, system: Tree) -> BracketCounts:
 def punctuate_like(gold: Tree, system: Tree) -> Tree:
     """Return the system's tree with exactly the gold tree's punctuation, so that no word differs.
 
-    Words that only the system takes for punctuation get a tag that is always wrong. Raises
+    Words that only the system tags as punctuation get a tag that is always wrong. Raises
     InputError if the trees differ in their number of words.
     """
     result = system.copy(deep=True)
@@ -150,12 +150,11 @@ def brackets(tree: Tree) -> list[tuple[str, int, int]]:
 def compare_all(
     pairs: Iterable[tuple[Tree, Tree]],
 ) -> tuple[BracketCounts, BracketCounts, BracketCounts, list[str]]:
-    """Return the counts of all sentences, as EVALB counts and by the gold tree's punctuation.
+    """Return EVALB's counts of all and of short sentences, and counts that skip no sentence.
 
-    pairs: gold tree and system tree of each sentence. The second result is EVALB's counts of the
-    sentences with up to MAX_SHORT_WORDS words, the third the counts of trees that `punctuate_like`
-    returns; they skip no sentence, and all brackets are wrong if the words differ. The fourth gives
-    number and reason of each sentence that EVALB skips.
+    pairs: gold tree and system tree of each sentence. Short sentences have up to MAX_SHORT_WORDS
+    words. The third result counts the trees of `punctuate_like`; if the words differ, all brackets
+    are wrong. The fourth gives number and reason of each sentence that EVALB skips.
     """
     total = short = by_gold = BracketCounts()
     skipped = []

@@ -100,7 +100,7 @@ def _tree_scores(scored: dict[str, dict]) -> list[Block]:
     note = (
         "Labelled brackets are counted as EVALB does with COLLINS.prm: TOP and punctuation do not "
         "count, ADVP equals PRT, and sentences whose words differ without punctuation are skipped; "
-        "F1 of all skips none, because both trees lose the punctuation of the gold tree."
+        "F1 of all skips none: both trees are scored without the gold tree's punctuation."
     )
     return [Table("Scores of the trees", head, rows), note]
 

@@ -115,14 +115,7 @@ def test_files_get_the_scores_of_evalb(tmp_path):
     (tmp_path / "system").write_text(EVALB_SYSTEM)
     scores = score_files(tmp_path / "gold", tmp_path / "system")
     assert scores.all == BracketCounts(
-        matched=14,
-        gold=19,
-        system=15,
-        tags=10,
-        words=10,
-        exact=1,
-        sentences=9,
-        skipped=4,
+        matched=14, gold=19, system=15, tags=10, words=10, exact=1, sentences=9, skipped=4
     )
     assert scores.short == scores.all
     assert [line.split(":")[0] for line in scores.skipped] == [
@@ -133,14 +126,14 @@ def test_files_get_the_scores_of_evalb(tmp_path):
 
 
 def test_the_gold_punctuation_lets_all_sentences_count(tmp_path):
-    """A tag that only the system takes for punctuation is wrong, but its word counts."""
+    """A word that only the system tags as punctuation counts, with a wrong tag."""
     gold = ["(S (NP (DT a) (NN b)) (VP (VB c)) (. .))", "(S (NP (NN a) (-NONE- *)) (VP (VB b)))"]
     system = ["(S (NP (DT a)) (VP (. b) (VB c)) (NN .))", "(S (NP (NN a)))"]
     (tmp_path / "gold").write_text("\n".join([*gold, gold[0]]))
     (tmp_path / "system").write_text("\n".join([*system, gold[0]]))
     scores = score_files(tmp_path / "gold", tmp_path / "system")
     assert scores.all.skipped == 2 and scores.all.f1 == 1
-    # Of the first sentence S matches, with a and b tagged wrongly; the second lacks a word.
+    # In the first sentence only S matches, and the tag of b is wrong; the second lacks a word.
     assert scores.by_gold == BracketCounts(
         matched=4, gold=9, system=8, tags=5, words=6, exact=1, sentences=3
     )
