@@ -62,6 +62,7 @@ run aiayn parse "$TOP" --pretty <<<"$sentence"
 
 step "parse and score ten plain sentences"
 plain=examples/plain_sentences.mrg
+# The words, without the brackets.
 sentences=$(sed -E 's/\([^ ()]* ([^ ()]+)\)/\1/g; s/\([^ ()]*|\)//g' "$plain")
 [ -z "${DRY_RUN:-}" ] || printf 'echo %q | ' "$sentences"
 save_output "$TOP/plain_sentences.mrg" aiayn parse "$TOP" --tokenised <<<"$sentences"
