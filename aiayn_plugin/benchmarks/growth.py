@@ -81,22 +81,23 @@ def _measure_training(args: argparse.Namespace) -> list[dict[str, Any]]:
     rows = []
     print(f"{'training':<9} {'length':>6} {'batch':>7} {'target tokens/s':>16} {'memory':>10}")
     for length in args.lengths:
-        with tempfile.TemporaryDirectory() as directory:
-            lengths = np.full(2 * max(args.max_tokens) // length + 2, length - 1)
-            data = write_random_data(Path(directory), lengths, lengths)
-            argv = training_options(args, data, "plugin", args.precision)
-            argv += ["--max-tokens", str(max(args.max_tokens))]
-            worker = Worker(Training, argv, Path(directory) / "log")
-            for tokens in [tokens for tokens in args.max_tokens if tokens >= length]:
+        for tokens in [tokens for tokens in args.max_tokens if tokens >= length]:
+            with tempfile.TemporaryDirectory() as directory:
+                # Two full batches: one to warm up, and one to measure.
+                lengths = np.full(2 * (tokens // length), length - 1)
+                data = write_random_data(Path(directory), lengths, lengths)
+                argv = training_options(args, data, "plugin", args.precision)
+                argv += ["--max-tokens", str(tokens)]
+                worker = Worker(Training, argv, Path(directory) / "log")
                 speeds = [worker.call(Training.measure_speed, tokens, 1) for _ in range(args.runs)]
-                rate = statistics.median(speed["tokens"] / speed["seconds"] for speed in speeds)
                 peak = worker.call(Training.measure_memory, tokens)
-                rows.append({"length": length, "batch": tokens, "rate": rate, "bytes": peak})
-                print(
-                    f"{'':<9} {length:>6} {tokens:>7,} {rate:>16,.0f} {peak / 1e9:>7.2f} GB",
-                    flush=True,
-                )
-            worker.close()
+                worker.close()
+            rate = statistics.median(speed["tokens"] / speed["seconds"] for speed in speeds)
+            rows.append({"length": length, "batch": tokens, "rate": rate, "bytes": peak})
+            print(
+                f"{'':<9} {length:>6} {tokens:>7,} {rate:>16,.0f} {peak / 1e9:>7.2f} GB",
+                flush=True,
+            )
     return rows
 
 

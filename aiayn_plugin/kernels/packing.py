@@ -11,6 +11,9 @@ from .linear import has_onednn, linear, onednn_linear, prefers_onednn
 
 #: Rows of x up to which a packed float32 weight is faster: the beams of a few sentences.
 MAX_PACKED_ROWS = 32
+#: Elements of a float32 weight from which packing is faster on an Intel processor, where MKL has
+#: less overhead per call.
+MIN_PACKED_ELEMENTS = 2**19
 
 #: Builds an inference layer x ↦ xWᵀ + b from W (out_features, in_features), and b or None.
 BuildLayer = Callable[[Tensor, Tensor | None], "InferenceLinear"]
@@ -63,7 +66,10 @@ def is_packing_faster(weight: Tensor) -> bool:
         return False
     if weight.dtype == torch.bfloat16:
         return torch.ops.mkldnn._is_mkldnn_bf16_supported()
-    return weight.dtype == torch.float32 and prefers_onednn()
+    if weight.dtype != torch.float32:
+        return False
+    is_large = weight.numel() >= MIN_PACKED_ELEMENTS
+    return prefers_onednn() or (is_large and torch.backends.mkl.is_available())
 
 
 class PackedLinear(InferenceLinear):

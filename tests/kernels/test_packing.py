@@ -97,3 +97,12 @@ def test_model_is_not_packed_where_that_is_no_faster(monkeypatch):
     monkeypatch.setattr("aiayn_plugin.kernels.linear.is_amd", lambda: False)
     pack_linear_layers(model.float())
     assert not any(isinstance(module, PackedLinear) for module in model.modules())
+
+
+@pytest.mark.skipif(not torch.backends.mkl.is_available(), reason="this torch has no MKL")
+def test_on_an_intel_processor_only_large_float32_weights_are_packed(monkeypatch):
+    monkeypatch.setattr("aiayn_plugin.kernels.linear.is_amd", lambda: False)
+    small, large = (PackedLinear(torch.randn(n, 512)) for n in (512, 1024))
+    assert small.packed_weight is None and large.packed_weight is not None
+    x = torch.randn(4, 512)
+    torch.testing.assert_close(large(x), F.linear(x, large.weight), rtol=0, atol=1e-4)
