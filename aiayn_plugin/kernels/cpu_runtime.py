@@ -7,12 +7,17 @@ import ctypes
 import functools
 import os
 import threading
+import time
+from pathlib import Path
 
 import torch
 
 #: mallopt's parameters (malloc.h) and their values: no mmap below 32 MiB, and freed memory returns
 #: to the kernel only above 2 GiB. A returned page costs a page fault when it is used again.
 MALLOC_OPTIONS = {-3: 1 << 25, -1: 2**31 - 1, -2: 1 << 28}
+#: Samples of the number of running threads, and the seconds between them: longer than idle threads
+#: of this process spin.
+SAMPLES, SAMPLING_INTERVAL = 20, 0.003
 
 
 def prepare_cpu() -> None:
@@ -23,15 +28,30 @@ def prepare_cpu() -> None:
             libc.mallopt(parameter, value)
 
 
-def prepare_cpu_for_search(load: float | None = None) -> None:
+def prepare_cpu_for_search() -> None:
     """Let waiting threads sleep on a busy machine, where spinning delays the thread they wait for.
 
     On an idle machine, spinning makes the search of a single sentence faster. Unlike in training,
-    freed memory is returned, because a service runs for a long time. load: the mean number of
-    running processes; default: that of the last minute.
+    freed memory is returned, because a service runs for a long time.
     """
-    if (os.getloadavg()[0] if load is None else load) >= 1:
+    if _is_machine_busy():
         _let_waiting_threads_sleep()
+
+
+def _is_machine_busy() -> bool:
+    """Return whether other threads run all the time (proc_loadavg(5)).
+
+    The load average would also count this user's previous command, which has ended.
+    """
+    try:
+        for _ in range(SAMPLES):
+            runnable = Path("/proc/loadavg").read_text().split()[3].split("/")[0]
+            if int(runnable) <= 1:  # only this thread
+                return False
+            time.sleep(SAMPLING_INTERVAL)
+    except OSError:
+        return False
+    return True
 
 
 @functools.cache  # the threads serve the whole process
