@@ -39,14 +39,17 @@ def prepare_cpu_for_search() -> None:
 
 
 def _is_machine_busy() -> bool:
-    """Return whether other threads run all the time (proc_loadavg(5)).
+    """Return whether other threads always leave fewer processors than this process has threads.
 
-    The load average would also count this user's previous command, which has ended.
+    The load average would also count a command that has just ended. See proc_loadavg(5).
     """
+    if not hasattr(os, "sched_getaffinity"):
+        return False
+    free = len(os.sched_getaffinity(0)) - torch.get_num_threads()
     try:
         for _ in range(SAMPLES):
             runnable = Path("/proc/loadavg").read_text().split()[3].split("/")[0]
-            if int(runnable) <= 1:  # only this thread
+            if int(runnable) - 1 <= free:  # this thread is one of them
                 return False
             time.sleep(SAMPLING_INTERVAL)
     except OSError:
