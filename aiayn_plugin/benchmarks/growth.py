@@ -159,6 +159,8 @@ def draw_figure(results: dict[str, Any]) -> Any:
     for axes in (speed, memory, beam, length):
         is_log = axes in (beam, length)
         axes.set(xscale="log", yscale="log" if is_log else "linear")
+        if is_log:
+            axes.yaxis.get_major_locator().set_params(subs=(1, 2, 5))
         axes.yaxis.set_major_formatter("{x:,g}")
         ticks = sorted({x for line in axes.lines for x in line.get_xdata()})
         axes.set_xticks(ticks, [f"{x:,}" for x in ticks])
