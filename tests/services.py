@@ -70,7 +70,7 @@ class Server:
 
 
 @contextlib.contextmanager
-def serving(model: Path, folder: Path, *options: str) -> Iterator[Server]:
+def serving(model: Path | str, folder: Path, *options: str) -> Iterator[Server]:
     """Serve a model on a free port, with its log in `folder`."""
     command = [Path(sys.executable).with_name("aiayn"), "serve", model, "--port", "0", *options]
     log = folder / "serve.log"

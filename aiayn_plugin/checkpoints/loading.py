@@ -32,6 +32,7 @@ class LoadedModel:
     target: Vocabulary
     max_source_tokens: int  #: including the end symbol
     task: Any = None  #: fairseq's, if fairseq loaded the model
+    translator: Any = None  #: CTranslate2's, if that is the engine
 
 
 def model_settings(cfg: Any) -> ModelSettings:

@@ -18,6 +18,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     options.add_model(parser)
     options.add_search(parser, SearchSettings())
     options.add_batching(parser)
+    options.add_engine(parser)
     add = parser.add_argument
     host_help = "address to listen on; 0.0.0.0: every interface, open to anyone on the network"
     add("--host", default="127.0.0.1", help=host_help)
@@ -42,7 +43,12 @@ def run(args: argparse.Namespace) -> None:
     limits = app.Limits(args.max_length, args.max_waiting, args.beam)
     with server.listen(args.host, args.port) as listening:
         translator = Translator.load(
-            args.model, args.device, args.precision, args.max_tokens, user_dir=args.user_dir
+            args.model,
+            args.device,
+            args.precision,
+            args.max_tokens,
+            user_dir=args.user_dir,
+            engine=args.engine,
         )
 
         def with_nbest(nbest: int) -> Translator:

@@ -51,12 +51,20 @@ class Predictor:
 
             self._search = FairseqSearch(loaded, options, trees_only)
             return
-        pack_linear_layers(self.model)
         parses = self.pipeline.settings.holds_trees
         if trees_only and not parses:
             raise InputError("trees_only needs a model trained on trees")
+        settings = replace(PARSING_SEARCH if parses else SearchSettings(), **options)
+        if loaded.translator is not None:
+            if trees_only:
+                raise InputError("trees_only needs the engine torch")
+            from .ctranslate2_search import CTranslate2Search
+
+            self._search = CTranslate2Search(loaded, settings)
+            return
+        pack_linear_layers(self.model)
         self._search = BeamSearch(
-            replace(PARSING_SEARCH if parses else SearchSettings(), **options),
+            settings,
             [AiaynSearchModel(self.model.encoder, self.model.decoder)],
             constraint=TreeGrammar(self.source.symbols, self.target.symbols)
             if trees_only
@@ -72,6 +80,7 @@ class Predictor:
         max_tokens: int = 2000,
         trees_only: bool = False,
         user_dir: str | Path | None = None,
+        engine: str = "torch",
         **options: Any,
     ) -> P:
         """Return the predictor of a run directory, from a recipe or from `aiayn bundle`.
@@ -79,6 +88,7 @@ class Predictor:
         device: default: the first GPU, if there is one. max_tokens: source tokens of a batch,
         padding included. trees_only: restrict a parser's search to trees. user_dir: the
         directory that registers the model's class, if that is not the plugin's; its code runs.
+        engine: "torch", or "ctranslate2" for its search on the CPU (CTranslate2Search).
         options: those of fairseq-generate's search (beam, lenpen, nbest, …), by default the
         paper's. Raises InputError or OSError for a directory without such a model, and for invalid
         options.
@@ -91,7 +101,7 @@ class Predictor:
             check_options(options)
             if user_dir is not None:
                 import_user_dir(user_dir)
-        loaded = directory.load_model(device, precision, with_fairseq)
+        loaded = directory.load_model(device, precision, with_fairseq, engine)
         return cls(directory, loaded, max_tokens, trees_only, **options)
 
     @property

@@ -1,7 +1,7 @@
 """A run directory: the checkpoint, the data and the text settings of one trained model."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,8 @@ PRECISIONS = {
     "bfloat16": torch.bfloat16,
     "int8": torch.float32,
 }
+#: The libraries that search.
+ENGINES = ("torch", "ctranslate2")
 
 
 @dataclass(frozen=True)
@@ -40,16 +42,33 @@ class RunDirectory:
         return cls(checkpoint, data, load_pipeline(data))
 
     def load_model(
-        self, device: str | None = None, precision: str = "float32", with_fairseq: bool = False
+        self,
+        device: str | None = None,
+        precision: str = "float32",
+        with_fairseq: bool = False,
+        engine: str = "torch",
     ) -> LoadedModel:
         """Return the model, on its device and in its precision.
 
         device: default: the first GPU, if there is one. with_fairseq: load the model class that is
-        registered with fairseq, as fairseq's searches and a user's own models need. Raises
-        InputError for an unusable device, checkpoint or dictionary.
+        registered with fairseq, as fairseq's searches and a user's own models need. engine:
+        "ctranslate2" adds its translator, which uses the CPU; the model stays in float32. Raises
+        InputError for an unusable device, checkpoint, dictionary or engine.
         """
         if precision not in PRECISIONS:
             raise InputError(f"precision {precision!r} is not one of {', '.join(PRECISIONS)}")
+        if engine not in ENGINES:
+            raise InputError(f"engine {engine!r} is not one of {', '.join(ENGINES)}")
+        if engine == "ctranslate2":
+            if with_fairseq or (device or "cpu") != "cpu":
+                raise InputError(
+                    "--engine ctranslate2 uses the CPU and the plugin's own models: leave out "
+                    "--device, --user-dir and the options of fairseq's other searches"
+                )
+            from .ctranslate2_search import build_translator
+
+            loaded = self.load_model("cpu")
+            return replace(loaded, translator=build_translator(loaded, precision))
         device = device or default_device()
         check_device(device)
         if with_fairseq:

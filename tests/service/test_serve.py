@@ -233,6 +233,17 @@ def test_each_request_is_logged_as_one_line(service):
     assert "Traceback" not in service.log
 
 
+def test_ctranslate2_answers_with_the_same_translations(tmp_path):
+    pytest.importorskip("ctranslate2")
+    text = "Closed: Monday and Sunday"
+    [ours] = Translator.load("demo").translate([text])
+    with serving("demo", tmp_path, "--engine", "ctranslate2", "--precision", "int8") as running:
+        status, answer = running.translate(text, nbest=2)
+        assert status == 200 and len(answer["translations"][0]["nbest"]) == 2
+        assert answer["translations"][0]["text"] == ours
+        assert running.send("GET", f"/attention?text={quote(text)}")[0] == 200
+
+
 @pytest.mark.parametrize("by", [signal.SIGTERM, signal.SIGINT])
 def test_it_completes_requests_in_flight_before_it_stops(model_dir, tmp_path, by):
     with serving(model_dir, tmp_path) as service:

@@ -1,0 +1,91 @@
+"""§6.1 Beam search by CTranslate2, a translation engine for CPUs (--engine ctranslate2)."""
+
+from collections.abc import Callable, Sequence
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..checkpoints.export import build_specification, import_ctranslate2
+from ..checkpoints.loading import LoadedModel
+from ..errors import InputError
+from ..paper import SearchSettings
+from ..search import Hypothesis
+from ..search.batching import batches_by_length
+from ..search.rules import build_rules
+
+
+def build_translator(loaded: LoadedModel, precision: str) -> Any:
+    """Return a float32 model as a ctranslate2.Translator of this precision, on the CPU.
+
+    Raises InputError if CTranslate2 is not installed, and for a model or a precision that it does
+    not support on this processor.
+    """
+    ctranslate2 = import_ctranslate2()
+    specification = build_specification(loaded.model, loaded.source.symbols, loaded.target.symbols)
+    specification.validate()
+    with TemporaryDirectory(prefix="aiayn-") as directory:
+        specification.save(directory)
+        try:
+            return ctranslate2.Translator(
+                directory, compute_type=precision, intra_threads=torch.get_num_threads()
+            )
+        except ValueError as error:
+            raise InputError(f"--precision {precision}: CTranslate2: {error}") from None
+
+
+class CTranslate2Search:
+    """A search by a model of build_translator, with the interface of BeamSearch.
+
+    CTranslate2 ends a sentence at `beam` finished hypotheses, as fairseq does. These are ranked by
+    the length penalty of the settings. All sentences of a batch have the limit of the longest one,
+    and the score of a hypothesis that reaches it lacks log P of the end symbol.
+    """
+
+    def __init__(self, loaded: LoadedModel, settings: SearchSettings) -> None:
+        """Raises InputError for settings that are invalid, or that CTranslate2 does not have."""
+        for name, default in (("temperature", 1), ("unkpen", 0)):
+            if getattr(settings, name) != default:
+                raise InputError(f"--engine ctranslate2 does not support --{name}")
+        self.translator, self.settings = loaded.translator, settings
+        self.source, self.target = loaded.source, loaded.target
+        self.rules = build_rules(settings, len(self.target))
+        self.max_length = loaded.model.decoder.max_length - 1
+
+    def search(
+        self,
+        sentences: Sequence[Tensor],
+        max_tokens: int = 2000,
+        progress: Callable[[int], object] = lambda sentences: None,
+    ) -> list[list[Hypothesis]]:
+        """Return the hypotheses of each sentence, best first; see BeamSearch.search."""
+        hypotheses: list[list[Hypothesis]] = [[] for _ in sentences]
+        lengths = list(map(len, sentences))
+        for batch in batches_by_length(lengths, max_tokens):
+            longest = lengths[batch[0]]
+            limit = min(int(self.rules.limits(torch.tensor(longest - 1), longest)), self.max_length)
+            results = self.translator.translate_batch(
+                [self.source.decode(sentences[index].tolist()) for index in batch],
+                beam_size=self.settings.beam,
+                num_hypotheses=self.settings.beam,
+                length_penalty=0,  # log P
+                min_decoding_length=self.settings.min_len,
+                max_decoding_length=limit,
+                max_input_length=0,  # no limit
+                return_scores=True,
+            )
+            for index, result in zip(batch, results, strict=True):
+                hypotheses[index] = self._rank(result)
+            progress(len(batch))
+        return hypotheses
+
+    def _rank(self, result: Any) -> list[Hypothesis]:
+        """Return the best hypotheses of a sentence, with the score of the settings."""
+        hypotheses = []
+        for symbols, log_p in zip(result.hypotheses, result.scores, strict=True):
+            tokens = torch.tensor(self.target.encode(symbols))
+            score = torch.tensor(log_p / self.rules.penalty(len(tokens)))
+            unknown = torch.full((len(tokens),), torch.nan)  # CTranslate2 returns only their sum
+            hypotheses.append(Hypothesis(tokens, score, unknown))
+        return sorted(hypotheses, key=lambda h: -h.score.item())[: self.rules.kept]
