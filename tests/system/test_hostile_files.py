@@ -173,7 +173,7 @@ def is_refused(payload: str, good: dict, folder: Path) -> bool:
 @pytest.mark.parametrize(
     "entries",
     [
-        ["fairseq-generate", "fairseq-validate", "fairseq-train, resumed"],
+        ["fairseq-generate", "fairseq-train, resumed"],
         pytest.param(ENTRIES, marks=pytest.mark.long, id="every entry"),
     ],
 )

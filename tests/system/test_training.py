@@ -182,9 +182,9 @@ def test_the_big_model_takes_the_papers_updates(run, prepare, tmp_path):
     assert re.search(r"dropout +0.3 +0.3\n", log.stdout)
 
 
-def test_two_processes_are_one_with_twice_the_accumulation(run, corpus, tmp_path):
-    fairseq_train = [
-        Path(sys.executable).with_name("fairseq-train"),
+@pytest.mark.parametrize("stops", [[6], pytest.param([3, 6], marks=pytest.mark.long)])
+def test_two_processes_are_one_with_twice_the_accumulation(run, corpus, tmp_path, stops):
+    options = [
         corpus,
         *TRAIN,
         "--adam-eps",  # with the paper's, rounding changes the update of near-zero gradients
@@ -199,12 +199,14 @@ def test_two_processes_are_one_with_twice_the_accumulation(run, corpus, tmp_path
         "--max-update",
     ]
     # An epoch has 7 batches: 4 and 3, so that one of two processes has an empty one at its end.
-    alone = run(*fairseq_train, "6", "--update-freq", "4", "--save-dir", tmp_path / "alone")
+    alone = run(
+        *("fairseq-train", *options, "6", "--update-freq", "4", "--save-dir", tmp_path / "alone")
+    )
     assert alone.returncode == 0, alone.stderr
-    in_two = []
-    for updates in ("3", "6"):  # and stopped between
+    program, in_two = Path(sys.executable).with_name("fairseq-train"), []
+    for stop in stops:
         log = run(
-            *("torchrun", "--nproc_per_node", "2", *fairseq_train, updates, "--update-freq", "2"),
+            *("torchrun", "--nproc_per_node", "2", program, *options, stop, "--update-freq", "2"),
             *("--save-dir", tmp_path / "two"),
             env={"OMP_NUM_THREADS": "1"},
         )
