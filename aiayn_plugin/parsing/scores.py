@@ -51,16 +51,17 @@ class TreeScores:
     def lines(self) -> list[str]:
         """Return a line for each score, with its name and what it measures."""
         counts, short = self.all, self.short
+        scored = counts.sentences - counts.skipped
         lines = [
             f"F1           {100 * counts.f1:.2f}   labelled brackets, to compare with Table 4 "
             "(counted as EVALB does with COLLINS.prm)",
             f"precision    {100 * counts.precision:.2f}   recall {100 * counts.recall:.2f}",
-            f"F1 short     {100 * short.f1:.2f}   of the {short.sentences:,} sentences of up to "
-            f"{MAX_SHORT_WORDS} words",
+            f"F1 short     {100 * short.f1:.2f}   of the {short.sentences - short.skipped:,} "
+            f"scored sentences of up to {MAX_SHORT_WORDS} words",
             f"F1 of all    {100 * self.by_gold.f1:.2f}   of all sentences, with the gold trees' "
             "punctuation",
-            f"exact match  {counts.exact / (counts.sentences - counts.skipped):.1%}   "
-            f"({counts.sentences:,} sentences)",
+            f"exact match  {counts.exact / max(1, scored):.1%}   of the {scored:,} scored "
+            "sentences",
             f"tags         {counts.tags / max(1, counts.words):.1%}   of {counts.words:,} words",
         ]
         ranges = tags_by_position(zip(self.gold, self.system, strict=True))

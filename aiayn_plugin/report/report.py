@@ -123,7 +123,7 @@ def _numbers(run: Run, cost: Cost) -> Iterator[tuple[str, str, str]]:
                 f"{model}: {paper}",
             )
         else:
-            note = count(counts["sentences"], "sentence")
+            note = count(counts["sentences"] - counts.get("skipped", 0), "sentence")
             yield f"{exact:.1%}", f"of the {what} equal their reference", note
     elif record.valid and "ppl" in (values := record.valid[-1].values):
         note = f"after {count(record.valid[-1].update, 'update')}"

@@ -123,6 +123,7 @@ def test_files_get_the_scores_of_evalb(tmp_path):
     ]
     [line] = [line for line in scores.lines() if line.startswith("skipped")]
     assert "4 of 9 sentences, as EVALB does; first sentence 6: " in line and "'.'" in line
+    assert "exact match  20.0%   of the 5 scored sentences" in scores.lines()
 
 
 def test_the_gold_punctuation_lets_all_sentences_count(tmp_path):
