@@ -12,8 +12,9 @@ from ..checkpoints.loading import LoadedModel
 from ..errors import InputError
 from ..paper import SearchSettings
 from ..search import Hypothesis
-from ..search.batching import batches_by_length
+from ..search.batching import search_by_length
 from ..search.rules import build_rules
+from ..text.dictionary import Vocabulary
 
 
 def build_translator(loaded: LoadedModel, precision: str) -> Any:
@@ -54,31 +55,26 @@ class CTranslate2Search:
         self.max_length = loaded.model.decoder.max_length - 1
 
     def search(
-        self,
-        sentences: Sequence[Tensor],
-        max_tokens: int = 2000,
-        progress: Callable[[int], object] = lambda sentences: None,
+        self, sentences: Sequence[Tensor], max_tokens: int, progress: Callable[[int], object]
     ) -> list[list[Hypothesis]]:
         """Return the hypotheses of each sentence, best first; see BeamSearch.search."""
-        hypotheses: list[list[Hypothesis]] = [[] for _ in sentences]
-        lengths = list(map(len, sentences))
-        for batch in batches_by_length(lengths, max_tokens):
-            longest = lengths[batch[0]]
-            limit = min(int(self.rules.limits(torch.tensor(longest - 1), longest)), self.max_length)
-            results = self.translator.translate_batch(
-                [self.source.decode(sentences[index].tolist()) for index in batch],
-                beam_size=self.settings.beam,
-                num_hypotheses=self.settings.beam,
-                length_penalty=0,  # log P
-                min_decoding_length=self.settings.min_len,
-                max_decoding_length=limit,
-                max_input_length=0,  # no limit
-                return_scores=True,
-            )
-            for index, result in zip(batch, results, strict=True):
-                hypotheses[index] = self._rank(result)
-            progress(len(batch))
-        return hypotheses
+        return search_by_length(self._search_batch, sentences, max_tokens, progress)
+
+    def _search_batch(self, source: Tensor) -> list[list[Hypothesis]]:
+        """Return the hypotheses of each sentence of a padded batch (batch, m)."""
+        width = source.size(1)
+        limit = min(int(self.rules.limits(torch.tensor(width - 1), width)), self.max_length)
+        results = self.translator.translate_batch(
+            [self.source.decode(row[row.ne(Vocabulary.pad)].tolist()) for row in source],
+            beam_size=self.settings.beam,
+            num_hypotheses=self.settings.beam,
+            length_penalty=0,  # log P
+            min_decoding_length=self.settings.min_len,
+            max_decoding_length=limit,
+            max_input_length=0,  # no limit
+            return_scores=True,
+        )
+        return list(map(self._rank, results))
 
     def _rank(self, result: Any) -> list[Hypothesis]:
         """Return the best hypotheses of a sentence, with the score of the settings."""
