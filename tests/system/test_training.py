@@ -203,7 +203,8 @@ def test_two_processes_are_one_with_twice_the_accumulation(run, corpus, tmp_path
         *("fairseq-train", *options, "6", "--update-freq", "4", "--save-dir", tmp_path / "alone")
     )
     assert alone.returncode == 0, alone.stderr
-    program, in_two = Path(sys.executable).with_name("fairseq-train"), []
+    program = Path(sys.executable).with_name("fairseq-train")
+    in_two = []
     for stop in stops:
         log = run(
             *("torchrun", "--nproc_per_node", "2", program, *options, stop, "--update-freq", "2"),
