@@ -1,5 +1,6 @@
 """§5.1, §6.1: fairseq's translation task, with the paper's batches and search."""
 
+import gc
 import logging
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -120,6 +121,9 @@ class AiaynTranslation(TrainerHooks):
         needs_target = self.has_criterion or bool(uses_target)
         dictionaries = self.source_dictionary, self.target_dictionary
         data_checks.check_split(self.cfg, split, epoch, combine, dictionaries, needs_target)
+        if split in self.datasets:
+            # The iterators of earlier shards are reference cycles that hold data loader processes.
+            gc.collect()
         try:
             super().load_dataset(split, epoch, combine, **kwargs)
         except (OSError, ValueError, AssertionError) as error:
