@@ -2,7 +2,7 @@
 # Benchmark a GPU: training and translating compared with fairseq's own model in half precision, and
 # training curves of each precision. Needs no network. Every part has run on an H100, but not all of
 # them in one run, and not since CUDA graphs were added.
-#   bash examples/gpu.sh [DATA]            DATA is a prepared directory to translate
+#   bash examples/gpu.sh [DATA]            DATA: a prepared directory (default: runs/quickstart/data)
 #   bash examples/gpu.sh --trial [DATA]    the same at a small size on the CPU, to test this script
 # Uses .venv or any python3 that has fairseq and torch. Each part writes a table (for training with a
 # profile) and a JSON file to RUN (default: runs/gpu). Parts whose JSON file exists are skipped.
@@ -11,7 +11,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 RUN=${RUN:-runs/gpu}
 export PATH=$PWD/.venv/bin:$PATH PYTHONPATH=$PWD${PYTHONPATH:+:$PYTHONPATH} PYTHONUNBUFFERED=1
 export PYTHONWARNINGS=${PYTHONWARNINGS:-ignore}
-# as in lib.sh: waiting threads sleep, and GPU memory blocks grow
+# waiting threads sleep; as in lib.sh, GPU memory blocks grow
 export OMP_WAIT_POLICY=${OMP_WAIT_POLICY:-PASSIVE}
 export PYTORCH_ALLOC_CONF=${PYTORCH_ALLOC_CONF:-expandable_segments:True}
 mkdir -p "$RUN"
@@ -22,6 +22,10 @@ if [ "${1:-}" = --trial ]; then
   shift
 fi
 DATA=${1:-runs/quickstart/data}
+[ -d "$DATA" ] || {
+  echo "gpu.sh: error: no data in $DATA: pass a prepared directory" >&2
+  exit 1
+}
 
 python3 -c 'import fairseq, torch' || {
   echo "gpu.sh: error: python3 lacks fairseq or torch: run examples/setup.sh" >&2
@@ -73,10 +77,6 @@ part train_share train --size base "${share[@]}"
 part "train_${sizes[-1]}_checkpointed" train --size "${sizes[-1]}" --checkpoint-activations \
   "${half[@]}" "${less[@]}"
 
-[ -d "$DATA" ] || {
-  echo "gpu.sh: error: no data in $DATA: pass a prepared directory" >&2
-  exit 1
-}
 # train NAME ARGUMENTS: train in RUN/NAME unless its checkpoint exists.
 train() {
   local folder=$RUN/$1

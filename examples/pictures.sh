@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Update the pictures of the documentation, in examples/pictures, from the result of quickstart.sh.
-# Needs Chromium and its driver; Table 1 takes a minute on an idle machine.
-#   bash examples/pictures.sh                       all pictures
+# Update attention.png, report.png and table1.png in examples/pictures; the first two need the result of
+# quickstart.sh. Needs Chromium and its driver; Table 1 takes a minute on an idle machine.
+#   bash examples/pictures.sh                       all three
 #   bash examples/pictures.sh attention report      these pictures
 #   DRY_RUN=1 bash examples/pictures.sh             print every command and run none
 set -euo pipefail

@@ -8,7 +8,7 @@ set -euo pipefail
 unset CDPATH
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-torch=${TORCH:-2.14.1} # the tested version
+torch=${TORCH:-2.14.1}
 VENV=$PWD/.venv
 log=$VENV/setup.log
 

@@ -12,6 +12,8 @@
 #   JOBS     number of rows trained at a time, which share the cores (default: 1); with several, the
 #            logs are only in RUN/ROW: train.log and stderr.log
 #   TEXT     directory with train, val and test_2016_flickr .en and .de (default: download them)
+#   UPDATES, WARMUP, TOKENS  updates, those until the peak rate, and target tokens of each (default:
+#            1000, 500, 2500)
 #   DATA     directory with a prepared data/ that replaces Multi30k; with SCALE=paper as in
 #            wmt14_en_de_base.sh, whose other variables work too
 set -euo pipefail
@@ -23,8 +25,8 @@ if [ "$SCALE" = paper ] && [ -n "${UPDATES-}${WARMUP-}${TOKENS-}" ]; then
   exit 1
 fi
 UPDATES=${UPDATES:-1000}
-WARMUP=${WARMUP:-500} # updates until the peak learning rate
-TOKENS=${TOKENS:-2500} # target tokens per update
+WARMUP=${WARMUP:-500}
+TOKENS=${TOKENS:-2500}
 
 # The rows: name (aiayn_NAME is the architecture of the paper's size), changes of the small model from
 # the first row, and changes of the paper's model from base. N is half the paper's; d_model, d_ff, d_k

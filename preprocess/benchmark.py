@@ -30,6 +30,7 @@ import numpy as np
 import yaml
 
 from aiayn_plugin import plots
+from aiayn_plugin.atomic import write_file_atomically
 from aiayn_plugin.corpus.console import add_workers
 from aiayn_plugin.errors import InputError
 from aiayn_plugin.html_page import COLOURS
@@ -260,7 +261,8 @@ def main() -> None:
     if args.runs:
         compare(args, figures, pairs)
     if args.output:
-        args.output.write_text(json.dumps(figures, indent=2) + "\n")
+        with write_file_atomically(args.output) as temporary:
+            temporary.write_text(json.dumps(figures, indent=2) + "\n")
     shutil.rmtree(args.work)
 
 

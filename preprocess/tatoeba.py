@@ -15,6 +15,8 @@ from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
+from aiayn_plugin.atomic import write_file_atomically
+from aiayn_plugin.errors import InputError
 from aiayn_plugin.text.lines import read_lines
 
 Pair = tuple[str, str]
@@ -41,6 +43,15 @@ def split_pairs(
     return [pair for pair in kept if pair not in held_out], list(held_out)
 
 
+def read_pairs(path: Path) -> Iterable[Pair]:
+    """Yield the pairs of a tab-separated file. Raises InputError for a line with fewer columns."""
+    for number, line in enumerate(read_lines(path), 1):
+        columns = line.split("\t")
+        if len(columns) < 2 or not all(map(str.strip, columns[:2])):
+            raise InputError(f"{path}:{number}: expected English TAB German")
+        yield columns[0], columns[1]
+
+
 def main() -> None:
     """Run the command line of the module's docstring."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
@@ -49,19 +60,19 @@ def main() -> None:
     parser.add_argument("--valid", type=int, default=2000, help="number of validation pairs")
     parser.add_argument("--destdir", type=Path, required=True, help="directory to write to")
     args = parser.parse_args()
-    pairs = []
-    for number, line in enumerate(read_lines(args.pairs), 1):
-        columns = line.split("\t")
-        if len(columns) < 2 or not all(map(str.strip, columns[:2])):
-            sys.exit(f"tatoeba.py: error: {args.pairs}:{number}: expected English TAB German")
-        pairs.append((columns[0], columns[1]))
-    test = [line for path in args.test for line in read_lines(path)]
-    splits = dict(zip(("train", "valid"), split_pairs(pairs, test, args.valid), strict=True))
-    args.destdir.mkdir(parents=True, exist_ok=True)
-    for split, kept in splits.items():
-        for side, lang in enumerate(("en", "de")):
-            text = "".join(f"{pair[side]}\n" for pair in kept)
-            (args.destdir / f"{split}.{lang}").write_text(text, encoding="utf-8")
+    if args.valid < 1:
+        parser.error("--valid must be at least 1")
+    try:
+        pairs = list(read_pairs(args.pairs))
+        test = [line for path in args.test for line in read_lines(path)]
+        splits = dict(zip(("train", "valid"), split_pairs(pairs, test, args.valid), strict=True))
+        for split, kept in splits.items():
+            for side, lang in enumerate(("en", "de")):
+                text = "".join(f"{pair[side]}\n" for pair in kept)
+                with write_file_atomically(args.destdir / f"{split}.{lang}") as temporary:
+                    temporary.write_text(text, encoding="utf-8")
+    except (InputError, OSError) as error:
+        sys.exit(f"tatoeba.py: error: {error}")
     print("pairs:", ", ".join(f"{split} {len(kept):,}" for split, kept in splits.items()))
 
 

@@ -10,6 +10,8 @@ from typing import Any
 import torch
 from torch.profiler import ProfilerActivity, profile
 
+from ..atomic import write_file_atomically
+
 
 def timed(function: Callable[[], Any], device: torch.device) -> tuple[Any, float]:
     """Return a function's result and its time in seconds."""
@@ -63,5 +65,5 @@ def failure_reason(output: str) -> str:
 
 def write_json(results: Any, path: Path) -> None:
     """Write the results of a benchmark."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    with write_file_atomically(path) as temporary:
+        temporary.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")

@@ -17,6 +17,7 @@ import numpy as np
 import torch
 from fairseq.data import Dictionary, indexed_dataset
 
+from ..errors import InputError
 from ..kernels.device import device_name
 from ..paper import get_settings
 from .measure import write_json
@@ -68,6 +69,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Measure both sides and print a comparison. Raises InputError if a training fails."""
+    if min(args.runs, args.updates, args.memory_tokens, *args.max_tokens) < 1:
+        raise InputError("--runs, --updates, --max-tokens and --memory-tokens must be at least 1")
     precisions = {"plugin": args.precisions, "fairseq": args.stock_precisions}
     with tempfile.TemporaryDirectory() as directory:
         folder = Path(directory)

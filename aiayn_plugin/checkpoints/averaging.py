@@ -74,7 +74,7 @@ def average(paths: list[Path]) -> dict:
                 f"{path.name} and {shape or 'missing'} in {paths[0].name}"
             )
         for name, weight in weights.items():
-            if weight.is_floating_point():
+            if weight.is_floating_point() and sums[name].is_floating_point():
                 sums[name] += weight
             elif path is not paths[0] and not torch.equal(weight, sums[name]):
                 raise InputError(f"{path} and {paths[0]} differ in {name}, an integer tensor")

@@ -46,7 +46,7 @@ def locate(run_dir: Path, checkpoint: Path | None = None) -> tuple[Path, Path]:
     if not checkpoint.is_file():
         raise InputError(
             f"{checkpoint} is missing: after training, make it with aiayn average --inputs "
-            f"{run_dir}/checkpoints --output {checkpoint}"
+            f"{run_dir}/checkpoints --num-update-checkpoints 5 --output {checkpoint}"
         )
     data = run_dir / "data"
     return checkpoint, data if data.is_dir() else run_dir

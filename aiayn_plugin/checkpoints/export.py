@@ -67,8 +67,13 @@ def _to_numpy(tensor: Tensor):
     return tensor.detach().float().cpu().numpy()
 
 
+def max_positions(stack: Any) -> int:
+    """Return the number of positions that CTranslate2 has for an encoder or decoder."""
+    return stack.positions.max_positions or SINUSOIDS
+
+
 def _position_table(stack: Any) -> Tensor:
-    rows = stack.positions.max_positions or SINUSOIDS
+    rows = max_positions(stack)
     return stack.positions(torch.arange(rows)[None], rows)[0]
 
 

@@ -55,7 +55,7 @@ def write(state: dict[str, Any], settings: dict[str, Any], directory: Path) -> N
         "tied": tied,
         "sha256": hash_file(path),
     }
-    content = json.dumps(config, indent=2, ensure_ascii=False)
+    content = json.dumps(config, default=vars, indent=2, ensure_ascii=False)
     (directory / CONFIG_FILE).write_text(content + "\n", "utf-8")
     shutil.copymode(directory / CONFIG_FILE, path)  # save_file makes it readable by its owner only
 

@@ -41,23 +41,25 @@ def main(argv: Sequence[str] | None = None) -> None:
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
     # torch warns from 2.14 on about code that fairseq runs when it is imported.
     warnings.filterwarnings("ignore", message="`torch.jit.script` is deprecated")
-    # Only the given command is imported: importing fairseq takes seconds, and some commands need
-    # neither fairseq nor torch. `aiayn --help` imports all.
-    names = [argv[0]] if argv and argv[0] in COMMANDS else COMMANDS
-    modules = [import_module(f".{name.replace('-', '_')}", __package__) for name in names]
-    add_commands(commands, modules)
     # Their messages concern users of fairseq's own commands.
     for library in ("fairseq", "sacrebleu", "aiayn_plugin.fairseq_plugin"):
         logging.getLogger(library).setLevel(logging.WARNING)
+    # Only the given command is imported: importing fairseq takes seconds, and some commands need
+    # neither fairseq nor torch. `aiayn --help` imports all.
+    names = [argv[0]] if argv and argv[0] in COMMANDS else COMMANDS
     try:
+        modules = [import_module(f".{name.replace('-', '_')}", __package__) for name in names]
+        add_commands(commands, modules)
         args, unknown = parser.parse_known_args(argv)  # --check does its work here
         if unknown:
             commands.choices.get(argv[0], parser).error(
                 f"unrecognized arguments: {' '.join(unknown)}"
             )
         args.run(args)
+        if sys.stdout is not None:
+            sys.stdout.flush()
     except KeyboardInterrupt:
-        print(f"aiayn: {argv[0]} was interrupted", file=sys.stderr)
+        print(f"aiayn: {argv[0] if argv else 'help'} was interrupted", file=sys.stderr)
         raise SystemExit(130) from None
     except BrokenPipeError:  # as with `aiayn … | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

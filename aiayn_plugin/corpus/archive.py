@@ -50,6 +50,10 @@ def extract(archive: Path, members: dict[str, Path]) -> None:
         raise InputError(
             "this Python cannot unpack archives safely: update it (to 3.10.12, 3.11.4 or later)"
         )
+    if outside := [
+        name for name in members if Path(name).is_absolute() or ".." in Path(name).parts
+    ]:
+        raise InputError(f"{archive}: {outside[0]!r} is not a path in an archive")
     folder = next(iter(members.values())).parent
     try:
         with tempfile.TemporaryDirectory(dir=folder) as scratch:

@@ -54,19 +54,21 @@ def load_pair(table: Path, name: str) -> LanguagePair:
     """
     try:
         content = yaml.safe_load(table.read_bytes())
-        pairs, archives = content["pairs"], content["archives"]
-    except (yaml.YAMLError, TypeError, KeyError) as error:
+        pairs, archives = dict(content["pairs"] or {}), dict(content["archives"] or {})
+    except (yaml.YAMLError, TypeError, KeyError, ValueError, RecursionError) as error:
         problem = " ".join(str(error).split())
         raise InputError(f"{table}: not a table of corpora: {problem}") from None
-    if name not in (pairs or ()):
-        raise InputError(f"{table} lacks the pair {name!r}; it has {', '.join(pairs or ['none'])}")
+    if name not in pairs:
+        known = ", ".join(map(str, pairs)) or "none"
+        raise InputError(f"{table} lacks the pair {name!r}; it has {known}")
     try:
         pair = _parse_pair(table.parent, name, pairs[name], archives)
+        flaws = list(_find_flaws(pair))
     except KeyError as error:
         raise InputError(f"{table}: {name} or its archives lack {error}") from None
     except (TypeError, AttributeError) as error:
         raise InputError(f"{table}: {name} or its archives: {error}") from None
-    for flaw in _find_flaws(pair):
+    for flaw in flaws:
         raise InputError(f"{table}: {name}: {flaw}")
     return pair
 
@@ -110,6 +112,9 @@ def _find_flaws(pair: LanguagePair) -> Iterator[str]:
             yield f"addresses of {archive.name} is not a list of addresses"
         if not isinstance(archive.size, int | None):
             yield f"size of {archive.name} is {archive.size!r}, not a number of bytes"
+        for digest in filter(None, (archive.sha256, archive.md5)):
+            if not re.fullmatch("[0-9a-f]+", digest):
+                yield f"{archive.name} has checksum {digest!r}, which is not lower-case hexadecimal"
 
 
 def _check_file_name(name: str) -> str:

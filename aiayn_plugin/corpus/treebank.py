@@ -16,7 +16,7 @@ from .console import progress, say
 from .parallel import Batch, Counts, LinePairs
 from .stages import Stage, make_stage
 from .tokens import Cleaning, Job, Text, make_tokens
-from .tree_files import TreeSet, hash_trees
+from .tree_files import TreeSet
 
 
 def read_tree_set(job: Job, trees: TreeSet) -> Text:
@@ -38,10 +38,12 @@ def read_tree_set(job: Job, trees: TreeSet) -> Text:
         lines = _write_kept(outputs, job.files(folder), kept, trees.weight)
         if not lines:
             why = "" if trees.kept == slice(None) else "; --hold-out leaves none for training"
+            if kept:
+                why = f"; at {trees.weight:g} times each none is left: raise this number"
             raise InputError(f"{trees.name}: found {total:,} trees in {len(outputs):,} files{why}")
         return {"lines": lines, "changes": changes}
 
-    stage = make_stage(job.work, f"trees.{trees.name}", hash_trees(trees, job.workers), make)
+    stage = make_stage(job.work, f"trees.{trees.name}", job.settings.inputs[trees.name], make)
     for change, number in Counter(stage.result["changes"]).most_common():
         say(f"{trees.name}: {number:,} {change}")
     return Text(trees.name, job.files(stage.folder), stage.result["lines"], (stage.key,))
@@ -66,7 +68,7 @@ def _read_file(path: Path, output: Path, wsj_labels: bool) -> tuple[int, Counter
 def _write_kept(inputs: list[Path], dests: Iterable[Path], kept: range, weight: float) -> int:
     """Write the sentences and trees in `kept`, remove the inputs, return the number of lines.
 
-    With weight 2.5, they are written twice and three times by turns.
+    With weight 2.5, they are written two and three times alternately.
     """
     number = lines = 0
     with contextlib.ExitStack() as stack:

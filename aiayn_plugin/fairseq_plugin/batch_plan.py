@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from fairseq.data import data_utils
 
+from ..errors import InputError
 from ..training.batching import BatchPlan, plan_batches, sort_by_longer_side
 
 logger = logging.getLogger(__name__)
@@ -37,6 +38,11 @@ class BatchPlanner:
             order = dataset.ordered_indices()
         if options.get("max_positions") is not None:
             order, _ = dataset.filter_indices_by_size(order, options["max_positions"])
+        if not len(order):
+            raise InputError(
+                "every training sentence exceeds --max-tokens or the limits on positions: raise "
+                "these"
+            )
         sizes = sentence_sizes(dataset)
         order = sort_by_longer_side(order, sizes)
         longer_side = sizes.max(axis=1)[order]

@@ -158,8 +158,17 @@ def convert(state: dict) -> tuple[dict, str]:
                 f"the architecture {name} is neither of fairseq's transformer family nor of "
                 "aiayn_plugin"
             )
-    except (KeyError, RuntimeError) as error:  # for missing and misshapen weights
-        raise InputError(f"the weights do not fit a {name}: {error}") from None
+    except InputError:
+        raise
+    except (
+        ArithmeticError,
+        AttributeError,
+        LookupError,
+        RuntimeError,
+        TypeError,
+        ValueError,
+    ) as error:
+        raise InputError(f"the settings or weights do not fit a {name}: {error}") from None
     last = {"criterion_name": "", "optimizer_name": "", "lr_scheduler_state": {}, "num_updates": 0}
     return {
         "args": None,

@@ -105,7 +105,8 @@ def check_split(
         names = [side + ending for side in sides for ending in endings]
         verify_files(data, manifest, names, contents=False)
         if files.isdisjoint(names[len(endings) :]):
-            target = f"{data / sides.pop()}.bin and .idx"
+            sides.pop()
+            target = " and ".join(str(data / name) for name in names[len(endings) :])
             if needs_target:
                 raise InputError(
                     f"{target}, the target side, are missing: prepare the data again, or give a "

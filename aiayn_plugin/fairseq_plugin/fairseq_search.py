@@ -104,7 +104,7 @@ class FairseqSearch:
             sample = {"id": torch.arange(len(source)), "net_input": net_input}
             return [
                 [
-                    Hypothesis(h["tokens"].cpu(), h["score"], h["positional_scores"])
+                    Hypothesis(*(h[key].cpu() for key in ("tokens", "score", "positional_scores")))
                     for h in hypotheses
                 ]
                 for hypotheses in self.task.inference_step(self.generator, [self.model], sample)

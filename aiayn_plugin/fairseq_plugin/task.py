@@ -181,7 +181,14 @@ class AiaynTranslation(TrainerHooks):
         if not self._is_trained_on(dataset):
             # fairseq drops the last sentences of a split if they do not make up a multiple of this.
             kwargs["required_batch_size_multiple"] = 1
-            return super().get_batch_iterator(dataset, max_tokens, *args, **kwargs)
+            try:
+                return super().get_batch_iterator(dataset, max_tokens, *args, **kwargs)
+            except AssertionError as error:
+                if "max_tokens" not in str(error):
+                    raise
+                raise InputError(
+                    f"--max-tokens {max_tokens} is below the longest sentence: raise it"
+                ) from None
         keep_first_epoch_batches(kwargs)
         if self.cfg.tokens_per_update > 0:
             plan = self.batch_planner.plan_epoch(dataset, max_tokens, kwargs)

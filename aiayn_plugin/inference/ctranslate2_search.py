@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..checkpoints.export import build_specification, import_ctranslate2
+from ..checkpoints.export import build_specification, import_ctranslate2, max_positions
 from ..checkpoints.loading import LoadedModel
 from ..errors import InputError
 from ..paper import SearchSettings
@@ -52,7 +52,7 @@ class CTranslate2Search:
         self.translator, self.settings = loaded.translator, settings
         self.source, self.target = loaded.source, loaded.target
         self.rules = build_rules(settings, len(self.target))
-        self.max_length = loaded.model.decoder.max_length - 1
+        self.max_length = max_positions(loaded.model.decoder) - 1
 
     def search(
         self, sentences: Sequence[Tensor], max_tokens: int, progress: Callable[[int], object]
@@ -64,6 +64,11 @@ class CTranslate2Search:
         """Return the hypotheses of each sentence of a padded batch (batch, m)."""
         width = source.size(1)
         limit = min(int(self.rules.limits(torch.tensor(width - 1), width)), self.max_length)
+        if limit < (shortest := max(1, self.settings.min_len)):
+            raise InputError(
+                f"the limit of {limit} tokens is below {shortest}: lower --min-len, or raise "
+                "--max-len-b"
+            )
         results = self.translator.translate_batch(
             [self.source.decode(row[row.ne(Vocabulary.pad)].tolist()) for row in source],
             beam_size=self.settings.beam,

@@ -65,10 +65,12 @@ class RunDirectory:
                     "--engine ctranslate2 uses the CPU and the plugin's own models: leave out "
                     "--device, --user-dir and the options of fairseq's other searches"
                 )
-            from .ctranslate2_search import build_translator
+            from .ctranslate2_search import build_translator, max_positions
 
             loaded = self.load_model("cpu")
-            return replace(loaded, translator=build_translator(loaded, precision))
+            longest = min(loaded.max_source_tokens, max_positions(loaded.model.encoder))
+            translator = build_translator(loaded, precision)
+            return replace(loaded, translator=translator, max_source_tokens=longest)
         device = device or default_device()
         check_device(device)
         if with_fairseq:

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from ..errors import InputError
+from ..paper import POSITION_KINDS
 
 
 def sinusoids(length: int, d_model: int) -> Tensor:
@@ -96,4 +97,6 @@ def build_positions(kind: str, d_model: int, max_positions: int) -> PositionalEn
         return SinusoidalPositions(d_model)
     if kind == "learned":
         return LearnedPositions(d_model, max_positions)
-    return SinusoidalPositions(d_model, fairseq_sinusoids, max_positions)
+    if kind == "fairseq":
+        return SinusoidalPositions(d_model, fairseq_sinusoids, max_positions)
+    raise InputError(f"positions {kind!r} is not one of {', '.join(POSITION_KINDS)}")

@@ -12,7 +12,7 @@ from ..kernels.autocast import cast_for_autocast
 from ..kernels.compilation import compile_on_gpu
 from ..kernels.dropout import dropout
 from ..kernels.linear import linear
-from ..paper import ModelSettings
+from ..paper import TIED_EMBEDDINGS, ModelSettings
 from ..text.dictionary import Vocabulary
 from .attention import AttentionCache, MultiHeadAttention, Projection
 from .embedding import ScaledEmbedding
@@ -62,6 +62,10 @@ def build_embeddings(
 
     With tie_embeddings "all" both are the same module, and a difference in size an InputError.
     """
+    if settings.tie_embeddings not in TIED_EMBEDDINGS:
+        raise InputError(
+            f"tie_embeddings {settings.tie_embeddings!r} is not one of {', '.join(TIED_EMBEDDINGS)}"
+        )
     target_embedding = ScaledEmbedding(target, settings.d_model, Vocabulary.pad)
     if settings.tie_embeddings != "all":
         return ScaledEmbedding(source, settings.d_model, Vocabulary.pad), target_embedding

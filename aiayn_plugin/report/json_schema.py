@@ -1,5 +1,6 @@
 """JSON from files that may be damaged or hostile, reduced to the fields and types we expect."""
 
+from math import isfinite
 from typing import Any
 
 #: Larger numbers are taken for damage: no quantity of a training reaches them.
@@ -9,11 +10,16 @@ LARGEST = 1e30
 def conform(value: Any, schema: Any) -> Any:
     """Return the part of a JSON value that has the schema's types.
 
-    A schema is int (from 0), float (finite), or another type, such as object for anything; a list
-    of one schema; a dict of names; or a dict whose key is str, for any names. For example,
-    {"N": int, "name": str} turns {"N": "6", "name": "base", "x": 1} into {"N": None, "name":
-    "base"}. Missing fields and fields of the wrong type become None, or an empty list or dict.
+    A schema is int (from 0), float (finite), or another type; object for a text, a number (as text
+    if it is not finite) or a list of these; a list of one schema; a dict of names; or a dict whose
+    key is str, for any names. For example, {"N": int, "name": str} turns {"N": "6", "name": "base",
+    "x": 1} into {"N": None, "name": "base"}. Missing fields and fields of the wrong type become
+    None, or an empty list or dict.
     """
+    if schema is object:
+        items = [i for i in (value if isinstance(value, list) else [value]) if _is_scalar(i)]
+        items = [str(i) if isinstance(i, float) and not isfinite(i) else i for i in items]
+        return items if isinstance(value, list) else next(iter(items), None)
     if isinstance(schema, list):
         return [conform(item, schema[0]) for item in value] if isinstance(value, list) else []
     if isinstance(schema, dict):
@@ -28,6 +34,10 @@ def conform(value: Any, schema: Any) -> Any:
     else:
         fits = isinstance(value, schema)
     return value if fits else None
+
+
+def _is_scalar(value: Any) -> bool:
+    return value is None or isinstance(value, str | int | float)
 
 
 def is_complete(value: Any) -> bool:

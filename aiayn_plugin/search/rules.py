@@ -13,6 +13,9 @@ from torch import Tensor
 from ..errors import InputError
 from ..paper import SearchSettings
 
+#: Of the length penalty's exponent. Larger ones overflow, and would only rank by length.
+MAX_EXPONENT = 10
+
 
 @dataclass(frozen=True)
 class PaperRules:
@@ -120,14 +123,18 @@ def _check(settings: SearchSettings, vocabulary_size: int) -> None:
         )
     if settings.length_penalty not in ("gnmt", "fairseq"):
         raise InputError(f"--length-penalty {settings.length_penalty} must be gnmt or fairseq")
-    if settings.length_penalty == "gnmt" and not 0 <= settings.lenpen < math.inf:
+    if settings.length_penalty == "gnmt" and not 0 <= settings.lenpen <= MAX_EXPONENT:
         raise InputError(
-            f"--lenpen {settings.lenpen} must not be negative or infinite: it is α of the GNMT "
-            "penalty (§6.1)"
+            f"--lenpen {settings.lenpen} must not be negative or above {MAX_EXPONENT}: it is α of "
+            "the GNMT penalty (§6.1)"
+        )
+    if not abs(settings.lenpen) <= MAX_EXPONENT:
+        raise InputError(
+            f"--lenpen {settings.lenpen} must be from -{MAX_EXPONENT} to {MAX_EXPONENT}"
         )
     if settings.nbest < 1:
         raise InputError(f"--nbest {settings.nbest} must be at least 1")
-    if min(settings.max_len_a, settings.max_len_b) < 0:
-        raise InputError("--max-len-a and --max-len-b must not be negative")
+    if not (0 <= settings.max_len_a < math.inf and settings.max_len_b >= 0):
+        raise InputError("--max-len-a and --max-len-b must not be negative or infinite")
     if not settings.temperature > 0:
         raise InputError(f"--temperature {settings.temperature} must be above 0")

@@ -121,6 +121,7 @@ class Batcher:
         except Exception as error:
             if len(batch) > 1:
                 for entry in batch:
-                    await self._run_batch([entry])
+                    if not entry.result.done():  # its client is still there
+                        await self._run_batch([entry])
             elif not batch[0].result.done():
                 batch[0].result.set_exception(error)

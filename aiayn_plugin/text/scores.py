@@ -19,7 +19,7 @@ from .tokenizer import SacremosesTokenizer
 #: A hypothesis in the output of fairseq-generate; the best one of a sentence comes first.
 HYPOTHESIS = re.compile(r"H-(\d{1,18})\t[^\t]*\t(.*)")
 #: A target in the output of fairseq-generate.
-TARGET = re.compile(r"T-(\d{1,18})\t(.*)\n?")
+TARGET = re.compile(r"T-(\d{1,18})\t(.*)")
 #: What separates words and subwords.
 SEPARATORS = re.compile(r"@@|▁|\s")
 #: Target languages whose compounds are split for the paper's BLEU.
@@ -35,7 +35,7 @@ def read_hypotheses(log: Iterable[str]) -> list[str]:
     """
     best: dict[int, str] = {}
     for line in log:
-        if match := HYPOTHESIS.fullmatch(line.rstrip("\n")):
+        if match := HYPOTHESIS.fullmatch(line):
             best.setdefault(int(match[1]), match[2])
     if not best:
         raise InputError("the log has no hypothesis (H-…): give the output of fairseq-generate")
@@ -52,10 +52,9 @@ def read_log(log: Path) -> tuple[list[str], dict[int, str]]:
     Targets with an unknown word, which fairseq writes as <<unk>>, are left out. Raises InputError
     as read_hypotheses does, and OSError.
     """
-    with open(log, encoding="utf-8", newline="\n") as lines:
-        hypotheses = read_hypotheses(lines)
-        lines.seek(0)
-        targets = {int(match[1]): match[2] for match in map(TARGET.fullmatch, lines) if match}
+    lines = list(read_lines(log))
+    hypotheses = read_hypotheses(lines)
+    targets = {int(match[1]): match[2] for match in map(TARGET.fullmatch, lines) if match}
     return hypotheses, {number: text for number, text in targets.items() if "<unk>" not in text}
 
 

@@ -73,6 +73,7 @@ SMALL = ModelSettings(N=2, d_model=8, d_ff=8, h=2, positions="fairseq", tie_embe
             "has no weight decoder.layers.0.self_attention.W_Q.bias",
         ),
         (lambda weights: weights.pop("decoder.W_vocabulary.weight"), {}, "weights do not fit"),
+        (lambda weights: None, {"d_model": "8"}, "settings or weights do not fit"),
     ],
 )
 def test_no_weight_is_lost_or_invented_on_the_way_to_fairseqs_model(change, settings, message):

@@ -30,6 +30,12 @@ def test_invalid_settings_end_a_training_in_one_line():
 
 
 @pytest.mark.usefixtures("quiet")
+def test_a_training_set_without_a_short_sentence_ends_in_one_line(corpus, tmp_path):
+    with pytest.raises(InputError, match="every training sentence exceeds --max-tokens or"):
+        trainer(corpus, tmp_path, "--tokens-per-update", "600", "--max-tokens", "1")
+
+
+@pytest.mark.usefixtures("quiet")
 def test_validation_drops_no_sentence(corpus, tmp_path):
     """fairseq drops the remainder of batches of 8, and 1,014 mod 8 is 6."""
     training, _ = trainer(corpus, tmp_path, "--required-batch-size-multiple", "8")

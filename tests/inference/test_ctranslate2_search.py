@@ -53,6 +53,13 @@ def test_a_long_line_is_read_to_its_end():
     assert shorter.score != longer.score
 
 
+def test_a_line_beyond_its_positions_is_translated_in_segments():
+    translator = load(beam=1, max_len_a=0, max_len_b=1)
+    line = "May 1 " * 1500
+    assert len(translator.pipeline.encode(line).split()) > 2048
+    assert translator.translate([line]) != [""]
+
+
 @pytest.mark.parametrize(
     "options, message",
     [
@@ -63,9 +70,10 @@ def test_a_long_line_is_read_to_its_end():
         ({"temperature": 0.5}, "does not support --temperature"),
         ({"trees_only": True}, "needs a model trained on trees"),
         ({"beam": 0}, "--beam 0"),
+        ({"min_len": 9, "max_len_a": 0, "max_len_b": 5}, "limit of 5 tokens is below 9"),
     ],
 )
 def test_what_it_lacks_is_reported_in_one_line(options, message):
     with pytest.raises(InputError, match=message) as error:
-        Translator.load(DEMO, **{"engine": "ctranslate2", **options})
+        Translator.load(DEMO, **{"engine": "ctranslate2", **options}).translate(["Sunday"])
     assert "\n" not in str(error.value)

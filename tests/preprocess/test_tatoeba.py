@@ -42,3 +42,10 @@ def test_a_line_without_a_pair_is_an_error(tmp_path):
     done = run(tmp_path, PAIRS + "no translation\n", "--test", "test.en")
     assert done.returncode == 1
     assert done.stderr == "tatoeba.py: error: deu.txt:7: expected English TAB German\n"
+    assert not (tmp_path / "raw").exists()
+
+
+def test_a_missing_test_set_is_an_error(tmp_path):
+    done = run(tmp_path, PAIRS, "--test", "test.fr")
+    assert done.returncode == 1 and done.stderr.startswith("tatoeba.py: error: ")
+    assert "test.fr" in done.stderr and done.stderr.count("\n") == 1

@@ -316,6 +316,7 @@ def test_missing_and_damaged_files_are_listed(tmp_path, name, content, message, 
         *(("d_model", value) for value in (0, 7, "512", 10**9, [8], True)),
         *(("h", True), ("N", 9**90), ("d_k", "[[["), ("dropout", "x"), ("attention_bias", 1)),
         *(("positions", 3), ("tie_embeddings", "x"), ("max_update", 9**99)),
+        *(("dropout", float("inf")), ("dropout", [[[1]]])),
     ],
 )
 def test_hostile_settings_cost_only_themselves(tmp_path, name, value):
@@ -323,7 +324,9 @@ def test_hostile_settings_cost_only_themselves(tmp_path, name, value):
     record.facts["settings"] = [row for row in record.facts["settings"] if row["name"] != "d_k"]
     record.facts["settings"] += [{"name": name, "paper": 1, "run": value}]
     run = record.start().train(10, 60).write(tmp_path / "run.jsonl")
-    (fault,) = report_on(run, tflops=1.0).data["runs"][0]["faults"]
+    report = report_on(run, tflops=1.0)
+    assert report.write(tmp_path / "report")
+    (fault,) = report.data["runs"][0]["faults"]
     assert fault.startswith("settings: ") and (name in fault or value == 7 or value == "x")
     assert "10" in markdown_of(run)
 

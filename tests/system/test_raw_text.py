@@ -93,7 +93,8 @@ def test_a_broken_run_directory_is_reported_in_one_line(translate, model_dir, tm
     assert log.returncode == 1
     assert (
         log.stderr == b"aiayn: error: spoilt/model.pt is missing: after training, make it with "
-        b"aiayn average --inputs spoilt/checkpoints --output spoilt/model.pt\n"
+        b"aiayn average --inputs spoilt/checkpoints --num-update-checkpoints 5 --output "
+        b"spoilt/model.pt\n"
     )
     assert log.stdout == b""
 

@@ -118,6 +118,7 @@ def test_options_of_fairseq_generate(run, corpus, model, tmp_path):
         (["--nbest", "0"], "--nbest 0 must be at least 1"),
         (["--min-len", "100"], "--min-len 100 is above the limit"),
         (["--lenpen", "-0.1"], "--lenpen -0.1 must not be negative"),
+        (["--max-tokens", "2"], "--max-tokens 2 is below the longest sentence"),
     ],
 )
 def test_invalid_search_settings_are_reported_in_one_line(

@@ -32,7 +32,7 @@ Generate test with beam=4: BLEU4 = 1
 
 
 def test_the_best_hypotheses_in_order():
-    assert read_hypotheses(LOG.splitlines(keepends=True)) == ["a b@@ c", "best of 1", ""]
+    assert read_hypotheses(LOG.splitlines()) == ["a b@@ c", "best of 1", ""]
 
 
 def test_a_lost_sentence_is_noticed():

@@ -207,7 +207,9 @@ def unpack_safely(load: Callable) -> Callable:
                     )
             tarfile.TarFile.extraction_filter = inside and staticmethod(inside)
             path = load(archive_file)
-        except (tarfile.TarError, OSError, EOFError) as error:
+        except InputError:
+            raise
+        except Exception as error:  # tarfile raises nearly any for a malformed header
             raise InputError(
                 f"{archive_file} cannot be unpacked as an archive: {_first_line(error)}"
             ) from error
