@@ -28,7 +28,7 @@ def write_file_atomically(path: Path) -> Iterator[Path]:
     """Yield an empty temporary file, which replaces `path` if the `with` block succeeds.
 
     Creates the parent directory. Raises InputError if the disk is full, another process is writing
-    `path`, or it is something else than a file, such as a device.
+    `path`, or it is not a regular file, but a device, say.
     """
     if path.exists() and not path.is_file():
         raise InputError(f"{path} is not a regular file: choose another output")

@@ -216,14 +216,14 @@ def get_settings(arch: str) -> Settings:
     return Settings(**ARCHITECTURES[arch])
 
 
-def count_architecture_parameters(arch: str, vocabulary: int, max_positions: int = 1024) -> int:
+def count_architecture_parameters(arch: str, vocabulary: int) -> int:
     """Return the number of parameters of a named architecture.
 
     Both sides have `vocabulary` entries, except in a parser, whose target side has TREE_SYMBOLS.
     """
     settings = get_settings(arch)
     target = vocabulary if settings.tie_embeddings == "all" else TREE_SYMBOLS
-    return count_parameters(settings, vocabulary, target, max_positions)
+    return count_parameters(settings, vocabulary, target)
 
 
 def count_parameters(s: ModelSettings, source: int, target: int, max_positions: int = 1024) -> int:

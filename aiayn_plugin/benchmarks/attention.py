@@ -21,7 +21,7 @@ from ..kernels.device import check_device, default_device, device_name
 from ..model.attention import MultiHeadAttention
 from ..paper import get_settings
 from . import table1
-from .measure import peak_memory, timed, write_json
+from .measure import measure_peak_memory, measure_time, write_json
 
 #: "by-steps" computes equation (1) step by step; "full" uses torch's fused attention.
 LAYERS = ("restricted", "full", "by-steps", "recurrent", "convolutional")
@@ -142,17 +142,17 @@ def _measure(n: int, args: argparse.Namespace) -> list[dict]:
     for run in range(args.runs + 1):
         for name, layer in layers.items():
             clear_gradients(layer)
-            out, forward_s = timed(partial(apply_layer, name, layer, x), x.device)
-            _, backward_s = timed(partial(out.backward, gradient), x.device)
+            out, forward_s = measure_time(partial(apply_layer, name, layer, x), x.device)
+            _, backward_s = measure_time(partial(out.backward, gradient), x.device)
             if run > 0:  # the first run is a warm-up
                 seconds[name].append((forward_s, backward_s))
     rows = []
     for name, layer in layers.items():
         forward_s, backward_s = map(statistics.median, zip(*seconds[name], strict=True))
         clear_gradients(layer)
-        forward_bytes = peak_memory(partial(apply_layer, name, layer, x), x.device)
+        forward_bytes = measure_peak_memory(partial(apply_layer, name, layer, x), x.device)
         both_passes = partial(train_layer, name, layer, x, gradient)
-        training_bytes = peak_memory(both_passes, x.device)
+        training_bytes = measure_peak_memory(both_passes, x.device)
         measured = (forward_s, backward_s, forward_bytes, training_bytes)
         rows.append({"n": n, "layer": name, **dict(zip(QUANTITIES, measured, strict=True))})
     return rows

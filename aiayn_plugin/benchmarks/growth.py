@@ -25,7 +25,7 @@ from ..model.transformer import Transformer
 from ..paper import SearchSettings, get_settings
 from ..search import generate
 from ..text.dictionary import SPECIAL_SYMBOLS, Vocabulary
-from .measure import timed, write_json
+from .measure import measure_time, write_json
 from .train import ARCHITECTURES, VOCABULARY, training_options, write_random_data
 from .train_worker import Training
 from .worker import Worker
@@ -122,7 +122,7 @@ def _measure_search(args: argparse.Namespace, device: str) -> list[dict[str, Any
             call = partial(generate, model, source.to(device), search)
             call()  # warm-up
             seconds = statistics.median(
-                timed(call, torch.device(device))[1] for _ in range(args.runs)
+                measure_time(call, torch.device(device))[1] for _ in range(args.runs)
             )
             row = {"length": length, "beam": beam, "sentences": sentences, "seconds": seconds}
             rows.append(row)

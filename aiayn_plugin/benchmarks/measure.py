@@ -13,7 +13,7 @@ from torch.profiler import ProfilerActivity, profile
 from ..atomic import write_file_atomically
 
 
-def timed(function: Callable[[], Any], device: torch.device) -> tuple[Any, float]:
+def measure_time(function: Callable[[], Any], device: torch.device) -> tuple[Any, float]:
     """Return a function's result and its time in seconds."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
@@ -24,7 +24,7 @@ def timed(function: Callable[[], Any], device: torch.device) -> tuple[Any, float
     return result, time.perf_counter() - start
 
 
-def peak_memory(function: Callable[[], Any], device: torch.device) -> int:
+def measure_peak_memory(function: Callable[[], Any], device: torch.device) -> int:
     """Return the peak bytes of tensors that a function allocates.
 
     On a CPU it must not free tensors allocated before: torch's profiler may count them as its own.
@@ -50,7 +50,7 @@ def profile_table(function: Callable[[], Any], device: torch.device) -> str:
     if device.type == "cuda":
         activities, key = [*activities, ProfilerActivity.CUDA], "self_cuda_time_total"
     with profile(activities=activities) as profiler:
-        timed(function, device)
+        measure_time(function, device)
     return profiler.key_averages().table(sort_by=key, row_limit=20, max_name_column_width=60)
 
 

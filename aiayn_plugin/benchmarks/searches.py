@@ -16,7 +16,7 @@ from fairseq import checkpoint_utils, options, tasks, utils
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
 from ..checkpoints.export import build_specification, import_ctranslate2
-from .measure import timed
+from .measure import measure_time
 
 Translate = Callable[[int, int], tuple[list[float], dict[int, str]]]
 
@@ -62,7 +62,7 @@ class Search:
         for batch in batches:
             batch = utils.move_to_cuda(batch) if self.on_gpu else batch
             search = partial(self.task.inference_step, self.generator, self.models, batch)
-            results, duration = timed(search, batch["net_input"]["src_tokens"].device)
+            results, duration = measure_time(search, batch["net_input"]["src_tokens"].device)
             seconds.append(duration)
             for number, (best, *_) in zip(batch["id"].tolist(), results, strict=True):
                 hypotheses[number] = self.task.target_dictionary.string(best["tokens"])
@@ -98,7 +98,7 @@ def load_ctranslate2(args: argparse.Namespace, directory: Path) -> dict[str, Tra
         seconds, hypotheses = [], []
         for batch in batches:
             run = partial(translator.translate_batch, batch, max_batch_size=batch_size, **search)
-            results, duration = timed(run, torch.device("cpu"))
+            results, duration = measure_time(run, torch.device("cpu"))
             seconds.append(duration)
             hypotheses += [" ".join(result.hypotheses[0]) for result in results]
         return seconds, dict(enumerate(hypotheses))

@@ -12,7 +12,7 @@ from fairseq.trainer import Trainer
 
 from ..kernels.linear import linear
 from ..paper import get_settings
-from .measure import peak_memory, profile_table, timed
+from .measure import measure_peak_memory, measure_time, profile_table
 
 #: Attempts at float16 updates without an overflow; each overflow halves the scale of the loss.
 MAX_ATTEMPTS = 20
@@ -78,7 +78,7 @@ class Training:
         """
         batches = self.batches(max_tokens, updates)
         for _ in range(MAX_ATTEMPTS):
-            is_complete, seconds = timed(partial(self.update, batches), self.device)
+            is_complete, seconds = measure_time(partial(self.update, batches), self.device)
             if is_complete:
                 return {"seconds": seconds, **self._count(batches)}
         raise RuntimeError(
@@ -108,7 +108,7 @@ class Training:
         step = partial(
             self.task.train_step, batch, trainer.model, trainer.criterion, trainer.optimizer, 0
         )
-        return peak_memory(step, self.device)
+        return measure_peak_memory(step, self.device)
 
     def measure_matmul(self) -> float:
         """Return the FLOP/s of a large matrix multiplication in the training's precision.
@@ -119,7 +119,7 @@ class Training:
         a, b = (torch.randn(n, n, device=self.device, dtype=self.dtype) for _ in range(2))
         matmul = partial(linear, a, b)
         matmul()
-        return 2 * n**3 / statistics.median(timed(matmul, self.device)[1] for _ in range(5))
+        return 2 * n**3 / statistics.median(measure_time(matmul, self.device)[1] for _ in range(5))
 
     def _count(self, batches: list[dict[str, Any]]) -> dict[str, float]:
         """Return the target tokens, the FLOPs of forward and backward pass, and the padding."""

@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 
 from ..errors import InputError
-from .compatibility import Identity, differing_shape
+from .compatibility import Identity, find_differing_shape
 from .safe_load import load
 
 #: File names of --save-interval-updates and epoch checkpoints; sorted by the captured number.
@@ -17,7 +17,7 @@ PATTERNS = {
 }
 
 
-def last_checkpoints(
+def find_last_checkpoints(
     directory: Path, kind: str, count: int, upper_bound: int | None = None
 ) -> list[Path]:
     """Return the last `count` checkpoints whose names match PATTERNS[kind], oldest first.
@@ -67,7 +67,7 @@ def average(paths: list[Path]) -> dict:
                 f"{path} and {paths[0]} were trained with different settings or dictionaries: give "
                 "checkpoints of one run"
             )
-        if difference := differing_shape(sums, weights):
+        if difference := find_differing_shape(sums, weights):
             name, shape, other = difference
             raise InputError(
                 f"{path} and {paths[0]} hold different models: {name} is {other or 'missing'} in "

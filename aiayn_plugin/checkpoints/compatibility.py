@@ -110,7 +110,7 @@ def settings_without_shape(settings: ModelSettings) -> dict[str, int | str | Non
     return {name: getattr(settings, name) for name in SETTINGS_WITHOUT_SHAPE}
 
 
-def differing_shape(
+def find_differing_shape(
     first: Mapping[str, Tensor], second: Mapping[str, Tensor]
 ) -> tuple[str, tuple[int, ...] | None, tuple[int, ...] | None] | None:
     """Return the first weight whose shapes in two state dicts differ, and the shapes.
@@ -126,7 +126,7 @@ def differing_shape(
 
 def check_shapes(checkpoint: Mapping[str, Tensor], model: Mapping[str, Tensor]) -> None:
     """Raise InputError unless a checkpoint's weights have the names and shapes of the model's."""
-    if (difference := differing_shape(checkpoint, model)) is None:
+    if (difference := find_differing_shape(checkpoint, model)) is None:
         return
     name, theirs, ours = difference
     is_vocabulary = name.endswith(("embedding.weight", "vocabulary.weight"))

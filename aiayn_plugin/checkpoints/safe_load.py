@@ -33,7 +33,7 @@ def load(path: Path) -> dict:
 
 
 def glance(path: Path) -> dict:
-    """Like load, but the weights have no data, and are not verified."""
+    """Like load, but without verifying the weights, or, in a .pt, reading their data."""
     return _read(path, with_data=False)
 
 

@@ -8,7 +8,7 @@ import argparse
 from functools import partial
 from pathlib import Path
 
-from ..checkpoints.averaging import average, last_checkpoints
+from ..checkpoints.averaging import average, find_last_checkpoints
 from ..checkpoints.safe_load import save
 from ..errors import InputError
 
@@ -41,7 +41,7 @@ def _select_checkpoints(args: argparse.Namespace) -> list[Path]:
         if count is not None:
             if len(args.inputs) > 1:
                 raise InputError(f"--num-{kind[:-1]}-checkpoints takes one directory as --inputs")
-            return last_checkpoints(args.inputs[0], kind, count, args.checkpoint_upper_bound)
+            return find_last_checkpoints(args.inputs[0], kind, count, args.checkpoint_upper_bound)
     if args.checkpoint_upper_bound is not None:
         raise InputError(
             "--checkpoint-upper-bound needs --num-update-checkpoints or --num-epoch-checkpoints"

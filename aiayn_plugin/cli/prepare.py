@@ -33,21 +33,27 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     option("--testpref", metavar="FP", help="test files, likewise (default: no test set)")
     add_workers(parser)
     add_check(parser)
-    joined = "one dictionary for both languages (always on)"
-    option("--joined-dictionary", action="store_true", help=joined)
-    uniform = "normalise quotes, dashes and similar punctuation like Moses (default: keep them)"
-    option("--normalize-punctuation", action="store_true", help=uniform)
+    joined_help = "one dictionary for both languages (always on)"
+    option("--joined-dictionary", action="store_true", help=joined_help)
+    punctuation_help = (
+        "normalise quotes, dashes and similar punctuation like Moses (default: keep them)"
+    )
+    option("--normalize-punctuation", action="store_true", help=punctuation_help)
     add_tokenizer(parser)
     option = parser.add_argument_group("cleaning of training pairs").add_argument
-    least, most, ratio, _ = Cleaning()
-    option("--min-tokens", type=int, default=least, help="minimum number of words on each side")
-    option("--max-tokens", type=int, default=most, help="maximum number of words on each side")
-    longer = (
+    min_tokens, max_tokens, ratio, _ = Cleaning()
+    option(
+        "--min-tokens", type=int, default=min_tokens, help="minimum number of words on each side"
+    )
+    option(
+        "--max-tokens", type=int, default=max_tokens, help="maximum number of words on each side"
+    )
+    ratio_help = (
         "ratio of the longer to the shorter side (default: %(default)s as in Moses; 1.5, which is "
         "common for WMT14, drops short pairs that differ by a token or two, a large part of some "
         "small corpora)"
     )
-    option("--max-ratio", type=float, default=ratio, help=longer)
+    option("--max-ratio", type=float, default=ratio, help=ratio_help)
 
 
 @explain_interrupts("nothing was made")

@@ -67,7 +67,7 @@ class BatchPlanner:
                 "no batch size comes closer for this corpus and number of devices",
                 f"{self.plan.target_tokens:,.0f}",
                 100 * abs(excess),
-                "more" if excess > 0 else "less",
+                "more" if excess > 0 else "fewer",
                 f"{self.tokens_per_update:,}",
             )
         return self.plan

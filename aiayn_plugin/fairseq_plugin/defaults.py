@@ -89,10 +89,8 @@ def model_defaults(arch: str, architecture: str) -> dict[str, Any]:
 
     A default that the dataclass of a user's --arch changes wins.
     """
-    paper, own = (
-        get_settings(architecture),
-        MODEL_DATACLASS_REGISTRY[ARCH_MODEL_NAME_REGISTRY[arch]],
-    )
+    paper = get_settings(architecture)
+    own = MODEL_DATACLASS_REGISTRY[ARCH_MODEL_NAME_REGISTRY[arch]]
     return {
         name: getattr(paper if getattr(own, name) == value else own, name)
         for name, value in vars(ModelSettings()).items()

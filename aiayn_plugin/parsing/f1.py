@@ -73,7 +73,7 @@ def compare_trees(gold: Tree, system: Tree) -> BracketCounts:
             f"without punctuation by its own tags, word {same + 1} is "
             f"{_excerpt(words[same:])} instead of {_excerpt(gold_words[same:])}"
         )
-    expected, actual = Counter(brackets(gold)), Counter(brackets(system))
+    expected, actual = Counter(list_brackets(gold)), Counter(list_brackets(system))
     return BracketCounts(
         matched=(expected & actual).total(),
         gold=expected.total(),
@@ -120,7 +120,7 @@ def _unify(label: str) -> str:
     return EQUIVALENT_LABELS.get(label, label)
 
 
-def brackets(tree: Tree) -> list[tuple[str, int, int]]:
+def list_brackets(tree: Tree) -> list[tuple[str, int, int]]:
     """Return label, start and end of each constituent that counts.
 
     Positions are those among the counted words, and a constituent without a counted word does not
@@ -170,7 +170,7 @@ def compare_all(
         try:
             by_gold += compare_trees(gold, punctuate_like(gold, system))
         except InputError:
-            expected, actual = map(len, map(brackets, (gold, system)))
+            expected, actual = map(len, map(list_brackets, (gold, system)))
             by_gold += BracketCounts(gold=expected, system=actual, sentences=1)
     return total, short, by_gold, skipped
 

@@ -21,7 +21,7 @@ class TreeScores:
     gold: list[Tree]
     all: BracketCounts
     short: BracketCounts  #: of sentences of up to MAX_SHORT_WORDS words
-    by_gold: BracketCounts  #: of all sentences, with the gold trees' punctuation
+    by_gold: BracketCounts  #: of all sentences; the gold tags decide what is punctuation
     skipped: list[str]  #: number and reason of each skipped sentence
     repairs: list[int]  #: for each tree parsed from symbols; empty for trees read from a file
 
@@ -58,8 +58,8 @@ class TreeScores:
             f"precision    {100 * counts.precision:.2f}   recall {100 * counts.recall:.2f}",
             f"F1 short     {100 * short.f1:.2f}   of the {short.sentences - short.skipped:,} "
             f"scored sentences of up to {MAX_SHORT_WORDS} words",
-            f"F1 of all    {100 * self.by_gold.f1:.2f}   of all sentences, with the gold trees' "
-            "punctuation",
+            f"F1 of all    {100 * self.by_gold.f1:.2f}   of all sentences; the gold tags decide "
+            "what is punctuation",
             f"exact match  {counts.exact / max(1, scored):.1%}   of the {scored:,} scored "
             "sentences",
             f"tags         {counts.tags / max(1, counts.words):.1%}   of {counts.words:,} words",

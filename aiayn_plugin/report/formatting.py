@@ -3,7 +3,7 @@
 SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
-def power(number: float | str) -> str:
+def format_power(number: float | str) -> str:
     """Return a large number as in Table 2: "3.3 · 10¹⁸". The reason for its absence is kept."""
     if isinstance(number, str):
         return number
@@ -11,16 +11,16 @@ def power(number: float | str) -> str:
     return f"{digits} · 10{str(int(exponent)).translate(SUPERSCRIPTS)}"
 
 
-def fixed(number: float | None, spec: str = ".2f") -> str | None:
+def format_number(number: float | None, spec: str = ".2f") -> str | None:
     """Return a number in a format: ".2f", "+.1f" for a difference, ",.0f" for "63,045,632"."""
     return None if number is None else format(number, spec).replace("-", "−")
 
 
-def whole(number: float | None) -> str | None:
+def format_integer(number: float | None) -> str | None:
     """Return a number without decimal places: "63,045,632"."""
-    return fixed(number, ",.0f")
+    return format_number(number, ",.0f")
 
 
-def count(number: int, singular: str, plural: str = "") -> str:
+def format_count(number: int, singular: str, plural: str = "") -> str:
     """Return a number with its noun: "1 update", "2 updates"."""
     return f"{number:,} {singular if number == 1 else plural or singular + 's'}"

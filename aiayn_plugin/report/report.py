@@ -14,7 +14,7 @@ from ..training.remaining_time import duration
 from .cost import FORMULA, TIME_NOTE, Cost, cost_of
 from .curves import charts_of_run, charts_of_runs, draw
 from .document import Block, Figures, Numbers, Section, Table, Term, to_html, to_markdown
-from .formatting import count, fixed, power, whole
+from .formatting import format_count, format_integer, format_number, format_power
 from .paper_results import row_named
 from .run import Run
 from .scores import compare_by_chance, examples, score_blocks
@@ -118,21 +118,21 @@ def _numbers(run: Run, cost: Cost) -> Iterator[tuple[str, str, str]]:
         if published := published_result(run):
             model, paper, ours = published
             yield (
-                f"{fixed(ours - paper, '+.1f')}",
+                f"{format_number(ours - paper, '+.1f')}",
                 f"{name} compared with the paper",
                 f"{model}: {paper}",
             )
         else:
-            note = count(counts["sentences"] - counts.get("skipped", 0), "sentence")
+            note = format_count(counts["sentences"] - counts.get("skipped", 0), "sentence")
             yield f"{exact:.1%}", f"of the {what} equal their reference", note
     elif record.valid and "ppl" in (values := record.valid[-1].values):
-        note = f"after {count(record.valid[-1].update, 'update')}"
+        note = f"after {format_count(record.valid[-1].update, 'update')}"
         yield f"{values['ppl']:.2f}", "perplexity on the validation set", note
     if record.last_time:
-        updates = count(record.update, "update")
+        updates = format_count(record.update, "update")
         if run.settings:
-            updates = f"{record.update:,} of {count(run.settings.max_update, 'update')}"
-        note = f"{updates}; {whole(cost.parameters) or '?'} parameters"
+            updates = f"{record.update:,} of {format_count(run.settings.max_update, 'update')}"
+        note = f"{updates}; {format_integer(cost.parameters) or '?'} parameters"
         yield duration(cost.seconds), "of training", note
 
 
@@ -151,8 +151,20 @@ def _several(runs: Sequence[Run], costs: Sequence[Cost]) -> Iterator[Section]:
     head = ("run", "state", "updates", "time", "parameters", "FLOPs, estimated", "FLOPs, counted")
     rows = []
     for run, cost in zip(runs, costs, strict=True):
-        row = [run.name, run.record.state, whole(run.record.update), duration(cost.seconds)]
-        rows.append([*row, whole(cost.parameters), power(cost.estimated), power(cost.counted)])
+        row = [
+            run.name,
+            run.record.state,
+            format_integer(run.record.update),
+            duration(cost.seconds),
+        ]
+        rows.append(
+            [
+                *row,
+                format_integer(cost.parameters),
+                format_power(cost.estimated),
+                format_power(cost.counted),
+            ]
+        )
     note = f"{TIME_NOTE} aiayn report RUN shows a run in detail."
     yield _section("Cost", Table("Cost", head, rows), note)
 
@@ -168,8 +180,9 @@ def _outcome(run: Run, cost: Cost) -> Table:
     facts: Facts = {
         "training": record.state,
         "updates": f"{record.update:,}{limit}",
-        "time": duration(cost.seconds) + (f", {count(restarts, 'restart')}" if restarts else ""),
-        "parameters": whole(cost.parameters),
+        "time": duration(cost.seconds)
+        + (f", {format_count(restarts, 'restart')}" if restarts else ""),
+        "parameters": format_integer(cost.parameters),
     }
     if record.valid:
         last = record.valid[-1]
@@ -182,7 +195,7 @@ def _outcome(run: Run, cost: Cost) -> Table:
         losses = [point.values["loss"] for point in record.valid if "loss" in point.values]
         lowest = f"; lowest loss {min(losses):.3f}" if losses else ""
         values = ", ".join(known) or "no value"
-        facts["validation"] = f"{values} after {count(last.update, 'update')}{lowest}"
+        facts["validation"] = f"{values} after {format_count(last.update, 'update')}{lowest}"
     for split, scores in run.translations.items():
         names = {"paper BLEU": "paper_bleu", "sacreBLEU": "bleu", "chrF": "chrf"}
         facts[f"{split} set"] = ", ".join(f"{n} {scores[key]:.2f}" for n, key in names.items())
@@ -225,17 +238,17 @@ def _training_data(run: Run, cost: Cost) -> Facts:
     size = f"{text['vocabulary']} subwords" if text["vocabulary"] else f"{text['merges']} merges"
     known = None not in (text["source_lang"], text["target_lang"])
     return {
-        "training pairs": whole(pairs["train"]),
+        "training pairs": format_integer(pairs["train"]),
         "kept and dropped": facts["kept"],
-        "validation pairs": whole(pairs["valid"]),
-        "source vocabulary": whole(words["source"]),
-        "target vocabulary": whole(words["target"]),
-        "source tokens of an update": whole(cost.source_tokens) or "not recorded",
-        "target tokens of an update": whole(cost.target_tokens),
-        setting_term("max_tokens"): whole(batches.get("max_tokens")),
-        setting_term("update_freq"): whole(batches.get("update_freq")),
-        "updates of an epoch": whole(batches.get("updates")),
-        "padding": fixed(batches.get("padding"), ".1%"),
+        "validation pairs": format_integer(pairs["valid"]),
+        "source vocabulary": format_integer(words["source"]),
+        "target vocabulary": format_integer(words["target"]),
+        "source tokens of an update": format_integer(cost.source_tokens) or "not recorded",
+        "target tokens of an update": format_integer(cost.target_tokens),
+        setting_term("max_tokens"): format_integer(batches.get("max_tokens")),
+        setting_term("update_freq"): format_integer(batches.get("update_freq")),
+        "updates of an epoch": format_integer(batches.get("updates")),
+        "padding": format_number(batches.get("padding"), ".1%"),
         "languages": language_pair(text["source_lang"], text["target_lang"]) if known else None,
         "subwords": f"{text['subword']}, {size}; tokenizer {text['tokenizer']}" if known else None,
     }
@@ -243,14 +256,14 @@ def _training_data(run: Run, cost: Cost) -> Facts:
 
 def _cost(run: Run, cost: Cost) -> list[Block]:
     """Return the exact parameters, and the operations of the training."""
-    estimated, devices = power(cost.estimated), count(cost.devices, "device")
+    estimated, devices = format_power(cost.estimated), format_count(cost.devices, "device")
     if not isinstance(cost.estimated, str):
         estimated += f": {cost.seconds:,.0f} s × {devices} × {cost.tflops} TFLOPS"
     facts: Facts = {
-        "parameters of the model": whole(run.facts["parameters"]) or "not recorded",
-        "parameters by the formula": whole(cost.formula_parameters),
+        "parameters of the model": format_integer(run.facts["parameters"]) or "not recorded",
+        "parameters by the formula": format_integer(cost.formula_parameters),
         "FLOPs, estimated as in the paper (time × devices × sustained rate)": estimated,
-        "FLOPs, counted": power(cost.counted),
+        "FLOPs, counted": format_power(cost.counted),
     }
     note = (
         f"{TIME_NOTE} Counted: {FORMULA}. All pairs are taken to have the mean lengths, over "
@@ -265,7 +278,7 @@ def _origin(run: Run) -> Facts:
     """Return versions, device, inputs and the command of the training."""
     facts, versions = run.facts, run.facts["text"]["versions"]
     device, seed = facts["device"], facts["seed"]
-    processes = count(facts["devices"] or 1, "process", "processes")
+    processes = format_count(facts["devices"] or 1, "process", "processes")
     return {
         "trained with": facts["versions"] or "not recorded",
         "device": f"{device}; {processes}" if device else "not recorded",

@@ -6,7 +6,7 @@ from typing import Any
 
 from ..text.scores import MAX_RESAMPLED, resample
 from .document import Block, Table, Translations
-from .formatting import fixed, whole
+from .formatting import format_integer, format_number
 from .run import SCORE_FILES, Run
 
 #: Translations that a report shows.
@@ -53,11 +53,15 @@ def _translation_scores(scored: dict[str, dict], several: bool) -> list[Block]:
         for name, key in (("paper BLEU", "paper_bleu"), ("sacreBLEU", "bleu")):
             chance = scores["by_chance"].get(name) or {}
             row += [
-                fixed(scores[key]),
+                format_number(scores[key]),
                 _interval(chance),
-                *[fixed(chance.get("p"), ".3f")] * several,
+                *[format_number(chance.get("p"), ".3f")] * several,
             ]
-        row += [fixed(scores["chrf"]), f"{scores['exact']:.1%}", whole(scores["sentences"])]
+        row += [
+            format_number(scores["chrf"]),
+            f"{scores['exact']:.1%}",
+            format_integer(scores["sentences"]),
+        ]
         rows.append(row)
     methods = {"paper BLEU": "words", "sacreBLEU": "signature", "chrF": "chrf_signature"}
     used = [f"{name}: {scores[key]}" for scores in scored.values() for name, key in methods.items()]
@@ -91,16 +95,16 @@ def _tree_scores(scored: dict[str, dict]) -> list[Block]:
         fractions = (counts["f1"], counts["precision"], counts["recall"], short["f1"])
         exact = counts["exact"] / max(1, counts["sentences"] - counts["skipped"])
         tags = counts["tags"] / max(1, counts["words"])
-        row = [label, *(fixed(100 * fraction) for fraction in fractions), f"{exact:.1%}"]
-        row += [f"{tags:.1%}", whole(scores["repaired"])]
-        row += [whole(counts["sentences"]), whole(counts["skipped"])]
-        rows.append([*row, fixed(100 * scores["by_gold_punctuation"]["f1"])])
+        row = [label, *(format_number(100 * fraction) for fraction in fractions), f"{exact:.1%}"]
+        row += [f"{tags:.1%}", format_integer(scores["repaired"])]
+        row += [format_integer(counts["sentences"]), format_integer(counts["skipped"])]
+        rows.append([*row, format_number(100 * scores["by_gold_punctuation"]["f1"])])
     head = ["set", "F1", "precision", "recall", "F1, up to 40 words", "exact matches"]
     head += ["correct tags", "trees repaired", "sentences", "skipped", "F1 of all"]
     note = (
         "Labelled brackets are counted as EVALB does with COLLINS.prm: TOP and punctuation do not "
         "count, ADVP equals PRT, and sentences whose words differ without punctuation are skipped; "
-        "F1 of all skips none: both trees are scored without the gold tree's punctuation."
+        "F1 of all skips none: the gold tree's tags decide what is punctuation."
     )
     return [Table("Scores of the trees", head, rows), note]
 

@@ -6,7 +6,7 @@ from typing import Any
 from ..paper import ARCHITECTURES, Settings, get_settings
 from .cost import Cost
 from .document import Block, Table
-from .formatting import count, fixed, power
+from .formatting import format_count, format_number, format_power
 from .paper_results import COLUMNS, TABLE_2, TABLE_3, TABLE_4, columns, row_named, row_with
 from .run import Run
 from .setting_names import NAMES, SYMBOLS, setting_value
@@ -67,14 +67,14 @@ def table_2(run: Run, cost: Cost) -> list[Block]:
             "newstest2014, English to German or French."
         ]
     rows: list[list[Any]] = [
-        [system, de, fr, *(number and power(number) for number in flops), "paper"]
+        [system, de, fr, *(number and format_power(number) for number in flops), "paper"]
         for system, (de, fr, *flops) in TABLE_2.items()
     ]
     column = {"de": 1, "fr": 2}[run.facts["text"]["target_lang"]]
     own: list[Any] = [run.name, None, None, None, None, "this run, paper BLEU"]
-    own[column] = fixed(scores["paper_bleu"])
+    own[column] = format_number(scores["paper_bleu"])
     if not isinstance(cost.estimated, str):  # the counted operations are another quantity
-        own[column + 2] = power(cost.estimated)
+        own[column + 2] = format_power(cost.estimated)
     note = (
         f"sacreBLEU of the same translations: {scores['bleu']:.2f} ({scores['signature']}). "
         "It is not comparable with this column."
@@ -87,7 +87,7 @@ def table_3(runs: Sequence[Run], costs: Sequence[Cost]) -> list[Block]:
     """Return the runs in the layout of Table 3, and the published rows that belong to them."""
     rows: list[tuple] = []
     for run, cost in zip(runs, costs, strict=True):
-        millions = fixed(cost.parameters and cost.parameters / 1e6)
+        millions = format_number(cost.parameters and cost.parameters / 1e6)
         differences = _other_differences(run, runs[0])
         rows.append((run.name, run.settings, perplexity_and_bleu(run), millions, differences))
     table = _layout("The runs, in the layout of Table 3", rows, ".2f", "other differences")
@@ -154,8 +154,8 @@ def _layout(caption: str, rows: Sequence[tuple], bleu_spec: str, last_heading: s
         values, differences = [], []
         for value, first, spec in zip(results, base_results, (".2f", bleu_spec), strict=True):
             is_known = not is_first and None not in (value, first)
-            values.append(fixed(value, spec))
-            differences.append(fixed(value - first, f"+{spec}") if is_known else None)
+            values.append(format_number(value, spec))
+            differences.append(format_number(value - first, f"+{spec}") if is_known else None)
         cells.append([name, *shown, *values, millions, *differences, last])
     headings = [HEADINGS.get(name, name) for name in COLUMNS]
     head = ("", *headings, "PPL", "BLEU", "params ×10⁶", "Δ PPL", "Δ BLEU", last_heading)
@@ -182,7 +182,7 @@ def _other_differences(run: Run, first: Run) -> str:
     elif _subwords(run) != _subwords(first):
         differences.append("DIFFERENT SUBWORDS: perplexity not comparable")
     if run.record.update != first.record.update:
-        differences.append(f"{count(run.record.update, 'update')} so far")
+        differences.append(f"{format_count(run.record.update, 'update')} so far")
     return "; ".join(differences)
 
 
@@ -218,7 +218,7 @@ def table_4(runs: Sequence[Run]) -> list[Block]:
     for run in runs:
         training = "gold and other trees" if _has_other_trees(run) else "gold trees only"
         if uses_wsj_23(run):
-            f1 = fixed(100 * run.trees["test"]["all"]["f1"])
+            f1 = format_number(100 * run.trees["test"]["all"]["f1"])
             rows.append([run.name, training, f1, "this run"])
         else:
             foreign.append(run.name)

@@ -96,13 +96,11 @@ class BeamSearch:
         suppressed_tokens: Sequence[int] = (),
         need_attention: bool = False,
         use_threads: bool = True,
-        scores_at_once: int | None = None,
     ) -> None:
         """Prepare a search; raises InputError for invalid settings.
 
         suppressed_tokens: IDs that are never chosen. use_threads: search a large batch on a CPU in
-        threads, if all models are thread-safe. scores_at_once: elements of the score matrix that
-        are computed at once; by default a number that suits the device.
+        threads, if all models are thread-safe.
         """
         self.settings, self.models = settings, list(models)
         self.vocabulary_size = models[0].vocabulary_size
@@ -112,7 +110,6 @@ class BeamSearch:
         self.suppressed_tokens = list(suppressed_tokens)
         self.need_attention = need_attention
         self.use_threads = use_threads and all(model.is_thread_safe for model in models)
-        self.scores_at_once = scores_at_once
         self._halver = BatchHalver()
 
     def search(
@@ -146,7 +143,7 @@ class BeamSearch:
             state = self._search(
                 source[rows], None if prefix is None else prefix[rows], first_token
             )
-            return state.finished.trace_back(state.history, eos=Vocabulary.eos)
+            return state.finished.trace_back(state.history)
 
         threads = torch.get_num_threads() if self.use_threads and source.is_cpu else 1
         search = partial(search_in_threads, search_rows, threads)
@@ -236,9 +233,8 @@ class BeamSearch:
     def _sentences_at_once(self, b: int, features: Tensor) -> int:
         """Return the number of sentences of b hypotheses to compute scores for at once."""
         row = b * self.vocabulary_size
-        at_once = rows_per_chunk(row, features.device.type, self.scores_at_once)
-        is_bfloat16_cpu = features.device.type == "cpu" and features.dtype == torch.bfloat16
-        if self.scores_at_once is None and is_bfloat16_cpu:
+        at_once = rows_per_chunk(row, features.device.type)
+        if features.device.type == "cpu" and features.dtype == torch.bfloat16:
             at_once = min(at_once, max(BFLOAT16_SCORES // row, 32 // b, 1))
         return at_once
 

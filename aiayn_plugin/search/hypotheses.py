@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor
 
+from ..text.dictionary import Vocabulary
 from .rules import Rules
 
 
@@ -92,10 +93,10 @@ class FinishedHypotheses:
             kept = getattr(self, name)
             kept[sentence] = torch.cat((kept[sentence], value), dim=1).gather(1, best.indices)
 
-    def trace_back(self, history: History, eos: int) -> list[list[Hypothesis]]:
+    def trace_back(self, history: History) -> list[list[Hypothesis]]:
         """Return the hypotheses of each sentence, each followed backwards from its end.
 
-        A sentence without any has an empty list.
+        The list of a sentence without hypotheses is empty.
 
         For example, a beam of two and three steps of (token, parent):
 
@@ -108,7 +109,7 @@ class FinishedHypotheses:
         """
         beam, end = self.parent, self.step
         length = int(end.max()) + 1 if end.numel() else 0
-        tokens = beam.new_full((*end.shape, length), eos)
+        tokens = beam.new_full((*end.shape, length), Vocabulary.eos)
         totals = self.total[:, :, None].repeat(1, 1, length)  # log P of the first t + 1 tokens
         attention: list[Tensor] = []
         for t in reversed(range(length)):
@@ -122,7 +123,7 @@ class FinishedHypotheses:
                 for values in (step.token, step.parent, step.score)
             )
             has_token = end >= t  # at t − 1, before its end symbol
-            tokens[:, :, t - 1] = torch.where(has_token, token, eos)
+            tokens[:, :, t - 1] = torch.where(has_token, token, Vocabulary.eos)
             totals[:, :, t - 1] = torch.where(has_token, score, totals[:, :, t - 1])
             beam = torch.where(has_token, parent, beam)
         weights = torch.stack(attention[::-1], dim=-1).cpu() if attention else None

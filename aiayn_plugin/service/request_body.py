@@ -1,4 +1,4 @@
-"""Clients that are slow, send too much or disconnect."""
+"""Reading request bodies, and noticing clients that disconnect."""
 
 import asyncio
 from collections.abc import Coroutine

@@ -40,7 +40,7 @@ class Limits:
 def parse_request(body: bytes, limits: Limits) -> tuple[list[str], int]:
     """Return the sentences to translate, and the number of translations of each.
 
-    body: {"text": "…" or ["…", …], "nbest": N}. Raises HTTPException for any other.
+    body: {"text": "…" or ["…", …], "nbest": N}. Raises HTTPException for any other body.
     """
     try:
         fields = json.loads(body)

@@ -34,17 +34,15 @@ def build_fast_tokenizer(
             "the dictionary has an entry twice, or a special symbol as a subword: prepare the data "
             "again"
         )
-    parts = dict.fromkeys(part for merge in merges for part in (*merge, "".join(merge)))
+    subwords = dict.fromkeys(subword for merge in merges for subword in (*merge, "".join(merge)))
     twins = []
-    for token in parts:
+    for token in subwords:
         if token not in ids:
             ids[token] = len(ids)
             twins.append(vocabulary.encode([_to_symbol(token)])[0])
     end = SPECIAL_SYMBOLS[Vocabulary.eos]
-    sequence, end_piece = (
-        {"Sequence": {"id": "A", "type_id": 0}},
-        {"SpecialToken": {"id": end, "type_id": 0}},
-    )
+    sequence = {"Sequence": {"id": "A", "type_id": 0}}
+    end_symbol = {"SpecialToken": {"id": end, "type_id": 0}}
     content = {
         "version": "1.0",
         "truncation": None,
@@ -58,8 +56,8 @@ def build_fast_tokenizer(
         "pre_tokenizer": {"type": "WhitespaceSplit"},
         "post_processor": {
             "type": "TemplateProcessing",
-            "single": [sequence, end_piece],
-            "pair": [sequence, {"Sequence": {"id": "B", "type_id": 0}}, end_piece],
+            "single": [sequence, end_symbol],
+            "pair": [sequence, {"Sequence": {"id": "B", "type_id": 0}}, end_symbol],
             "special_tokens": {end: {"id": end, "ids": [Vocabulary.eos], "tokens": [end]}},
         },
         "decoder": {"type": "BPEDecoder", "suffix": WORD_END},

@@ -151,17 +151,17 @@ def _softmax_(
         return _fused_softmax(logits, target, sum_dtype, scale)
     target_log_p = torch.empty_like(target, dtype=sum_dtype)
     rows = rows_per_chunk(logits.size(1), "cpu", TILE_SIZE)
-    for part, part_target, log_p in zip(
+    for tile, tile_target, log_p in zip(
         *(x.split(rows) for x in (logits, target, target_log_p)), strict=True
     ):
         # Step by step and in place: fewer passes over memory than log_softmax and exp.
-        exp = part.to(sum_dtype)
+        exp = tile.to(sum_dtype)
         exp -= exp.amax(dim=1, keepdim=True)
-        target_logit = exp.gather(1, part_target)
+        target_logit = exp.gather(1, tile_target)
         total = exp.exp_().sum(dim=1, keepdim=True)
         exp *= scale / total
-        if exp is not part:
-            part.copy_(exp)
+        if exp is not tile:
+            tile.copy_(exp)
         torch.sub(target_logit, total.log_(), out=log_p)
     return logits, target_log_p
 
@@ -194,10 +194,10 @@ def _accumulate_grad_weight(
     rows = FLOAT16_ROWS if grad_logits.dtype == torch.float16 else len(grad_logits)
     x = x / scale if scale != 1 else x
     for grad_rows, x_rows in zip(grad_logits.split(rows), x.split(rows), strict=True):
-        product = grad_rows.t() @ x_rows
-        if product.device.type == "cpu":
-            tile = rows_per_chunk(product.size(1), "cpu", TILE_SIZE)
-            for total, part in zip(grad_weight.split(tile), product.split(tile), strict=True):
-                total += part.to(total.dtype)
+        gradient = grad_rows.t() @ x_rows
+        if gradient.device.type == "cpu":
+            rows = rows_per_chunk(gradient.size(1), "cpu", TILE_SIZE)
+            for total, tile in zip(grad_weight.split(rows), gradient.split(rows), strict=True):
+                total += tile.to(total.dtype)
         else:
-            grad_weight += product
+            grad_weight += gradient

@@ -2,7 +2,7 @@
 
 import time
 
-#: An estimate needs this many updates, or as many as take this many seconds.
+#: Updates to time before an estimate, or fewer that take at least this many seconds.
 UPDATES, SECONDS = 20, 60
 
 
@@ -10,7 +10,7 @@ class RemainingTime:
     """Times the first updates of a process, except the very first, which also sets up memory."""
 
     def __init__(self, last_update: int) -> None:
-        """last_update: the number of the last update of the run; 0 if there is none to reach."""
+        """last_update: the number of the last update of the run; 0: no estimate."""
         self.last_update = last_update
         #: When each update began, in seconds; None once no estimate is due.
         self._starts: list[float] | None = [] if last_update else None

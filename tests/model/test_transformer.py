@@ -4,7 +4,7 @@ import pytest
 import torch
 from models import PAD, build, pad_left, pad_right, sentences
 
-from aiayn_plugin.benchmarks.measure import peak_memory
+from aiayn_plugin.benchmarks.measure import measure_peak_memory
 
 VARIANTS = [{}, {"positions": "learned"}, {"neighbourhood": 3}, {"d_k": 3, "d_v": 5}]
 
@@ -122,7 +122,7 @@ def test_recomputed_attention_changes_only_the_memory(settings):
             torch.manual_seed(5)  # for dropout
             model(pad_left(source, 3), None, target)[0].pow(2).sum().backward()
 
-        memory.append(peak_memory(run, source.device))
+        memory.append(measure_peak_memory(run, source.device))
         gradients.append([parameter.grad for parameter in model.parameters()])
     for stored, recomputed in zip(*gradients, strict=True):
         assert torch.equal(stored, recomputed)

@@ -14,7 +14,7 @@ from aiayn_plugin.report.document import (
     to_html,
     to_markdown,
 )
-from aiayn_plugin.report.formatting import fixed, power
+from aiayn_plugin.report.formatting import format_number, format_power
 from aiayn_plugin.training.remaining_time import duration
 
 HOSTILE = "<script>alert(1)</script> \"' &amp; | a_b _c_ **d** `e` [f](g)\n# h"
@@ -68,8 +68,10 @@ def test_a_table_may_have_no_rows():
 
 
 def test_powers_of_ten_are_aligned_right_too():
-    table = Table("c", ("", "FLOPs"), [["a", power(2.3e19)], ["b", None]])
-    assert f'<td class="number">{power(2.3e19)}</td>' in to_html("t", [Section("s", [table])])
+    table = Table("c", ("", "FLOPs"), [["a", format_power(2.3e19)], ["b", None]])
+    assert f'<td class="number">{format_power(2.3e19)}</td>' in to_html(
+        "t", [Section("s", [table])]
+    )
 
 
 def test_text_starts_neither_a_list_nor_a_formula():
@@ -87,5 +89,9 @@ def test_numbers_as_text():
         "1 h",
         "1 d 1 h",
     ]
-    assert power(3.28e18) == "3.3 · 10¹⁸" and power(1) == "1.0 · 10⁰"
-    assert fixed(-0.5, "+.2f") == "−0.50" and fixed(2, "+.2f") == "+2.00" and fixed(None) is None
+    assert format_power(3.28e18) == "3.3 · 10¹⁸" and format_power(1) == "1.0 · 10⁰"
+    assert (
+        format_number(-0.5, "+.2f") == "−0.50"
+        and format_number(2, "+.2f") == "+2.00"
+        and format_number(None) is None
+    )

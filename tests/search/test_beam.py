@@ -8,6 +8,7 @@ from models import EOS, PAD
 from searches import MODEL_VARIANTS, WORDS, assert_same, beam_search, noisy_model, source_batch
 
 from aiayn_plugin.errors import InputError
+from aiayn_plugin.kernels.chunking import CHUNK_SIZES
 from aiayn_plugin.search.beam import remaining_rows
 from aiayn_plugin.search.decoder_step import AiaynSearchModel, encode
 
@@ -125,15 +126,15 @@ def test_sentences_come_back_in_their_order():
 
 
 @pytest.mark.parametrize("left", [True, False])
-def test_computing_scores_for_a_few_sentences_at_a_time_changes_nothing(left):
+def test_computing_scores_for_a_few_sentences_at_a_time_changes_nothing(left, monkeypatch):
     models = [noisy_model(seed=seed, positions="learned") for seed in (2, 3)]
     source = source_batch([n % 7 for n in range(20)], left)
     prefix = torch.randint(4, WORDS, (20, 2))
     prefix[::3] = PAD
     settings = {"nbest": 4, "max_len_b": 20, "temperature": 2.0, "min_len": 3}
     expected = beam_search(models, settings).search_batch(source, prefix)
-    chunked = beam_search(models, settings, scores_at_once=3 * 4 * WORDS)
-    assert_same(chunked.search_batch(source, prefix), expected)
+    monkeypatch.setitem(CHUNK_SIZES, "cpu", 3 * 4 * WORDS)  # 3 sentences of 4 hypotheses
+    assert_same(beam_search(models, settings).search_batch(source, prefix), expected)
 
 
 @pytest.mark.parametrize("left", [True, False])

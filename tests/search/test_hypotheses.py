@@ -43,7 +43,7 @@ def example():
 def test_a_hypothesis_is_traced_back_through_its_parents():
     """b, c, end: log P is -2, then -3, then -5; the penalty of 3 tokens is (5 + 3) / 6 = 4 / 3."""
     kept, history = example()
-    ((hypothesis,),) = kept.trace_back(history, END)
+    ((hypothesis,),) = kept.trace_back(history)
     assert hypothesis.tokens.tolist() == [B, C, END]
     assert hypothesis.positional_scores.tolist() == [-2.0, -1.0, -2.0]
     assert hypothesis.score.item() == pytest.approx(-5 * 3 / 4)
@@ -57,7 +57,7 @@ def test_attention_follows_the_parents_too():
     history.attention = [
         (tensor([0]), tensor([[[10.0 * step], [10.0 * step + 1]]])) for step in range(3)
     ]
-    ((hypothesis,),) = kept.trace_back(history, END)
+    ((hypothesis,),) = kept.trace_back(history)
     assert hypothesis.attention.tolist() == [[0.0, 11.0, 20.0]]
 
 
@@ -66,7 +66,7 @@ def test_the_first_step_has_a_single_hypothesis():
     kept = finished()
     add(kept, [0], [[-9.0, -1.0]], [[0, 3]], [[False, True]], step=0)
     history = History(attention=[(tensor([0]), tensor([[[0.5, 0.25]]]))])
-    ((hypothesis,),) = kept.trace_back(history, END)
+    ((hypothesis,),) = kept.trace_back(history)
     assert hypothesis.attention.tolist() == [[0.5], [0.25]]
 
 
@@ -87,7 +87,7 @@ def test_a_sentence_that_finished_early_is_absent_from_later_steps():
     totals, parents, ends = [[-2.5, -3.0], [-3.0, -4.0]], [[1, 0]] * 2, [[True, False], [False] * 2]
     add(kept, [0, 1], totals, parents, ends, step=1)
     add(kept, [1], [[-5.0, -9.0]], [[0, 1]], [[True, False]], step=2)
-    (one,), (other,) = kept.trace_back(history, END)
+    (one,), (other,) = kept.trace_back(history)
     assert (one.tokens.tolist(), one.positional_scores.tolist()) == ([B, END], [-2.0, -0.5])
     assert one.attention.tolist() == [[0.0, 9.0]]
     assert other.tokens.tolist() == [B, C, END]
@@ -126,5 +126,5 @@ def test_impossible_and_late_hypotheses_are_not_kept():
 def test_a_sentence_may_have_fewer_hypotheses_than_are_kept():
     kept = finished(sentences=2, kept=2)
     add(kept, [1], [[-1.0]], [[0]], [[True]], step=0)
-    none, (hypothesis,) = kept.trace_back(History(), END)
+    none, (hypothesis,) = kept.trace_back(History())
     assert none == [] and hypothesis.tokens.tolist() == [END]

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from aiayn_plugin.benchmarks.measure import peak_memory
+from aiayn_plugin.benchmarks.measure import measure_peak_memory
 from aiayn_plugin.training.loss import label_smoothed_nll, projected_loss
 
 PAD = 1
@@ -118,7 +118,7 @@ def test_memory_stays_below_positions_times_vocabulary(dtype):
         loss, _ = projected_loss(x, weight, target, TINY, PAD, chunk_size=2**16)
         (16 * loss).backward()
 
-    assert peak_memory(run, x.device) < x.size(0) * weight.size(0)  # one byte per element
+    assert measure_peak_memory(run, x.device) < x.size(0) * weight.size(0)  # one byte per element
 
 
 def test_no_grad_computes_no_gradients():
