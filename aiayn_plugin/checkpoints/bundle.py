@@ -92,8 +92,7 @@ def bundle(
     checkpoint, data = locate(run_dir, checkpoint)
     task_settings(checkpoint)
     settings, _ = load_subwords(data)
-    languages = settings.source_lang, settings.target_lang
-    names = [f"dict.{lang}.txt" for lang in languages]
+    names = settings.dictionaries
     words = [read_verified_dictionary(data / name) for name in names]
     state = average([checkpoint])
     state["model"] = {name: weight.to(dtype) for name, weight in state["model"].items()}
@@ -117,17 +116,17 @@ def write_bundle(
 
     Returns its size in bytes. Raises InputError or OSError if that fails or the output exists.
     """
-    languages = settings.source_lang, settings.target_lang
+    source, target = settings.languages
     with write_directory_atomically(output) as directory:
         cfg, _ = configuration(state)
-        cfg["task"].update(source_lang=languages[0], target_lang=languages[1])
+        cfg["task"].update(source_lang=source, target_lang=target)
         shared_model.write(state, cfg, directory)
         for name in text_files(data, settings):
             shutil.copyfile(data / name, directory / name)
         if examples is not None:
             shutil.copyfile(examples, directory / EXAMPLES_FILE)
         command = "parse" if settings.holds_trees else "translate"
-        note = NOTE.format(command=command, source=languages[0], target=languages[1])
+        note = NOTE.format(command=command, source=source, target=target)
         (directory / "README.txt").write_text(note, encoding="utf-8")
         write_manifest(directory, [path.name for path in directory.iterdir()])
     return sum(path.stat().st_size for path in output.iterdir())
@@ -135,6 +134,5 @@ def write_bundle(
 
 def text_files(data: Path, settings: TextSettings) -> list[str]:
     """Return the names of the files of a data directory that its model needs for raw text."""
-    languages = settings.source_lang, settings.target_lang
-    names = [SETTINGS_FILE, settings.codes, *(f"dict.{lang}.txt" for lang in languages)]
+    names = [SETTINGS_FILE, settings.codes, *settings.dictionaries]
     return names + [name for name in (PAIRS_FILE, EXAMPLES_FILE) if (data / name).is_file()]

@@ -77,8 +77,7 @@ def import_transformers(directory: Path, data: Path, output: Path) -> None:
     OSError.
     """
     text, _ = load_subwords(data)
-    languages = text.source_lang, text.target_lang
-    words = [read_verified_dictionary(data / f"dict.{lang}.txt") for lang in languages]
+    words = [read_verified_dictionary(data / name) for name in text.dictionaries]
     if words[0] != words[1]:
         raise InputError(f"{data} has two dictionaries, and the tokenizer of a MarianMTModel one")
     if (tokenizer := directory / "tokenizer.json").is_file():
@@ -91,7 +90,7 @@ def import_transformers(directory: Path, data: Path, output: Path) -> None:
             "model": {"_name": "aiayn_transformer", **vars(settings), **limits},
             "task": {"_name": "aiayn_translation", **limits},
         },
-        "task_state": Identity.of(words, settings, languages).task_state(),
+        "task_state": Identity.of(words, settings, text.languages).task_state(),
         **NO_TRAINING,
     }
     write_bundle(state, data, text, output)

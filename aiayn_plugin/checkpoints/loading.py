@@ -1,6 +1,6 @@
 """Models built from settings, and loaded from a checkpoint without fairseq."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
@@ -52,15 +52,15 @@ def check_dictionaries(settings: ModelSettings, source: Any, target: Any) -> Non
         )
 
 
-def load_model(checkpoint: Path, data: Path, source_lang: str, target_lang: str) -> LoadedModel:
+def load_model(checkpoint: Path, data: Path, dictionaries: Sequence[str]) -> LoadedModel:
     """Return the model of a checkpoint, in float32, with the dictionaries in `data`.
 
-    Raises InputError if the checkpoint's weights, settings and dictionaries do not fit each other,
-    or if a file is missing, changed or broken.
+    dictionaries: file names, the source's and the target's. Raises InputError if the checkpoint's
+    weights, settings and dictionaries do not fit each other, or if a file is missing, changed or
+    broken.
     """
     task = task_settings(checkpoint)
-    names = [f"dict.{lang}.txt" for lang in (source_lang, target_lang)]
-    words = [read_verified_dictionary(data / name) for name in names]
+    words = [read_verified_dictionary(data / name) for name in dictionaries]
     source, target = map(Vocabulary, words)
     state = load(checkpoint)
     try:
@@ -69,7 +69,7 @@ def load_model(checkpoint: Path, data: Path, source_lang: str, target_lang: str)
         trained = Identity.read(state.get("task_state"))
         expected = Identity.of(words, settings)
         trained.check_settings(expected)
-        trained.check_dictionaries(expected, data, names)
+        trained.check_dictionaries(expected, data, dictionaries)
         check_dictionaries(settings, source, target)
         limits = {side: _max_positions(side, vars(cfg["model"]), task) for side in SIDES}
         sizes = len(source), len(target)

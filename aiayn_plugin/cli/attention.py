@@ -145,7 +145,7 @@ def _write_page(
     settings = translator.pipeline.settings
     target = "the references" if args.reference else "its own translations"
     about = (
-        f"{args.model}: {language_pair(settings.source_lang, settings.target_lang)}, "
+        f"{args.model}: {language_pair(*settings.languages)}, "
         f"{len(layers)} layers, {heads} heads, with {target}"
     )
     directory = args.model if args.model.is_dir() else Path()  # demo is in the package

@@ -68,7 +68,7 @@ def write_dictionary(path: Path, counts: Counts) -> None:
 
 def binarise(job: Job, split: str, encoded: Stage, destdir: Path) -> None:
     """Write the binary files of a split to destdir, which contains the dictionaries."""
-    dictionaries = [destdir / f"dict.{lang}.txt" for lang in job.langs]
+    dictionaries = [destdir / name for name in job.settings.dictionaries]
     stems = [destdir / f"{split}.{'-'.join(job.langs)}.{lang}" for lang in job.langs]
     types = [
         np.dtype(np.uint16 if len(_read_vocabulary(path)) < MIN_WIDE else np.uint32)

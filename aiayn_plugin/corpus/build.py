@@ -128,8 +128,8 @@ def find_versions(
 def _write_dictionaries(job: Job, learned: Stage, train: Stage, destdir: Path) -> None:
     """Write fairseq's dictionary of each side; except for trees, they are the same."""
     counts = read_counts(train.folder / SUBWORDS_FILE)
-    for lang, of_side in zip(job.langs, counts, strict=True):
-        path = destdir / f"dict.{lang}.txt"
+    for name, of_side in zip(job.settings.dictionaries, counts, strict=True):
+        path = destdir / name
         if job.settings.subword == "wordpiece":
             shutil.copyfile(learned.folder / "dict.txt", path)
         else:

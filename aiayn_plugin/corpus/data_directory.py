@@ -47,10 +47,10 @@ def is_up_to_date(
                 made, give = "with", "give"
             advice = f"it was made {made} --protect-patterns: {give} this option, or {advice}"
         raise InputError(f"{data} has different settings: {', '.join(differences)}; {advice}")
-    langs = wanted.source_lang, wanted.target_lang
+    langs = wanted.languages
     splits = dict.fromkeys(name.partition(".")[0] for name in wanted.inputs)
     stems = [f"{split}.{'-'.join(langs)}.{lang}" for split in splits for lang in langs]
-    files = [wanted.codes, *(f"dict.{lang}.txt" for lang in langs)]
+    files = [wanted.codes, *wanted.dictionaries]
     files += [f"{stem}.{end}" for stem in stems for end in ("bin", "idx")]
     if missing := [name for name in files if not (data / name).is_file()]:
         raise InputError(f"{data} lacks {', '.join(missing)}; delete it to prepare it again")

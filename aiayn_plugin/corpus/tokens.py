@@ -58,7 +58,7 @@ class Job(NamedTuple):
     @property
     def langs(self) -> Langs:
         """The source and the target language."""
-        return self.settings.source_lang, self.settings.target_lang
+        return self.settings.languages
 
     def cleaning(self, split: str) -> Cleaning | None:
         """Return the limits on the pairs of a split; None except for training pairs."""

@@ -78,8 +78,8 @@ class RunDirectory:
 
             loaded = load_fairseq_model(self)
         else:
-            text = self.pipeline.settings
-            loaded = load_model(self.checkpoint, self.data, text.source_lang, text.target_lang)
+            dictionaries = self.pipeline.settings.dictionaries
+            loaded = load_model(self.checkpoint, self.data, dictionaries)
         loaded.model.to(device=device, dtype=PRECISIONS[precision])
         if precision == "int8":
             quantize_linear_layers(loaded.model)

@@ -157,14 +157,8 @@ def _several(runs: Sequence[Run], costs: Sequence[Cost]) -> Iterator[Section]:
             format_integer(run.record.update),
             duration(cost.seconds),
         ]
-        rows.append(
-            [
-                *row,
-                format_integer(cost.parameters),
-                format_power(cost.estimated),
-                format_power(cost.counted),
-            ]
-        )
+        row += [format_integer(cost.parameters), format_power(cost.estimated)]
+        rows.append([*row, format_power(cost.counted)])
     note = f"{TIME_NOTE} aiayn report RUN shows a run in detail."
     yield _section("Cost", Table("Cost", head, rows), note)
 

@@ -50,7 +50,7 @@ class Service:
         directory = self.translators[0].directory
         settings = directory.pipeline.settings
         self.about = {"model": name, "source": settings.source_lang, "target": settings.target_lang}
-        self.languages = language_pair(settings.source_lang, settings.target_lang)
+        self.languages = language_pair(*settings.languages)
         description = describe_model(directory.data, settings)
         source = language_name(settings.source_lang)
         self.page_data = {"model": name, "source": source, **description}

@@ -36,7 +36,7 @@ def load_subwords(data_dir: str | Path) -> tuple[TextSettings, Subwords]:
     if hash_file(codes) != settings.codes_sha256:
         raise InputError(f"{codes} does not match {SETTINGS_FILE}: copy both from the same data")
     if settings.holds_trees:
-        entries = read_dictionary(Path(data_dir) / f"dict.{settings.source_lang}.txt")
+        entries = read_dictionary(Path(data_dir) / settings.dictionaries[0])
         return settings, Bpe(codes, {word for word, _ in entries})
     return settings, SUBWORDS[settings.subword][0](codes)
 
@@ -49,7 +49,7 @@ class TextPipeline:
         self.subwords = subwords
         self._tokenizers = {
             lang: Tokenizer(lang, settings.normalize_punctuation, settings.tokenizer)
-            for lang in (settings.source_lang, settings.target_lang)
+            for lang in settings.languages
         }
 
     @classmethod

@@ -74,23 +74,23 @@ def read_translations(log: Path, data: Path, split: str) -> Translations:
     targets in the log are not these references.
     """
     pipeline = TextPipeline.load(data)
-    source_lang, target_lang = pipeline.settings.source_lang, pipeline.settings.target_lang
+    languages = pipeline.settings.languages
     hypotheses, targets = read_log(log)
     system = list(map(pipeline.decode, hypotheses))
-    raw = [f"{split}.raw.{lang}" for lang in (source_lang, target_lang)]
+    raw = [f"{split}.raw.{lang}" for lang in languages]
     verify_files(data, read_manifest(data), raw, contents=False)
     sources, references = (list(read_lines(data / name)) for name in raw)
     for number, target in targets.items():
         reference = references[number] if number < len(references) else ""
         # Characters alone are the same with and without --remove-bpe.
-        tokens = "".join(pipeline.tokenize(reference, target_lang))
+        tokens = "".join(pipeline.tokenize(reference, languages[1]))
         if SEPARATORS.sub("", target) != SEPARATORS.sub("", tokens):
             raise InputError(
                 f"the references in {log} are not those of {data / raw[1]}: T-{number} is "
                 f"{target!r:.60}, but line {number + 1} is {reference!r:.60}. Give the --data and "
                 "--split that were translated"
             )
-    return Translations(sources, system, references, target_lang)
+    return Translations(sources, system, references, languages[1])
 
 
 class PaperTokens:

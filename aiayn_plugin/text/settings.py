@@ -57,6 +57,16 @@ class TextSettings:
                 raise InputError(f"{name} is not a file name: {value!r}")
 
     @property
+    def languages(self) -> tuple[str, str]:
+        """The source and the target language."""
+        return self.source_lang, self.target_lang
+
+    @property
+    def dictionaries(self) -> list[str]:
+        """The file names of the two dictionaries."""
+        return [f"dict.{lang}.txt" for lang in self.languages]
+
+    @property
     def holds_trees(self) -> bool:
         """Whether the sources are sentences and the targets their trees (§6.3)."""
         return self.tokenizer == PENN
