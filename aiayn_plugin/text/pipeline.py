@@ -74,17 +74,20 @@ class TextPipeline:
         """
         return self.subwords.encode(self.tokenize(line, lang))
 
-    def decode(self, line: str) -> str:
-        """Return the raw text of a line of subwords in the target language."""
-        return self.detokenize(self.subwords.decode(line))
+    def decode(self, line: str, lang: str | None = None) -> str:
+        """Return the raw text of a line of subwords in `lang` (default: the target language).
+
+        Raises InputError if the data does not contain this language.
+        """
+        return self.detokenize(self.subwords.decode(line), lang)
 
     def tokenize(self, line: str, lang: str | None = None) -> list[str]:
         """Return the tokens of a raw line; the first step of `encode`."""
         return self._find_tokenizer(lang or self.settings.source_lang).tokenize(line)
 
-    def detokenize(self, tokens: Iterable[str]) -> str:
+    def detokenize(self, tokens: Iterable[str], lang: str | None = None) -> str:
         """Return the raw text of tokens; the last step of `decode`."""
-        return self._find_tokenizer(self.settings.target_lang).detokenize(tokens)
+        return self._find_tokenizer(lang or self.settings.target_lang).detokenize(tokens)
 
     def group_into_words(self, subwords: Sequence[str]) -> list[tuple[str, int]]:
         """Return each word of a sequence of subwords and its number of subwords.
