@@ -60,13 +60,13 @@ def allowed_hosts(host: str, listening: socket.socket, extra: list[str]) -> list
 
 
 class Connection(H11Protocol):
-    """A connection of uvicorn that is closed unless its client sends a request and reads in time.
+    """A connection of uvicorn that is closed unless its client sends a complete request in time.
 
     At MAX_CONNECTIONS a new connection replaces the one whose client has been idle longest.
     uvicorn has neither limit: stalled clients would block the service.
     """
 
-    timer: asyncio.TimerHandle  #: runs while the service waits for the client
+    timer: asyncio.TimerHandle  #: runs unless a complete request is being answered
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -75,13 +75,13 @@ class Connection(H11Protocol):
             others = [c for c in self.connections if isinstance(c, Connection) and c is not self]
             waiting = [other for other in others if not other.timer.cancelled()]
             if waiting:
-                idlest = min(waiting, key=lambda other: other.timer.when())
-                self.connections.discard(idlest)  # it counts until the transport reports its end
-                idlest.transport.abort()
+                longest = min(waiting, key=lambda other: other.timer.when())
+                self.connections.discard(longest)  # it counts until the transport reports its end
+                longest.transport.abort()
 
     def handle_events(self) -> None:
         super().handle_events()
-        if self._is_answering() and not self.transport.get_write_buffer_size():
+        if self.cycle and not (self.cycle.more_body or self.cycle.response_complete):
             self.timer.cancel()
 
     def on_response_complete(self) -> None:
@@ -93,23 +93,8 @@ class Connection(H11Protocol):
         super().connection_lost(exc)
         self.timer.cancel()
 
-    def _is_answering(self) -> bool:
-        """Return whether the service has a complete request and has not answered it yet."""
-        return bool(self.cycle) and not (self.cycle.more_body or self.cycle.response_complete)
-
     def _start_timer(self) -> None:
-        unread = self.transport.get_write_buffer_size()
-        self.timer = self.loop.call_later(REQUEST_TIMEOUT, self._check_client, unread)
-
-    def _check_client(self, unread: int) -> None:
-        """Disconnect a client that neither reads one of its `unread` bytes nor has a request."""
-        left = self.transport.get_write_buffer_size()
-        if 0 < left < unread:
-            self._start_timer()
-        elif left or not self._is_answering():
-            self.transport.abort()
-        else:
-            self.timer.cancel()
+        self.timer = self.loop.call_later(REQUEST_TIMEOUT, self.transport.close)
 
 
 def serve(app: ASGIApp, listening: socket.socket) -> None:

@@ -180,21 +180,6 @@ def test_clients_that_complete_no_request_lock_nobody_out(service):
         assert stalled.recv(1) == b"", "it must be closed in time"
 
 
-@pytest.mark.long
-def test_a_client_that_reads_nothing_is_disconnected(service):
-    request = b"GET /attention?text=%s HTTP/1.1\r\nHost: localhost\r\n\r\n" % (b"Sunday," * 80)
-    with socket.socket() as client:
-        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
-        client.connect(service.address)
-        client.sendall(20 * request)  # the answers exceed the buffers of the sockets
-        timed_out = after(100)
-        with pytest.raises(OSError):
-            while not timed_out():
-                time.sleep(1)
-                client.send(b"G")
-    assert service.translate("Sunday")[0] == 200
-
-
 @pytest.mark.parametrize("status, end", [(413, b""), (413, b"Connection: close\r\n"), (415, b"")])
 def test_a_client_that_reads_late_receives_its_error(service, status, end):
     request = POST + end + SIZE % 5_000_000 + b" " * 5_000_000
