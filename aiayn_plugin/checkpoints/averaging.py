@@ -76,7 +76,9 @@ def average(paths: list[Path]) -> dict:
         for name, weight in weights.items():
             if weight.is_floating_point() and sums[name].is_floating_point():
                 sums[name] += weight
-            elif path is not paths[0] and not torch.equal(weight, sums[name]):
+            elif path is not paths[0] and (
+                weight.dtype != sums[name].dtype or not torch.equal(weight, sums[name])
+            ):
                 raise InputError(f"{path} and {paths[0]} differ in {name}, an integer tensor")
             else:
                 sums[name] = weight

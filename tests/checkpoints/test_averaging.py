@@ -50,6 +50,7 @@ def test_bad_input_gives_one_line(tmp_path, capsys):
     checkpoint(tmp_path / "shape.pt", [1.0])
     checkpoint(tmp_path / "names.pt", [1.0, 2.0], name="v")
     checkpoint(tmp_path / "numbers.pt", [1.0, 2.0], n=torch.tensor(4))
+    checkpoint(tmp_path / "types.pt", [1.0, 2.0], n=torch.tensor(3.0))
     for name, state in {
         "dictionary": {"dictionaries": {"source": "a", "target": "b"}},
         "settings": {"settings": {"h": 4, "neighbourhood": None, "positions": "sinusoids"}},
@@ -65,6 +66,7 @@ def test_bad_input_gives_one_line(tmp_path, capsys):
         "shape.pt": "different models: w is (1,) in shape.pt and (2,) in good.pt",
         "names.pt": "different models: v is (2,) in names.pt and missing in good.pt",
         "numbers.pt": "differ in n, an integer tensor",
+        "types.pt": "differ in n, an integer tensor",
         "dictionary.pt": "were trained with different settings or dictionaries",
         "settings.pt": "were trained with different settings or dictionaries",
         "text.pt": "text.pt cannot be loaded safely",
