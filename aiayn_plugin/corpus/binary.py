@@ -68,8 +68,9 @@ def write_dictionary(path: Path, counts: Counts) -> None:
 
 def binarise(job: Job, split: str, encoded: Stage, destdir: Path) -> None:
     """Write the binary files of a split to destdir, which contains the dictionaries."""
+    langs = job.settings.languages
     dictionaries = [destdir / name for name in job.settings.dictionaries]
-    stems = [destdir / f"{split}.{'-'.join(job.langs)}.{lang}" for lang in job.langs]
+    stems = [destdir / f"{split}.{'-'.join(langs)}.{lang}" for lang in langs]
     types = [
         np.dtype(np.uint16 if len(_read_vocabulary(path)) < MIN_WIDE else np.uint32)
         for path in dictionaries

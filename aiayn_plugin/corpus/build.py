@@ -86,7 +86,7 @@ def build_from_tokens(
     for split, stage in encoded.items():
         binarise(job, split, stage, destdir)
     for split in tokenised.keys() - {"train"}:
-        _keep_raw(split, [text.files for text in raw[split]], destdir, job.langs)
+        _keep_raw(split, [text.files for text in raw[split]], destdir, job.settings.languages)
     codes = Path(shutil.copyfile(learned.folder / settings.codes, destdir / settings.codes))
     replace(settings, codes_sha256=hash_file(codes)).save(destdir / SETTINGS_FILE)
     (destdir / PAIRS_FILE).write_text(f"{summary}\n", "utf-8")

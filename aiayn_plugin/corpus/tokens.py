@@ -55,11 +55,6 @@ class Job(NamedTuple):
     settings: TextSettings
     workers: Workers
 
-    @property
-    def langs(self) -> Langs:
-        """The source and the target language."""
-        return self.settings.languages
-
     def cleaning(self, split: str) -> Cleaning | None:
         """Return the limits on the pairs of a split; None except for training pairs."""
         limits = Cleaning(**self.settings.cleaning)  # type: ignore[arg-type]
@@ -67,7 +62,7 @@ class Job(NamedTuple):
 
     def files(self, folder: Path) -> Files:
         """Return the paths of the two files of a stage."""
-        source, target = (folder / f"text.{lang}" for lang in self.langs)
+        source, target = (folder / f"text.{lang}" for lang in self.settings.languages)
         return source, target
 
 
@@ -110,9 +105,9 @@ def tokenise(job: Job, text: Text, split: str) -> Stage:
     """
     settings, cleaning = job.settings, job.cleaning(split)
     options = settings.normalize_punctuation, settings.tokenizer
-    step = functools.partial(tokenise_batch, job.langs, options, cleaning)
+    step = functools.partial(tokenise_batch, job.settings.languages, options, cleaning)
     version = importlib.metadata.version("sacremoses")
-    made_of = [text.key, job.langs, options, cleaning, MAX_WORD_LENGTH, version]
+    made_of = [text.key, job.settings.languages, options, cleaning, MAX_WORD_LENGTH, version]
     return make_tokens(job, text, step, f"tokenising {text.name}", made_of)
 
 
