@@ -41,19 +41,15 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     option("--normalize-punctuation", action="store_true", help=punctuation_help)
     add_tokenizer(parser)
     option = parser.add_argument_group("cleaning of training pairs").add_argument
-    min_tokens, max_tokens, ratio, _ = Cleaning()
-    option(
-        "--min-tokens", type=int, default=min_tokens, help="minimum number of words on each side"
-    )
-    option(
-        "--max-tokens", type=int, default=max_tokens, help="maximum number of words on each side"
-    )
+    limits = Cleaning()
+    option("--min-tokens", type=int, default=limits.min_tokens, help="minimum words on each side")
+    option("--max-tokens", type=int, default=limits.max_tokens, help="maximum words on each side")
     ratio_help = (
         "ratio of the longer to the shorter side (default: %(default)s as in Moses; 1.5, which is "
         "common for WMT14, drops short pairs that differ by a token or two, a large part of some "
         "small corpora)"
     )
-    option("--max-ratio", type=float, default=ratio, help=ratio_help)
+    option("--max-ratio", type=float, default=limits.max_ratio, help=ratio_help)
 
 
 @explain_interrupts("nothing was made")
