@@ -196,8 +196,8 @@ def _accumulate_grad_weight(
     for grad_rows, x_rows in zip(grad_logits.split(rows), x.split(rows), strict=True):
         gradient = grad_rows.t() @ x_rows
         if gradient.device.type == "cpu":
-            rows = rows_per_chunk(gradient.size(1), "cpu", TILE_SIZE)
-            for total, tile in zip(grad_weight.split(rows), gradient.split(rows), strict=True):
+            height = rows_per_chunk(gradient.size(1), "cpu", TILE_SIZE)
+            for total, tile in zip(grad_weight.split(height), gradient.split(height), strict=True):
                 total += tile.to(total.dtype)
         else:
             grad_weight += gradient
