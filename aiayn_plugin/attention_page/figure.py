@@ -14,11 +14,9 @@ from ..text.pipeline import TextPipeline
 from .maps import AttentionMaps
 from .page import group_words
 
-#: Line styles of heads 1 to 4, 5 to 8, and so on.
-DASHES: tuple[Any, ...] = (
-    *("-", (0, (4, 2)), (0, (1, 2)), (0, (6, 2, 1, 2))),
-    *((0, (9, 3)), (0, (1, 4)), (0, (6, 2, 1, 2, 1, 2)), (0, (2, 4))),
-)
+#: Line styles of heads 1 to 4, 5 to 8, and so on: solid, or the lengths of dashes and gaps.
+LENGTHS = ((4, 2), (1, 2), (6, 2, 1, 2), (9, 3), (1, 4), (6, 2, 1, 2, 1, 2), (2, 4))
+DASHES: tuple[Any, ...] = ("-", *((0, lengths) for lengths in LENGTHS))
 #: Characters of a label; a longer word is truncated.
 MAX_LABEL = 28
 #: The vertical distance, in rows, between the first and the last head's line of a pair of words.
@@ -111,10 +109,8 @@ def _draw(
         _draw_label(axes, 1.04, i, label, "left", color="0")
     for place, head in enumerate(heads):
         x = (place + 0.5) / len(heads)
-        style = {
-            "color": COLOURS[(head - 1) % 8],
-            "linestyle": DASHES[(head - 1) // 4 % len(DASHES)],
-        }
+        dashes = DASHES[(head - 1) // 4 % len(DASHES)]
+        style = {"color": COLOURS[(head - 1) % 8], "linestyle": dashes}
         axes.text(x, -1.25, str(head), ha="center", va="center", fontsize=7, color="0.3")
         axes.plot([x - 0.03, x + 0.03], [-0.85, -0.85], linewidth=1.8, gid="legend", **style)
         offset = SPREAD * (x - 0.5)
