@@ -68,8 +68,8 @@ def load_pair(table: Path, name: str) -> LanguagePair:
         raise InputError(f"{table}: {name} or its archives lack {error}") from None
     except (TypeError, AttributeError) as error:
         raise InputError(f"{table}: {name} or its archives: {error}") from None
-    for flaw in flaws:
-        raise InputError(f"{table}: {name}: {flaw}")
+    if flaws:
+        raise InputError(f"{table}: {name}: {flaws[0]}")
     return pair
 
 
