@@ -37,9 +37,11 @@ def read_tree_set(job: Job, trees: TreeSet) -> Text:
         kept = range(total)[trees.kept]
         lines = _write_kept(outputs, job.files(folder), kept, trees.weight)
         if not lines:
-            why = "" if trees.kept == slice(None) else "; --hold-out leaves none for training"
+            why = ""
             if kept:
                 why = f"; at {trees.weight:g} times each none is left: raise this number"
+            elif trees.kept != slice(None):
+                why = "; --hold-out leaves none for training"
             raise InputError(f"{trees.name}: found {total:,} trees in {len(outputs):,} files{why}")
         return {"lines": lines, "changes": changes}
 

@@ -187,6 +187,13 @@ def test_invalid_options_are_one_line(tmp_path, arguments, error):
     assert WRONG[arguments] in error("prepare-trees", "--destdir", tmp_path / "data", *arguments)
 
 
+def test_a_weight_that_leaves_no_tree_is_an_error(make, tmp_path):
+    gold = write(tmp_path / "a.mrg", NOUNS)
+    options = ("--train", gold, "--valid", gold, "--extra", 0.05, gold)
+    message = make(tmp_path / "data", *options, code=1)
+    assert "at 0.05 times each none is left: raise this number" in message.splitlines()[-1]
+
+
 @pytest.mark.parametrize(
     "corpus, least",
     [("ptb_sample/*.mrg", 3_914), pytest.param("gum/const/*", 13_263, marks=pytest.mark.long)],
