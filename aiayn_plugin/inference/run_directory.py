@@ -65,7 +65,8 @@ class RunDirectory:
                     "--engine ctranslate2 uses the CPU and the plugin's own models: leave out "
                     "--device, --user-dir and the options of fairseq's other searches"
                 )
-            from .ctranslate2_search import build_translator, max_positions
+            from ..checkpoints.export import max_positions
+            from .ctranslate2_search import build_translator
 
             loaded = self.load_model("cpu")
             longest = min(loaded.max_source_tokens, max_positions(loaded.model.encoder))
