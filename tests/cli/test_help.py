@@ -39,6 +39,12 @@ def test_the_version_names_what_the_plugin_runs_on(run):
     )
 
 
+def test_a_full_disk_is_one_line(run):
+    done = run("bash", "-c", "aiayn architectures > /dev/full")
+    assert done.returncode == 1 and done.stderr.startswith("aiayn: error: ")
+    assert "No space left on device" in done.stderr and done.stderr.count("\n") == 1
+
+
 @pytest.mark.parametrize(
     "arguments, program, unknown",
     [

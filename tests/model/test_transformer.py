@@ -5,6 +5,7 @@ import torch
 from models import PAD, build, pad_left, pad_right, sentences
 
 from aiayn_plugin.benchmarks.measure import measure_peak_memory
+from aiayn_plugin.errors import InputError
 
 VARIANTS = [{}, {"positions": "learned"}, {"neighbourhood": 3}, {"d_k": 3, "d_v": 5}]
 
@@ -142,3 +143,9 @@ def test_embeddings_can_be_untied():
     model = build(tie_embeddings="none")
     matrices = (model.encoder.embedding.weight, model.decoder.embedding.weight, model.projection)
     assert len({id(matrix) for matrix in matrices}) == 3
+
+
+@pytest.mark.parametrize("setting", ["positions", "tie_embeddings"])
+def test_an_unknown_variant_is_an_error(setting):
+    with pytest.raises(InputError, match=f"{setting} 'sinusoidal' is not one of "):
+        build(**{setting: "sinusoidal"})
