@@ -69,9 +69,8 @@ def test_a_table_may_have_no_rows():
 
 def test_powers_of_ten_are_aligned_right_too():
     table = Table("c", ("", "FLOPs"), [["a", format_power(2.3e19)], ["b", None]])
-    assert f'<td class="number">{format_power(2.3e19)}</td>' in to_html(
-        "t", [Section("s", [table])]
-    )
+    html = to_html("t", [Section("s", [table])])
+    assert f'<td class="number">{format_power(2.3e19)}</td>' in html
 
 
 def test_text_starts_neither_a_list_nor_a_formula():
@@ -90,8 +89,5 @@ def test_numbers_as_text():
         "1 d 1 h",
     ]
     assert format_power(3.28e18) == "3.3 · 10¹⁸" and format_power(1) == "1.0 · 10⁰"
-    assert (
-        format_number(-0.5, "+.2f") == "−0.50"
-        and format_number(2, "+.2f") == "+2.00"
-        and format_number(None) is None
-    )
+    assert format_number(-0.5, "+.2f") == "−0.50" and format_number(2, "+.2f") == "+2.00"
+    assert format_number(None) is None
