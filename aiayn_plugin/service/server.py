@@ -13,7 +13,8 @@ from ..errors import InputError
 
 #: Seconds for requests in flight when the service is stopped.
 SHUTDOWN_TIMEOUT = 30
-#: Seconds for a client to send a request; longer than BODY_TIMEOUT, which ends with a response.
+#: Seconds for a client to send a request, or to read a part of the response; longer than
+#: BODY_TIMEOUT, which ends with a response.
 REQUEST_TIMEOUT = 15
 MAX_CONNECTIONS = 1000
 LOCAL_HOSTS = ("localhost", "127.0.0.1", "[::1]")
@@ -60,13 +61,14 @@ def allowed_hosts(host: str, listening: socket.socket, extra: list[str]) -> list
 
 
 class Connection(H11Protocol):
-    """A connection of uvicorn that is closed unless its client sends a complete request in time.
+    """A connection of uvicorn that ends unless its client sends a complete request in time.
 
-    At MAX_CONNECTIONS a new connection replaces the one whose client has been idle longest.
-    uvicorn has neither limit: stalled clients would block the service.
+    It also ends if the client stops reading. At MAX_CONNECTIONS a new connection replaces the one
+    whose client has been idle longest. uvicorn has none of these limits: stalled clients would
+    block the service.
     """
 
-    timer: asyncio.TimerHandle  #: runs unless a complete request is being answered
+    timer: asyncio.TimerHandle  #: runs whenever the client has to send or to read
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -81,8 +83,11 @@ class Connection(H11Protocol):
 
     def handle_events(self) -> None:
         super().handle_events()
-        if self.cycle and not (self.cycle.more_body or self.cycle.response_complete):
-            self.timer.cancel()
+        self._stop_timer_during_response()
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._stop_timer_during_response()
 
     def on_response_complete(self) -> None:
         self.timer.cancel()
@@ -94,7 +99,20 @@ class Connection(H11Protocol):
         self.timer.cancel()
 
     def _start_timer(self) -> None:
-        self.timer = self.loop.call_later(REQUEST_TIMEOUT, self.transport.close)
+        unsent = self.transport.get_write_buffer_size()
+        self.timer = self.loop.call_later(REQUEST_TIMEOUT, self._time_out, unsent)
+
+    def _stop_timer_during_response(self) -> None:
+        answering = self.cycle and not (self.cycle.more_body or self.cycle.response_complete)
+        if answering and not self.flow.write_paused:
+            self.timer.cancel()
+
+    def _time_out(self, unsent: int) -> None:
+        """Abort the connection, unless its client has read some of the unsent bytes meanwhile."""
+        if self.transport.get_write_buffer_size() in (0, unsent):
+            self.transport.abort()
+        else:
+            self._start_timer()
 
 
 def serve(app: ASGIApp, listening: socket.socket) -> None:

@@ -17,7 +17,13 @@ from services import serving
 
 from aiayn_plugin.cli import main
 from aiayn_plugin.inference.translator import Translator
-from aiayn_plugin.service.server import MAX_CONNECTIONS, allowed_hosts, base_url, listen
+from aiayn_plugin.service.server import (
+    MAX_CONNECTIONS,
+    REQUEST_TIMEOUT,
+    allowed_hosts,
+    base_url,
+    listen,
+)
 
 LINES = ["Sunday", "the Arctic", "Swiss German (Switzerland)", "3 minutes ago", "German", ""]
 
@@ -178,6 +184,22 @@ def test_clients_that_complete_no_request_lock_nobody_out(service):
                 stalled.sendall(POST)
         assert service.translate("Sunday")[0] == 200
         assert stalled.recv(1) == b"", "it must be closed in time"
+
+
+@pytest.mark.long
+def test_a_client_that_stops_reading_loses_its_connection(service):
+    """One that only reads late receives every response."""
+    count, responses = 3000, []
+    for pause in (1, 2 * REQUEST_TIMEOUT + 5):
+        with socket.create_connection(service.address, 60) as client:
+            client.sendall(count * b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            time.sleep(pause)
+            received = b""
+            with contextlib.suppress(ConnectionResetError):
+                while received.count(b"</html>") < count and (part := client.recv(1_000_000)):
+                    received += part
+            responses.append(received.count(b"</html>"))
+    assert responses[0] == count > responses[1]
 
 
 @pytest.mark.parametrize("status, end", [(413, b""), (413, b"Connection: close\r\n"), (415, b"")])
