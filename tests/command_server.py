@@ -4,8 +4,9 @@
 
 Starting fairseq takes seconds, forking a process that has imported it takes milliseconds. Each line
 of standard input is a JSON object with the "command" (a console script and its arguments), the
-working directory "cwd", the files "stdout" and "stderr", and a "timeout" in seconds or null. The
-answer is one line with the exit status, or null if the command was killed after its timeout.
+working directory "cwd", the files "stdin", "stdout" and "stderr", and a "timeout" in seconds or
+null. The answer is one line with the exit status, or null if the command was killed after its
+timeout.
 """
 
 import gc
@@ -40,7 +41,7 @@ def run(request: dict) -> object:
     """Return what the function of a console script returns."""
     os.setsid()
     os.chdir(request["cwd"])
-    for number, name in enumerate((os.devnull, request["stdout"], request["stderr"])):
+    for number, name in enumerate((request["stdin"], request["stdout"], request["stderr"])):
         os.dup2(os.open(name, os.O_RDWR), number)
     sys.argv = request["command"]
     (script,) = importlib.metadata.entry_points(

@@ -80,18 +80,29 @@ class CommandServer:
         )
 
     def run(
-        self, command: Sequence[str | Path], cwd: str | Path, timeout: float | None = None
+        self,
+        command: Sequence[str | Path],
+        cwd: str | Path,
+        timeout: float | None = None,
+        input: str | bytes | None = None,
     ) -> Completed:
-        """Run a console script. Raises subprocess.TimeoutExpired."""
+        """Run a console script; `input`, if given, is its standard input, as from a file.
+
+        Raises subprocess.TimeoutExpired.
+        """
         assert self.process.stdin is not None and self.process.stdout is not None
         words = [str(word) for word in command]
         with (
+            tempfile.NamedTemporaryFile() as stdin,
             tempfile.NamedTemporaryFile("w+", errors="replace") as stdout,
             tempfile.NamedTemporaryFile("w+", errors="replace") as stderr,
         ):
+            stdin.write(input.encode() if isinstance(input, str) else input or b"")
+            stdin.flush()
             request = {
                 "command": [str(Path(sys.executable).with_name(words[0])), *words[1:]],
                 "cwd": str(cwd),
+                "stdin": stdin.name,
                 "stdout": stdout.name,
                 "stderr": stderr.name,
                 "timeout": timeout,

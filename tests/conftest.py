@@ -65,10 +65,10 @@ def quiet() -> Iterator[None]:
 def run() -> Iterator[Callable[..., subprocess.CompletedProcess[str]]]:
     """`run(command, ...)` runs a command of this checkout as a user would; check the result.
 
-    `run("fairseq-train", "--help", cwd=tmp_path, env={"NAME": "value"}, timeout=60)`. From every
-    directory `--user-dir aiayn_plugin` is the plugin of the checkout: fairseq would take the
-    installed one. Commands of fairseq and `aiayn` run in a fork of a process that has imported
-    their libraries, except with `env`.
+    `run("fairseq-train", "--help", cwd=tmp_path, env={"NAME": "value"}, timeout=60)`; `input` is
+    the standard input. From every directory `--user-dir aiayn_plugin` is the plugin of the
+    checkout: fairseq would take the installed one. Commands of fairseq and `aiayn` run in a fork of
+    a process that has imported their libraries, except with `env`.
     """
     commands = Path(sys.executable).parent
     servers: dict[str, CommandServer] = {}
@@ -78,16 +78,19 @@ def run() -> Iterator[Callable[..., subprocess.CompletedProcess[str]]]:
         cwd: str | Path = ROOT,
         env: dict[str, str] | None = None,
         timeout: float | None = None,
+        input: str | bytes | None = None,
     ) -> subprocess.CompletedProcess[str]:
         words = [str(word) for word in command]
         for number, word in enumerate(words[:-1]):
             if word == "--user-dir" and words[number + 1] == PLUGIN.name:
                 words[number + 1] = str(PLUGIN)
         kind = next((name for name in LIBRARIES if words[0].startswith(name)), None)
+        if words[:2] in (["aiayn", "convert"], ["aiayn", "configs"]):
+            kind = "fairseq-"  # which these commands import
         if kind and env is None:
             if kind not in servers:
                 servers[kind] = CommandServer(*LIBRARIES[kind])
-            return servers[kind].run(words, cwd, timeout)
+            return servers[kind].run(words, cwd, timeout, input)
         path = os.pathsep.join([str(commands), os.environ["PATH"]])
         environment = {**os.environ, "PATH": path, **(env or {})}
         environment["PYTHONPATH"] = os.pathsep.join([environment["PYTHONPATH"], str(ROOT)])
@@ -95,7 +98,7 @@ def run() -> Iterator[Callable[..., subprocess.CompletedProcess[str]]]:
             words,
             cwd=cwd,
             env=environment,
-            stdin=subprocess.DEVNULL,
+            input=input.decode() if isinstance(input, bytes) else input or "",
             capture_output=True,
             text=True,
             timeout=timeout,
@@ -203,9 +206,3 @@ def browser(tmp_path_factory) -> Iterator[Browser]:
     chromium.set_page_load_timeout(60)
     yield Browser(chromium)
     chromium.quit()
-
-
-@pytest.fixture
-def loud():
-    """Let fairseq's progress bars log, even if an earlier test has turned logging off."""
-    logging.disable(logging.NOTSET)

@@ -20,11 +20,13 @@ export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1}
 
 ruff check .
 ruff format --check --quiet .
-mypy
+mypy & # beside the tests that need the environment for themselves
+types=$!
 no_tests=0 # the number of runs that selected no test, for which pytest exits with 5
 alone=() # without arguments only the files that have such tests, because collecting all takes long
 [ $# != 0 ] || mapfile -t alone < <(grep -rl --include='*.py' 'mark\.alone' tests)
 python -m pytest -m "alone$kind" "${alone[@]}" "$@" || { [ $? = 5 ] && no_tests=1; }
+wait $types
 # tests/conftest.py starts with the files that take longest, so workers finish together.
 python -m pytest -m "not alone$kind" -n 2 --dist loadfile --no-loadscope-reorder --durations=10 "$@" ||
   { [ $? = 5 ] && [ $no_tests = 0 ]; }

@@ -151,15 +151,15 @@ def test_a_bundle_in_float16_has_half_the_size_and_loads_in_float32(
 
 def test_the_model_in_the_package_translates_shows_attention_and_is_small(run, tmp_path):
     assert sum(path.stat().st_size for path in DEMO.iterdir()) < 3e6
-    sentence = tmp_path / "text.en"
-    sentence.write_text("Departure: Thursday, June 10, 2027 at 3:45 PM\n")
+    sentence = "Departure: Thursday, June 10, 2027 at 3:45 PM\n"
+    (tmp_path / "text.en").write_text(sentence)
     for precision in ("float32", "int8"):
-        command = f"aiayn translate demo --precision {precision} < text.en"
-        done = run("bash", "-c", command, cwd=tmp_path)
+        command = ("aiayn", "translate", "demo", "--precision", precision)
+        done = run(*command, input=sentence, cwd=tmp_path)
         assert done.stdout == "Abfahrt: Donnerstag, 10. Juni 2027 um 15:45 Uhr\n"
         assert not done.stderr
-    done = run("aiayn", "attention", "demo", "--input", sentence, cwd=tmp_path)
+    done = run("aiayn", "attention", "demo", "--input", "text.en", cwd=tmp_path)
     assert done.returncode == 0 and (tmp_path / "attention.html").is_file(), done.stderr
     (tmp_path / "demo").mkdir()
-    done = run("bash", "-c", "aiayn translate demo < text.en", cwd=tmp_path)
+    done = run("aiayn", "translate", "demo", input=sentence, cwd=tmp_path)
     assert done.returncode == 1 and "demo/model.pt is missing" in done.stderr

@@ -47,11 +47,11 @@ def obvious_search(model, source, alpha, a, b, beam):
 def test_search_finds_what_an_obvious_search_finds(alpha, beam, model_settings):
     model, nbest = noisy_model(**model_settings), min(beam, 3)
     source = source_batch((4, 1, 6, 0))
+    best = [obvious_search(model, tokens, alpha, 1, 7, beam)[:nbest] for tokens in source]
     for stop_early in (True, False):
         settings = {"beam": beam, "lenpen": alpha, "max_len_b": 7, "nbest": nbest}
         search = beam_search([model], {**settings, "stop_early": stop_early})
-        for tokens, hypotheses in zip(source, search.search_batch(source), strict=True):
-            expected = obvious_search(model, tokens, alpha, 1, 7, beam)[:nbest]
+        for expected, hypotheses in zip(best, search.search_batch(source), strict=True):
             assert [h.tokens.tolist() for h in hypotheses] == [t for _, t in expected]
             for hypothesis, (score, _) in zip(hypotheses, expected, strict=True):
                 assert float(hypothesis.score) == pytest.approx(score, abs=1e-9)

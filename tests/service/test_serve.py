@@ -156,34 +156,23 @@ POST = b"POST /translate HTTP/1.1\r\nHost: localhost\r\nContent-Type: applicatio
 SIZE = b"Content-Length: %d\r\n\r\n"
 
 
-def test_it_survives_clients_that_stall_or_disconnect(service):
-    with socket.create_connection(service.address, 30) as stalled:
-        stalled.sendall(POST + SIZE % 99 + b"{")
-        for _ in range(20):
-            with socket.create_connection(service.address, 10) as leaving:
-                leaving.sendall(POST + SIZE % 19 + b'{"text": "Sunday !"}')
-        assert service.translate("Sunday")[0] == 200
-        assert b" 408 " in stalled.recv(1000)
+@pytest.fixture(scope="module")
+def stalled(service):
+    """The connection of a client that sends only the beginning of a request."""
+    with socket.create_connection(service.address, 30) as client:
+        client.sendall(POST + SIZE % 99 + b"{")
+        yield client
+
+
+def test_it_survives_clients_that_stall_or_disconnect(service, stalled):
+    for _ in range(20):
+        with socket.create_connection(service.address, 10) as leaving:
+            leaving.sendall(POST + SIZE % 19 + b'{"text": "Sunday !"}')
+    assert service.translate("Sunday")[0] == 200
     timed_out = after(30)
     while service.queued():
         assert not timed_out()
         time.sleep(0.05)
-
-
-def test_clients_that_complete_no_request_lock_nobody_out(service):
-    answered = b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    with contextlib.ExitStack() as clients:
-        clients.callback(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
-        for number in range(MAX_CONNECTIONS + 10):
-            stalled = clients.enter_context(socket.create_connection(service.address, 30))
-            stalled.sendall([answered, b"", POST + SIZE % 99 + b"{", POST][number % 4])
-            if number % 4 == 0:
-                assert b" 200 " in stalled.recv(1000)
-                stalled.sendall(POST)
-        assert service.translate("Sunday")[0] == 200
-        assert stalled.recv(1) == b"", "it must be closed in time"
 
 
 @pytest.mark.long
@@ -239,6 +228,11 @@ def test_the_attention_of_a_sentence_is_a_page(service):
     assert "Attention" in page and "<b>German" not in page
 
 
+def test_a_client_that_stalls_is_told(stalled):
+    """After BODY_TIMEOUT seconds, which have passed during the tests above."""
+    assert b" 408 " in stalled.recv(1000)
+
+
 def test_each_request_is_logged_as_one_line(service):
     assert service.translate(["Sunday", "German"])[0] == 200
     service.send("GET", "/%0aforged%1b[31m", X_Forwarded_For="\x1b[2J" + 200 * "y")
@@ -253,6 +247,22 @@ def test_each_request_is_logged_as_one_line(service):
     )
     assert re.fullmatch(prefix + r"GET /\\nforged\\x1b\[31m 404, .*, from \\x1b\[2Jy{,96}", forged)
     assert "Traceback" not in service.log
+
+
+def test_clients_that_complete_no_request_lock_nobody_out(service):
+    answered = b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    with contextlib.ExitStack() as clients:
+        clients.callback(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
+        for number in range(MAX_CONNECTIONS + 10):
+            stalled = clients.enter_context(socket.create_connection(service.address, 30))
+            stalled.sendall([answered, b"", POST + SIZE % 99 + b"{", POST][number % 4])
+            if number % 4 == 0:
+                assert b" 200 " in stalled.recv(1000)
+                stalled.sendall(POST)
+        assert service.translate("Sunday")[0] == 200
+        assert stalled.recv(1) == b"", "it must be closed in time"
 
 
 def test_ctranslate2_answers_with_the_same_translations(tmp_path):

@@ -1,6 +1,7 @@
 """Bad input of whole commands: one line that says what to change, and exit status 1."""
 
 import re
+from importlib.util import find_spec
 
 import numpy as np
 import pytest
@@ -20,11 +21,6 @@ def test_a_sentence_longer_than_the_model_takes(run, corpus, model_dir, tmp_path
     log = run(*command, "--max-source-positions", "4", cwd=tmp_path)
     assert "exceed the (source, target) limits (4, 1024)" in last_line(log)
     assert re.search(r"sentence \d with \(\d+, \d+\) tokens", last_line(log))
-
-
-def test_impossible_sizes(run, corpus, tmp_path):
-    log = run("fairseq-train", corpus, *TRAIN, "--h", "5", "--save-dir", tmp_path)
-    assert "d_model 32 is not divisible by h 5: change one of them" in last_line(log)
 
 
 @pytest.mark.parametrize(
@@ -52,13 +48,14 @@ def test_bad_settings_of_a_training(run, corpus, tmp_path, flag, message):
 
 
 def test_a_missing_tensorboard_ends_a_training_at_its_start(run, corpus, tmp_path):
-    for module in ("tensorboard", "tensorboardX"):  # hidden, even if they are installed
+    hidden = [name for name in ("tensorboard", "tensorboardX") if find_spec(name)]
+    for module in hidden:
         (tmp_path / f"{module}.py").write_text("raise ImportError")
     log = run(
         *("fairseq-train", corpus, *TRAIN, "--tensorboard-logdir", "logs", "--max-update", "1"),
         *("--disable-validation", "--save-dir", tmp_path),
         cwd=tmp_path,
-        env={"PYTHONPATH": str(tmp_path)},
+        env={"PYTHONPATH": str(tmp_path)} if hidden else None,
     )
     assert last_line(log) == (
         "fairseq-train: error: --tensorboard-logdir needs TensorBoard, which is missing: "

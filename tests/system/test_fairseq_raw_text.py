@@ -70,7 +70,8 @@ def test_all_ways_give_the_same_translation(run, learned):
     lines = list(PAIRS)
     pipeline = TextPipeline.load(folder / "data")
     sources, hypotheses, texts = interactive(run, folder, folder / "data", lines)
-    ours = run("bash", "-c", f"aiayn translate {folder} --device cpu < {folder / 'input'}")
+    text = (folder / "input").read_bytes()
+    ours = run("aiayn", "translate", folder, "--device", "cpu", input=text)
     assert texts == ours.stdout.splitlines(), ours.stderr
     assert '"Rock & Roll" ' in texts[0] and texts[1].endswith(" km/h.") and ", sagt" in texts[2]
     assert sources == list(map(pipeline.encode, lines)) and "@@" in hypotheses[0]
@@ -79,6 +80,12 @@ def test_all_ways_give_the_same_translation(run, learned):
     assert samples(training) == dict(zip(PAIRS.values(), texts, strict=True))
     joined = interactive(run, folder, folder / "data", lines, "--remove-bpe")
     assert joined[1:] == [[line.replace("@@ ", "") for line in hypotheses], texts]
+
+
+def test_the_time_a_run_takes_is_estimated_once(learned):
+    estimates = re.findall(r"\| (\d+ updates took .*)", learned[1])
+    times = r"20 updates took \d+ .*: the remaining 129 will take about \d+ (min|s)( \d+ s)?"
+    assert len(estimates) == 1 and re.fullmatch(times, estimates[0])
 
 
 def test_fairseqs_own_data_is_unaffected(run, learned, tmp_path):

@@ -100,27 +100,22 @@ def test_files_of_trees_get_the_same_score_as_the_log(recipe, run):
 
 def test_raw_and_tokenised_sentences_are_parsed(recipe, run, tmp_path):
     folder, _ = recipe
-    done = run(
-        "bash",
-        "-c",
-        f"printf 'the old dog sees a (cat).\\n\\na cat likes the house .\\n' |"
-        f" aiayn parse {folder}",
-    )
+    text = "the old dog sees a (cat).\n\na cat likes the house .\n"
+    done = run("aiayn", "parse", folder, input=text)
     first, empty, last = done.stdout.split("\n")[:3]
     assert (done.returncode, empty) == (0, "") and "INFO" not in done.stderr
     assert Tree.fromstring(first).leaves() == "the old dog sees a -LRB- cat -RRB- .".split()
     assert last == ("(S (NP (DT a) (NN cat)) (VP (VBZ likes) (NP (DT the) (NN house))) (. .))")
-    done = run(
-        "bash", "-c", f"echo 'a cat likes the house .' | aiayn parse {folder} --tokenised --pretty"
-    )
+    tokenised = text.splitlines()[-1]
+    done = run("aiayn", "parse", folder, "--tokenised", "--pretty", input=tokenised)
     assert Tree.fromstring(done.stdout) == Tree.fromstring(last) and "\n  (NP" in done.stdout
 
 
 def test_the_best_trees_differ_and_come_best_first(recipe, run):
     # Two sequences that need repairs may become one tree; with --trees-only none need repairs.
-    command = f"echo 'a cat likes .' | aiayn parse {recipe[0]} --nbest 3"
-    for options, at_least in (("--trees-only", 3), ("", 1)):
-        done = run("bash", "-c", f"{command} {options}")
+    command = ("aiayn", "parse", recipe[0], "--nbest", "3")
+    for options, at_least in ((["--trees-only"], 3), ([], 1)):
+        done = run(*command, *options, input="a cat likes .")
         lines = [line.split(" ||| ") for line in done.stdout.splitlines()]
         assert at_least <= len(lines) <= 3 and {line[0] for line in lines} == {"1"}, done.stderr
         assert len({line[1] for line in lines}) == len(lines)

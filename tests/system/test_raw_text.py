@@ -1,9 +1,6 @@
 """Raw text in, raw text out: aiayn translate, bundle and export, and the same from Python."""
 
 import shutil
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 from commands import LINES, TRAIN
@@ -16,34 +13,28 @@ from aiayn_plugin.search.decoder_step import AiaynSearchModel
 
 @pytest.fixture
 def translate(run, tmp_path):
-    """`translate(model, text, …)` runs aiayn translate on bytes, as a pipe would."""
+    """`translate(model, text, …)` runs aiayn translate on text or bytes."""
 
     def command(model, text, *flags):
-        aiayn = Path(sys.executable).with_name("aiayn")
-        return subprocess.run(
-            [aiayn, "translate", model, "--device", "cpu", *flags],
-            input=text,
-            capture_output=True,
-            cwd=tmp_path,
-        )
+        return run("aiayn", "translate", model, "--device", "cpu", *flags, input=text, cwd=tmp_path)
 
     return command
 
 
 def test_order_and_number_of_lines_are_kept(translate, model_dir):
-    text = "\n".join(LINES).encode()
+    text = "\n".join(LINES)
     log = translate(model_dir, text)
     assert log.returncode == 0, log.stderr
-    out = log.stdout.decode().split("\n")
+    out = log.stdout.split("\n")
     assert len(out) == len(LINES) + 1 and out[-1] == ""
     assert out[1] == "" and out[0] == out[4]
-    assert "@@" not in log.stdout.decode()
+    assert "@@" not in log.stdout
     at_once = translate(model_dir, text, "--line-by-line")
     assert at_once.stdout == log.stdout
     best = translate(model_dir, text, "--nbest", "2", "--beam", "3")
-    numbers = [line.split(" ||| ")[0] for line in best.stdout.decode().splitlines()]
+    numbers = [line.split(" ||| ")[0] for line in best.stdout.splitlines()]
     assert numbers == ["1", "1", "2", "3", "3", "4", "4", "5", "5"]
-    scores = [float(line.split(" ||| ")[2]) for line in best.stdout.decode().splitlines()]
+    scores = [float(line.split(" ||| ")[2]) for line in best.stdout.splitlines()]
     assert scores[0] >= scores[1]
 
 
@@ -65,7 +56,7 @@ def test_a_bundle_translates_the_same_elsewhere(run, translate, model_dir, tmp_p
     size = (tmp_path / "bundle" / "model.safetensors").stat().st_size
     assert size < 0.5 * (model_dir / "model.pt").stat().st_size  # no optimiser
     (tmp_path / "bundle").rename(tmp_path / "moved")
-    text = "\n".join(LINES).encode()
+    text = "\n".join(LINES)
     assert translate("moved", text).stdout == translate(model_dir, text).stdout
     again = run("aiayn", "bundle", model_dir, "--output", tmp_path / "moved")
     assert (again.returncode, again.stderr.count("\n")) == (1, 1)
@@ -74,29 +65,29 @@ def test_a_bundle_translates_the_same_elsewhere(run, translate, model_dir, tmp_p
 def test_python_translates_the_same(translate, model_dir):
     translator = Translator.load(model_dir, device="cpu", nbest=2)
     found = translator.translate(LINES)
-    assert translate(model_dir, "\n".join(LINES).encode()).stdout.decode().splitlines() == found
+    assert translate(model_dir, "\n".join(LINES)).stdout.splitlines() == found
     assert [len(best) for best in translator.translate_nbest(LINES)] == [2, 1, 2, 2, 2]
 
 
 def test_long_lines_are_translated_in_segments(translate, model_dir):
     # learned positions: 1,024 of them
-    log = translate(model_dir, ("hours and minutes " * 700).encode(), "--beam", "1")
+    log = translate(model_dir, "hours and minutes " * 700, "--beam", "1")
     assert log.returncode == 0, log.stderr
-    assert b"line 1 has" in log.stderr and b"in segments" in log.stderr
-    assert log.stdout.count(b"\n") == 1
+    assert "line 1 has" in log.stderr and "in segments" in log.stderr
+    assert log.stdout.count("\n") == 1
 
 
 def test_a_broken_run_directory_is_reported_in_one_line(translate, model_dir, tmp_path):
     shutil.copytree(model_dir, tmp_path / "spoilt")
     (tmp_path / "spoilt" / "model.pt").unlink()
-    log = translate("spoilt", b"March 3\n")
+    log = translate("spoilt", "March 3\n")
     assert log.returncode == 1
     assert (
-        log.stderr == b"aiayn: error: spoilt/model.pt is missing: after training, make it with "
-        b"aiayn average --inputs spoilt/checkpoints --num-update-checkpoints 5 --output "
-        b"spoilt/model.pt\n"
+        log.stderr == "aiayn: error: spoilt/model.pt is missing: after training, make it with "
+        "aiayn average --inputs spoilt/checkpoints --num-update-checkpoints 5 --output "
+        "spoilt/model.pt\n"
     )
-    assert log.stdout == b""
+    assert log.stdout == ""
 
 
 @pytest.mark.parametrize(
@@ -112,7 +103,7 @@ def test_a_broken_run_directory_is_reported_in_one_line(translate, model_dir, tm
 def test_bad_input_is_reported_in_one_line(translate, model_dir, text, flags, message):
     log = translate(model_dir, text, *flags)
     assert log.returncode == 1
-    assert log.stderr.decode().count("\n") == 1 and message in log.stderr.decode()
+    assert log.stderr.count("\n") == 1 and message in log.stderr
 
 
 @pytest.mark.parametrize("closed", ["<&-", ">&-"])

@@ -153,18 +153,15 @@ def test_a_recipe_shows_progress_and_errors_and_logs_the_rest(run, recipe):
 
     done = run("bash", "-c", f"{train}; echo went on", env=environment)
     assert done.stderr.startswith("this run has finished") and "went on" in done.stdout
-    done = run("bash", "-c", f"{train} --h 5; echo went on", env=environment)
-    assert done.returncode == 1 and "went on" not in done.stdout
-    (line,) = done.stderr.splitlines()
-    assert line.startswith("fairseq-train: error: d_model 32 is not divisible by h 5")
     assert (recipe / "train.log").read_text().startswith(log)
 
+    functions, error = RECIPE.partition("train")[0], "fairseq-train: error: --h 5"
     done = run(
-        "bash",
-        "-c",
-        f"{RECIPE.partition('train')[0]} log python -c 1/0",
+        *("bash", "-c", f"{functions} log python -c 'exit(\"{error}\")'; echo went on"),
         env=environment,
     )
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", f"{error}\n")
+    done = run("bash", "-c", f"{functions} log python -c 1/0", env=environment)
     assert done.returncode == 1
     assert done.stderr.endswith(
         f"ZeroDivisionError: division by zero\nthe whole log is in {recipe}/train.log\n"

@@ -110,13 +110,6 @@ def test_options_of_fairseq_generate(run, corpus, model, tmp_path):
 @pytest.mark.parametrize(
     "flags, message",
     [
-        (
-            ["--diverse-beam-groups", "2", "--match-source-len"],
-            "are different searches: give one of them",
-        ),
-        (["--print-step"], "--print-step is for models that refine a translation iteratively"),
-        (["--nbest", "0"], "--nbest 0 must be at least 1"),
-        (["--min-len", "100"], "--min-len 100 is above the limit"),
         (["--lenpen", "-0.1"], "--lenpen -0.1 must not be negative"),
         (["--max-tokens", "2"], "--max-tokens 2 is below the longest sentence"),
     ],

@@ -117,7 +117,7 @@ def test_word_pieces_work_in_every_command(run, recipe, repo):
     sources = [" ".join(vocabulary.decode(line)) for line in token_ids]
     assert re.findall(r"^S-\d+\t(.*)$", done.stdout, re.MULTILINE) == sources
     assert len(texts) == 20
-    done = run("bash", "-c", f"aiayn translate '{folder}' < '{source}'")
+    done = run("aiayn", "translate", folder, input=source.read_bytes())
     assert done.returncode == 0, done.stderr
     assert len(done.stdout.splitlines()) == 20 and "▁" not in done.stdout
     done = run(
