@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from fairseq import checkpoint_utils
 from fairseq.file_io import PathManager
 
 from ...atomic import find_os_error, link_or_copy_atomically, remove_leftovers
@@ -54,6 +55,7 @@ def save_atomically(save: Callable) -> Callable:
             safe_load.save(obj, first)
             if first != path:
                 link_or_copy_atomically(first, path)
+                remove_old(obj["cfg"]["checkpoint"], first)
         except (OSError, RuntimeError) as error:  # a full disk is already an InputError
             if (cause := find_os_error(error)) is None:
                 raise
@@ -82,6 +84,21 @@ def interval_path(state: Mapping[str, Any], path: Path) -> Path | None:
     shard = re.search(r"-shard\d+(?=\.pt$)", path.name)
     suffix = cfg["checkpoint"]["checkpoint_suffix"] + (shard[0] if shard else "")
     return path.with_name(f"checkpoint_{iterator['epoch'] - ends_epoch}_{updates}{suffix}.pt")
+
+
+def remove_old(settings: Mapping[str, Any], newest: Path) -> None:
+    """Remove the checkpoints that --keep-interval-updates does not keep, given the newest.
+
+    fairseq does so only in the middle of an epoch.
+    """
+    keep, multiple = settings["keep_interval_updates"], settings["keep_interval_updates_pattern"]
+    suffix = re.escape(re.sub(r"^checkpoint_\d+_\d+", "", newest.name))
+    numbered = checkpoint_utils.checkpoint_paths(
+        str(newest.parent), rf"checkpoint_\d+_(\d+){suffix}", keep_match=True
+    )
+    removable = [path for path, update in numbered if multiple == -1 or update % multiple]
+    for path in removable[keep:] if keep > 0 else ():
+        Path(path).unlink()
 
 
 def resume(load: Callable) -> Callable:

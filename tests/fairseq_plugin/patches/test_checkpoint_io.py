@@ -63,6 +63,18 @@ def test_a_checkpoint_to_average_is_also_written_at_the_end_of_an_epoch(
     assert len({path.stat().st_ino for path in tmp_path.iterdir()}) == 1, "hard links"
 
 
+def test_old_checkpoints_are_removed_at_the_end_of_an_epoch_too(corpus, tmp_path):
+    flags = "--save-interval-updates 4 --keep-interval-updates 2 --keep-interval-updates-pattern 12"
+    training, epochs = trainer(corpus, tmp_path, *flags.split())
+    for update in range(4, 29, 4):  # each at the end of an epoch
+        batches = epochs.next_epoch_itr(shuffle=True)
+        batches.skip(len(batches))
+        training.set_num_updates(update)
+        save(training, epochs, None)
+    kept = {int(path.stem.split("_")[2]) for path in tmp_path.glob("checkpoint_[0-9]*_*.pt")}
+    assert kept == {12, 24, 20, 28}
+
+
 @pytest.mark.parametrize(
     "last, names",
     [(2, {"checkpoint_1_2.pt", "checkpoint_last.pt"}), (3, {"checkpoint_last.pt"})],
