@@ -1,12 +1,13 @@
 """Compare training with fairseq's own Transformer.
 
 Measures target tokens per second and peak memory of the plugin's model and of fairseq's model of
-the same size, alternating, on the same batches, each side in its fastest precision. Without DATA,
-the sentences are random words from a vocabulary of the paper's size, with log-normal lengths
+the same size, alternating, on batches of the same size, each side in its fastest precision. Without
+DATA, the sentences are random words from a vocabulary of the paper's size, with log-normal lengths
 roughly those of WMT English-German; source and target differ by at most a fifth.
 """
 
 import argparse
+import os
 import statistics
 import tempfile
 from functools import partial
@@ -157,6 +158,7 @@ def training_options(args: argparse.Namespace, data: Path, side: str, precision:
     argv = [str(data), "--user-dir", str(Path(__file__).resolve().parent.parent)]
     argv += ["--arch", ARCHITECTURES[args.size][side], "--num-workers", "0"]
     argv += ["--required-batch-size-multiple", "1", "--disable-validation", "--no-save"]
+    argv += ["--save-dir", os.devnull]  # no directory, so no run is recorded in it
     argv += FAIRSEQ_OPTIONS if side == "fairseq" else ["--tokens-per-update", "0"]
     argv += ["--cpu"] if args.cpu else []
     return argv + ([f"--{precision}"] if precision != "float32" else [])

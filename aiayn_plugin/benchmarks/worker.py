@@ -3,6 +3,7 @@
 import logging
 import multiprocessing
 import os
+import signal
 import sys
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
@@ -45,6 +46,8 @@ _instance: Any = None  # of the worker process
 
 def _start(build: Callable[[list[str]], Any], argv: list[str], log: Path) -> None:
     global _instance
+    # Ctrl-C ends a measurement at once; fairseq-train would complete its update.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     sys.stdout = sys.stderr = open(log, "w", encoding="utf-8", buffering=1)  # noqa: SIM115
     logging.basicConfig(stream=sys.stderr, force=True)  # replaces the handlers that fairseq added
     _instance = build(argv)

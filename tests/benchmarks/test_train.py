@@ -1,9 +1,11 @@
 """`aiayn benchmark train`: both sides are measured, and a failing one gives one error."""
 
 import json
+from argparse import Namespace
 
 import pytest
 
+from aiayn_plugin.benchmarks.train import training_options
 from aiayn_plugin.benchmarks.train_worker import Training
 from aiayn_plugin.cli import main
 
@@ -28,6 +30,16 @@ def test_both_trainings_are_measured(corpus, tmp_path, capsys):
     assert "plugin / fairseq: speed" in printed and "at 90 tokens" in printed
     assert "Self CPU" in printed
     assert "aten::addmm" in printed or "mkldnn::_linear_pointwise" in printed
+
+
+def test_a_run_in_the_working_directory_keeps_its_record(corpus, tmp_path, monkeypatch):
+    """fairseq's default --save-dir is checkpoints."""
+    (tmp_path / "checkpoints").mkdir()
+    monkeypatch.chdir(tmp_path)
+    args = Namespace(size="base", cpu=True)
+    argv = training_options(args, corpus, "plugin", "float32")
+    Training([*argv, "--N", "1", "--max-tokens", "100"]).measure_speed(100, 1)
+    assert not list((tmp_path / "checkpoints").iterdir())
 
 
 def test_a_training_that_cannot_run_is_one_error(tmp_path):
