@@ -25,7 +25,6 @@ def load_matplotlib() -> Any:
         import matplotlib
     except ImportError:
         raise InputError("figures need matplotlib: pip install matplotlib") from None
-    matplotlib.use("Agg")
     # Text is kept as text: it can be searched, and the reader's fonts have every script.
     matplotlib.rcParams.update({"svg.fonttype": "none", "pdf.fonttype": 42})
     return matplotlib

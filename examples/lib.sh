@@ -148,7 +148,7 @@ download() { curl --fail --location --retry 5 --progress-bar --output "$2" "$1";
 # check_files DIRECTORY: fail unless its files have the SHA-256 checksums on standard input.
 check_files() {
   (cd "$1" && sha256sum --check --quiet) || {
-    echo "${0##*/}: error: $1 has other text than expected: delete it and run this recipe again" >&2
+    echo "${0##*/}: error: the text in $1 does not match its checksums: delete it and run this recipe again" >&2
     exit 1
   }
 }

@@ -29,7 +29,9 @@ log fairseq-preprocess -s en -t de --joined-dictionary --trainpref "$TOP/raw/tra
 # Their command, without the options that are defaults. Two processes stand for their two GPUs; a single
 # one takes two batches for each update.
 batches=(--max-tokens 4096 --update-freq 1)
-if has_gpu || [ "$(count_cores)" = 1 ]; then batches=(--max-tokens 4096 --update-freq 2); fi
+if has_gpu || [ "$(count_cores)" = 1 ]; then
+  batches=(--max-tokens 4096 --update-freq 2 --distributed-world-size 1)
+fi
 common=(--dropout 0.3 --warmup-updates 2000 --max-update 8000 --patience 10 --keep-last-epochs 10
   --save-interval-updates 0 --log-format simple --log-interval 50)
 their_rate=(--lr-scheduler inverse_sqrt --lr 0.005 --warmup-init-lr 1e-7)

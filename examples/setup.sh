@@ -9,6 +9,10 @@ unset CDPATH
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 torch=${TORCH:-2.14.1}
+if [ -n "${TORCH:-}" ]; then # to compare: 2.14 and 2.14.0+cpu are 2.14.0
+  TORCH=${TORCH%%+*}
+  [[ $TORCH == *.*.* ]] || TORCH=$TORCH.0
+fi
 VENV=$PWD/.venv
 log=$VENV/setup.log
 

@@ -278,7 +278,7 @@ def names_a_fifo(**settings: str) -> Callable:
 PAYLOADS: dict[str, Callable[[Path, dict, Path], None]] = {
     "pickle, beside the weights": pickled(),
     "pickle, among the weights": pickled(part="model"),
-    "pickle, in the optimiser": pickled(part="last_optimizer_state"),
+    "pickle, in the optimizer": pickled(part="last_optimizer_state"),
     "pickle, in the task": pickled(part="task_state"),
     "pickle, in the settings": pickled(args=True),
     "pickle, torch before 1.6": pickled(options={"_use_new_zipfile_serialization": False}),

@@ -121,7 +121,7 @@ def trainer(data: Path, save_dir: Path, *flags: str, cpu: bool = True) -> tuple[
 
 
 def rates_taken(trainer: Trainer, epoch: Any, updates: int) -> list[float]:
-    """Return the learning rate with which the optimiser takes each of the next updates."""
+    """Return the learning rate with which the optimizer takes each of the next updates."""
     rates = []
     trainer.optimizer.optimizer.register_step_pre_hook(
         lambda optimizer, args, kwargs: rates.append(optimizer.param_groups[0]["lr"])

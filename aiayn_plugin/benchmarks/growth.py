@@ -38,7 +38,7 @@ BEAM_LENGTH = 30
 def add_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--size", choices=sorted(ARCHITECTURES), default="base", help="size of the model")
-    add("--precision", choices=DTYPES, default="float32", help="of both")
+    add("--precision", choices=DTYPES, default="float32", help="precision of training and search")
     add_numbers = partial(add, nargs="+", type=int, metavar="N")
     add_numbers("--lengths", default=[10, 30, 100, 300], help="tokens of the sentences")
     tokens_help = "source and target tokens of a training batch, each"

@@ -33,12 +33,14 @@ def find_last_checkpoints(
         for name, pattern in PATTERNS.items()
     }
     bound = math.inf if upper_bound is None else upper_bound
-    numbered = sorted((int(match[1]), match[0]) for match in found[kind] if int(match[1]) <= bound)
+    found[kind] = [match for match in found[kind] if int(match[1]) <= bound]
+    numbered = sorted((int(match[1]), match[0]) for match in found[kind])
     if len(numbered) < count:
         advice = [f"--num-{name[:-1]}-checkpoints {len(x)}" for name, x in found.items() if x]
         advice += [f"--inputs {directory / name}" for name in names if name == "checkpoint_last.pt"]
         raise InputError(
-            f"{directory} holds {len(numbered)} checkpoints of {kind}, not {count}: "
+            f"{directory} holds {len(numbered)} checkpoints of {kind}"
+            f"{'' if upper_bound is None else f' up to {upper_bound}'}, not {count}: "
             + (f"give {' or '.join(advice)}" if advice else "give the --save-dir of a training")
         )
     return [directory / name for _, name in numbered[-count:]]
@@ -79,7 +81,10 @@ def average(paths: list[Path]) -> dict:
             elif path is not paths[0] and (
                 weight.dtype != sums[name].dtype or not torch.equal(weight, sums[name])
             ):
-                raise InputError(f"{path} and {paths[0]} differ in {name}, an integer tensor")
+                raise InputError(
+                    f"{path} and {paths[0]} disagree on {name}, which cannot be averaged: "
+                    "it is an integer tensor, or its types differ"
+                )
             else:
                 sums[name] = weight
     state["model"] = {

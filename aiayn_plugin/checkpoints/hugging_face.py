@@ -46,7 +46,7 @@ def export_transformers(loaded: LoadedModel, checkpoint: Path, data: Path, outpu
         )
     if loaded.source.symbols != loaded.target.symbols:
         raise InputError(
-            f"{data} has two dictionaries, and a tokenizer of transformers one: only a joined "
+            f"{data} has separate dictionaries, but a transformers tokenizer has one vocabulary: only a joined "
             "dictionary can be exported"
         )
     settings = model_settings(configuration(glance(checkpoint))[0]["model"])

@@ -28,7 +28,7 @@ def run(args: argparse.Namespace) -> None:
     """Parse standard input. Raises InputError or OSError for an unusable model or text."""
     search = stream.search_options(args)
     if args.pretty and args.nbest > 1:
-        raise InputError("--pretty prints one tree per line: omit --nbest")
+        raise InputError("--pretty shows only the best tree of each sentence: omit --nbest")
     from ..inference.parser import Parse, Parser
     from ..parsing.trees import format_tree
 

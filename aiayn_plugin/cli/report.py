@@ -52,7 +52,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     """Write the report. Raises InputError or OSError for a path that is not a run."""
     if args.tflops is not None and not 0 < args.tflops < 1e6:
-        raise InputError("--tflops must be above 0")
+        raise InputError("--tflops must be above 0 and below 1,000,000")
     if args.follow is not None and args.follow < 1:
         raise InputError("--follow must be at least 1")
     load_matplotlib()  # before anything is read

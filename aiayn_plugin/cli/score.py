@@ -65,9 +65,11 @@ def run(args: argparse.Namespace) -> None:
         record = {"format": 1, "kind": f"{kind}s", "split": args.split, **content}
         with write_file_atomically(args.json) as temporary:
             temporary.write_text(json.dumps(record, ensure_ascii=False, indent=1) + "\n", "utf-8")
-    if not is_tree and (scores.bleu < args.min_bleu or 100 * scores.exact < args.min_exact):
+    if not is_tree and scores.bleu < args.min_bleu:
+        raise InputError(f"sacreBLEU {scores.bleu:.2f} is below --min-bleu {args.min_bleu:g}")
+    if not is_tree and 100 * scores.exact < args.min_exact:
         raise InputError(
-            f"the scores are below --min-bleu {args.min_bleu} or --min-exact {args.min_exact}"
+            f"exact match {scores.exact:.1%} is below --min-exact {args.min_exact:g} %"
         )
 
 

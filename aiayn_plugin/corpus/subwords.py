@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import InputError
-from ..text.lines import read_lines
 from ..text.subwords import SUBWORDS, Bpe, Subwords
 from .binary import SUBWORDS_FILE, count_subwords, read_counts, write_counts
 from .console import progress, say
@@ -31,9 +30,10 @@ def learn(job: Job, tokenised: list[Stage]) -> Stage:
     def make(folder: Path) -> None:
         words = Counts()
         for stage in tokenised:
-            for line in read_lines(stage.folder / WORDS_FILE):
-                word, _, count = line.rpartition("\t")
-                words[word] += int(count)
+            with open(stage.folder / WORDS_FILE, encoding="utf-8", newline="\n") as file:
+                for line in file:
+                    word, _, count = line.rpartition("\t")
+                    words[word] += int(count)
         size = settings.vocabulary or settings.merges
         say(f"learning {size:,} {settings.subword} subwords on {len(words):,} different words")
         if settings.subword == "wordpiece":

@@ -109,7 +109,7 @@ def _find_flaws(pair: LanguagePair) -> Iterator[str]:
         yield f"vocabulary is {pair.vocabulary!r}, not a number of subwords"
     for archive in filter(None, (corpus.archive for corpus in pair.corpora)):
         if not all(re.match(r"(https?|ftp|file)://", address) for address in archive.addresses):
-            yield f"addresses of {archive.name} is not a list of addresses"
+            yield f"the addresses of {archive.name} must be a list of http, https, ftp or file URLs"
         if not isinstance(archive.size, int | None):
             yield f"size of {archive.name} is {archive.size!r}, not a number of bytes"
         for digest in filter(None, (archive.sha256, archive.md5)):

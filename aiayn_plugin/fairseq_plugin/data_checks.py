@@ -109,10 +109,10 @@ def check_split(
             target = " and ".join(str(data / name) for name in names[len(endings) :])
             if needs_target:
                 raise InputError(
-                    f"{target}, the target side, are missing: prepare the data again, or give a "
+                    f"the target side is missing ({target}): prepare the data again, or give a "
                     "split that has both sides"
                 )
-            logger.warning("%s are missing: there are no references and no scores", target)
+            logger.warning("no target side (%s): no references, no scores", target)
         impl = cfg.dataset_impl or infer_dataset_impl(str(data / sides[0]))
         if impl not in BINARY_FORMATS:
             continue
@@ -143,7 +143,7 @@ def _find_prefixes(
     pairs = ["-".join(langs), "-".join(reversed(langs))]
     for number in itertools.count() if combine else (0,):
         candidates = [f"{split}{number or ''}.{pair}" for pair in pairs]
-        # In fairseq's order; a split without its source side gets an error of its own.
+        # In fairseq's order; a split without its source side gets its own error.
         sides = itertools.product(langs[:1] if number else langs, candidates, endings)
         prefixes = [prefix for lang, prefix, end in sides if f"{prefix}.{lang}{end}" in files]
         if prefixes:

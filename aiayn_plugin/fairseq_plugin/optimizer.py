@@ -95,7 +95,7 @@ class AiaynAdam(FairseqOptimizer):
         }
 
     def zero_grad(self) -> None:
-        """Like fairseq's; with keeps_gradients, fill the gradients with zeros, not drop them."""
+        """Like fairseq's; with keeps_gradients, zero the gradients in place."""
         gradients = [weight.grad for weight in self.params if weight.grad is not None]
         if self.keeps_gradients and gradients:
             torch._foreach_zero_(gradients)

@@ -63,9 +63,13 @@ class Recorder(logging.Handler):
             self.path = None
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Record the end; fairseq announces it in its log and nowhere else."""
-        if self.update is not None and record.getMessage().startswith("done training in "):
-            self.record("end", self.update)
+        """Record the end, which fairseq announces only in its log."""
+        if self.update is None or not record.getMessage().startswith("done training in "):
+            return
+        limits = self.cfg.optimization
+        if limits.stop_time_hours > 0 and self.update < (limits.max_update or math.inf):
+            return  # the same command with more hours continues
+        self.record("end", self.update)
 
     def _settings(self) -> dict[str, Any]:
         """Return the fields of "start" that `aiayn report` shows."""

@@ -45,7 +45,7 @@ class CTranslate2Search:
     """
 
     def __init__(self, loaded: LoadedModel, settings: SearchSettings) -> None:
-        """Raises InputError for settings that are invalid, or that CTranslate2 does not have."""
+        """Raises InputError for invalid settings, and for those CTranslate2 does not support."""
         for name, default in (("temperature", 1), ("unkpen", 0)):
             if getattr(settings, name) != default:
                 raise InputError(f"--engine ctranslate2 does not support --{name}")

@@ -74,7 +74,7 @@ def attend_in_step(
 
 
 def use_short_attention(enabled: bool) -> None:
-    """Use the kernel for short sentences, or not, if this is an NVIDIA GPU from Ampere on."""
+    """Enable or disable the kernel for short sentences, on an NVIDIA GPU from Ampere on."""
     global _short_attention
     _short_attention = None
     if enabled and torch.version.hip is None and torch.cuda.get_device_capability() >= (8, 0):

@@ -23,7 +23,7 @@ def can_compile() -> bool:
 
 
 def enable_compilation(enabled: bool) -> None:
-    """Let compile_on_gpu compile, or not; it starts switched off."""
+    """Enable or disable compile_on_gpu; it is disabled by default."""
     global _enabled
     _enabled = enabled
     if enabled:

@@ -39,7 +39,7 @@ def prepare_cpu_for_search() -> None:
 
 
 def _is_machine_busy() -> bool:
-    """Return whether other threads always leave fewer processors than this process has threads.
+    """Return whether, in every sample, too few processors are free for this process's threads.
 
     The load average would also count a command that has just ended. See proc_loadavg(5).
     """

@@ -60,7 +60,7 @@ def build_embeddings(
 ) -> tuple[ScaledEmbedding, ScaledEmbedding]:
     """Return the embeddings of source and target; source, target: sizes of their dictionaries.
 
-    With tie_embeddings "all" both are the same module, and a difference in size an InputError.
+    With tie_embeddings "all" both are the same module; different sizes are an InputError.
     """
     if settings.tie_embeddings not in TIED_EMBEDDINGS:
         raise InputError(

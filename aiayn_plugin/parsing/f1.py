@@ -181,7 +181,7 @@ def tags_by_position(
     """Return first word, correct tags and words of each range of `width` word positions.
 
     pairs: gold tree and system tree of each sentence. All words except traces count, punctuation
-    too; sentences with another number of words are left out. A parser that loses its place in long
+    too; sentences whose number of words differs are left out. A parser that loses its place in long
     sentences shows it here. For example, with width 2, (S (NN a) (NN b) (. .)) beside (S (NN a) (JJ
     b) (. .)) gives (1, 1, 2) and (3, 1, 1).
     """

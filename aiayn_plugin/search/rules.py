@@ -13,7 +13,7 @@ from torch import Tensor
 from ..errors import InputError
 from ..paper import SearchSettings
 
-#: Of the length penalty's exponent. Larger ones overflow, and would only rank by length.
+#: Of the length penalty's exponent. Larger values overflow, and would rank by length alone.
 MAX_EXPONENT = 10
 
 

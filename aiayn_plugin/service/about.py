@@ -13,10 +13,14 @@ from ..text.settings import EXAMPLES_FILE, PAIRS_FILE, TextSettings
 EXAMPLES, LENGTHS = 4, range(12, 90)
 
 
-def describe_model(data: Path, settings: TextSettings) -> dict[str, Any]:
-    """Return the training text and examples, of a bundle or the test set, if `data` holds them."""
+def describe_model(data: Path, settings: TextSettings, characters: int) -> dict[str, Any]:
+    """Return the training text and examples, of a bundle or the test set, if `data` holds them.
+
+    characters: the length of the longest sentence that the service accepts.
+    """
     text = _read(data / EXAMPLES_FILE) or _read(data / f"test.raw.{settings.source_lang}")
-    fitting = [line for line in dict.fromkeys(text.splitlines()) if len(line) in LENGTHS]
+    lengths = range(LENGTHS.start, min(LENGTHS.stop, characters + 1))
+    fitting = [line for line in dict.fromkeys(text.splitlines()) if len(line) in lengths]
     corpora = {name.removeprefix("train.") for name in settings.inputs if name.startswith("train.")}
     pairs = re.match(r"training pairs: ([\d,]{1,20}) of", _read(data / PAIRS_FILE))
     return {

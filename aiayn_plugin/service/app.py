@@ -51,7 +51,7 @@ class Service:
         settings = directory.pipeline.settings
         self.about = {"model": name, "source": settings.source_lang, "target": settings.target_lang}
         self.languages = language_pair(*settings.languages)
-        description = describe_model(directory.data, settings)
+        description = describe_model(directory.data, settings, limits.characters)
         source = language_name(settings.source_lang)
         self.page_data = {"model": name, "source": source, **description}
         self.batcher = Batcher(

@@ -53,7 +53,7 @@ def read_data_file(path: str | Path, max_size: int = MAX_DATA_FILE) -> bytes:
     if path.exists() and not path.is_file():
         raise InputError(f"{path} is not a regular file: use an intact copy of its directory")
     if (size := path.stat().st_size) > max_size:
-        raise InputError(f"{path} has {size:,} bytes; at most {max_size:,} make sense")
+        raise InputError(f"{path} has {size:,} bytes; the limit is {max_size:,}")
     return path.read_bytes()
 
 

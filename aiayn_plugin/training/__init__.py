@@ -1,1 +1,1 @@
-"""§5 Training: loss, optimiser, schedule and batch planning, independent of fairseq."""
+"""§5 Training: loss, optimizer, schedule and batch planning, independent of fairseq."""

@@ -41,6 +41,9 @@ def test_the_last_checkpoints_by_number_of_updates(tmp_path):
     assert mean("--num-update-checkpoints", "2") == 600.0
     bounded = ("--num-update-checkpoints", "2", "--checkpoint-upper-bound", "200")
     assert mean(*bounded) == 150.0
+    message = "holds 3 checkpoints of updates up to 200, not 4: give --num-update-checkpoints 3 "
+    with pytest.raises(SystemExit, match=message):
+        mean("--num-update-checkpoints", "4", "--checkpoint-upper-bound", "200")
     assert mean("--num-epoch-checkpoints", "1") == 8.0
     assert [p.name for p in out.parent.iterdir()] == ["mean.pt"], "nothing unfinished is left"
 
@@ -65,8 +68,8 @@ def test_bad_input_gives_one_line(tmp_path, capsys):
     cases = {
         "shape.pt": "different models: w is (1,) in shape.pt and (2,) in good.pt",
         "names.pt": "different models: v is (2,) in names.pt and missing in good.pt",
-        "numbers.pt": "differ in n, an integer tensor",
-        "types.pt": "differ in n, an integer tensor",
+        "numbers.pt": "disagree on n, which cannot be averaged",
+        "types.pt": "disagree on n, which cannot be averaged",
         "dictionary.pt": "were trained with different settings or dictionaries",
         "settings.pt": "were trained with different settings or dictionaries",
         "text.pt": "text.pt cannot be loaded safely",

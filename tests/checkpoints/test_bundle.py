@@ -143,7 +143,7 @@ def test_a_bundle_in_float16_has_half_the_size_and_loads_in_float32(
         assert torch.equal(shared[name], weight.half()), name
     translator = Translator.load(tmp_path / "half", device="cpu")
     assert translator.model.encoder.embedding.weight.dtype == torch.float32
-    about = describe_model(tmp_path / "half", translator.pipeline.settings)
+    about = describe_model(tmp_path / "half", translator.pipeline.settings, 90)
     assert about["examples"] == ["March 3, 2027"]
     readable = [path.stat().st_mode & 0o777 for path in (tmp_path / "half").iterdir()]
     assert len(set(readable)) == 1

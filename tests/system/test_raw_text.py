@@ -54,7 +54,7 @@ def test_a_bundle_translates_the_same_elsewhere(run, translate, model_dir, tmp_p
         "checksums.json",
     }
     size = (tmp_path / "bundle" / "model.safetensors").stat().st_size
-    assert size < 0.5 * (model_dir / "model.pt").stat().st_size  # no optimiser
+    assert size < 0.5 * (model_dir / "model.pt").stat().st_size  # no optimizer
     (tmp_path / "bundle").rename(tmp_path / "moved")
     text = "\n".join(LINES)
     assert translate("moved", text).stdout == translate(model_dir, text).stdout

@@ -79,7 +79,13 @@ def test_a_missing_compiler_is_an_error(copy, run):
 
 @pytest.mark.parametrize(
     ("version", "wanted", "kept"),
-    [("2.9.1+cpu", "", False), ("2.10.0+cpu", "", True), ("2.10.0+cpu", "2.11.0", False)],
+    [
+        ("2.9.1+cpu", "", False),
+        ("2.10.0+cpu", "", True),
+        ("2.10.0+cpu", "2.10", True),
+        ("2.10.0+cpu", "2.10.0+cpu", True),
+        ("2.10.0+cpu", "2.11.0", False),
+    ],
 )
 def test_a_supported_torch_is_kept_and_a_missing_network_is_an_error(
     copy, run, tmp_path, version, wanted, kept
@@ -92,6 +98,11 @@ def test_a_supported_torch_is_kept_and_a_missing_network_is_an_error(
     result = run("bash", "examples/setup.sh", cwd=copy, env=env)
     check_error(result, "cannot reach", "network")
     assert ("keeping the torch of" in result.stdout) == kept
+
+
+def test_a_torch_that_is_too_old_is_an_error(copy, run):
+    result = run("bash", "examples/setup.sh", cwd=copy, env={**NO_NETWORK, "TORCH": "2.9"})
+    check_error(result, "TORCH=2.9.0 is too old")
 
 
 @pytest.mark.alone  # it reinstalls the plugin

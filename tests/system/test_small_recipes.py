@@ -79,7 +79,10 @@ def test_the_text_is_checked(run, repo, tmp_path, function, directory, changed):
     (tmp_path / "raw" / changed).unlink()
     (tmp_path / "raw" / changed).write_text("Ja.\n")
     done = run("bash", "-c", get)
-    assert done.returncode == 1 and f"{tmp_path}/raw has other text than expected" in done.stderr
+    assert (
+        done.returncode == 1
+        and f"the text in {tmp_path}/raw does not match its checksums" in done.stderr
+    )
 
 
 def test_the_published_result_is_reproduced_with_their_batches_schedule_and_search(run, tmp_path):

@@ -45,8 +45,9 @@ def test_commands_print_no_debugging(run, corpus, model_dir, tmp_path):
         # torch warns about this from 2.14 on while fairseq is imported, before it reads --user-dir
         lines = [line for line in output.splitlines() if "torch.jit.script" not in line]
         assert not [line for line in lines if any(word in line for word in DEBUGGING)]
-    log = run(f"fairseq-{name}", corpus, *options, env={"LOGLEVEL": "DEBUG"})
-    assert "DEBUG" in log.stderr and "can_reuse_epoch_itr" in log.stderr
+    log = run(f"fairseq-{name}", corpus, *options, "--beam", "0", env={"LOGLEVEL": "DEBUG"})
+    assert "DEBUG" in log.stderr and "Traceback" in log.stderr
+    assert log.stderr.splitlines()[-1].startswith("fairseq-generate: error: --beam 0 must be at")
 
 
 @pytest.mark.parametrize(

@@ -161,7 +161,7 @@ def files(tmp_path):
 def test_scores_below_a_minimum_fail(files, option, enough, too_much):
     """Half of the sentences are exact: 50 percent."""
     main(["score", *files, option, enough])
-    with pytest.raises(SystemExit, match="the scores are below"):
+    with pytest.raises(SystemExit, match="is below --min-"):
         main(["score", *files, option, too_much])
 
 

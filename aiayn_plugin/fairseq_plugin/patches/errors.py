@@ -22,7 +22,10 @@ VALIDATION = ("fairseq-validate", "validate.py")
 
 
 def show_one_line(show: Callable) -> Callable:
-    """Wrap sys.excepthook: fairseq would end with a stack trace, and hydra add its own."""
+    """Wrap sys.excepthook: fairseq would end with a stack trace, and hydra add its own.
+
+    The trace is shown if the input is not at fault, and with LOGLEVEL=DEBUG, fairseq's variable.
+    """
     if "fairseq_cli" not in sys.modules:
         return show  # a different program, which handles exceptions itself
     if HydraConfig.initialized():
@@ -41,9 +44,9 @@ def show_one_line(show: Callable) -> Callable:
                 "the settings in the checkpoint cannot validate this data: "
                 f"{kind.__name__}: {first_line:.300}"
             )
-        if message is None:
+        if message is None or os.environ.get("LOGLEVEL", "").upper() == "DEBUG":
             show(kind, error, trace)
-        else:
+        if message is not None:
             print(f"{command}: error: {printable(message)}", file=sys.stderr)
 
     return show_input_error
