@@ -7,7 +7,7 @@ import io
 import random
 import tarfile
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -94,9 +94,7 @@ def wmt14_arguments(pair: str, dest: Path, table: Path, *more: str) -> list[str]
 class Mirror:
     """The files of the server, its log and its faults, by path.
 
-    requests: path and range of each request. conditions: its If-Range. versions: the headers of a
-    file, such as ETag. changes: a function for a file whose next response ends after half of its
-    bytes; then the function is called. The faults are:
+    requests: path and range of each request. The faults are:
 
     - "missing": the file does not exist.
     - "wrong": all bytes are zero.
@@ -111,9 +109,6 @@ class Mirror:
         self.address, self.files = address, files
         self.faults: dict[str, str] = {}
         self.requests: list[tuple[str, str | None]] = []
-        self.conditions: list[str | None] = []
-        self.versions: dict[str, dict[str, str]] = {}
-        self.changes: dict[str, Callable[[], object]] = {}
 
     def table(self, path: Path, change: object = None) -> Path:
         """Write wmt14.yaml with the addresses and checksums of this mirror, after `change`."""
@@ -138,12 +133,8 @@ class Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         mirror: Mirror = self.server.mirror  # type: ignore[attr-defined]
         path = self.path.lstrip("/")
-        wanted, condition = self.headers.get("Range"), self.headers.get("If-Range")
+        wanted, fault = self.headers.get("Range"), mirror.faults.get(path)
         mirror.requests.append((path, wanted))
-        mirror.conditions.append(condition)
-        fault, version = mirror.faults.get(path), mirror.versions.get(path, {})
-        if condition and condition not in version.values():
-            wanted = None
         if fault == "refused":
             return
         body = mirror.files.get(path.removeprefix("second/"))
@@ -161,18 +152,13 @@ class Handler(BaseHTTPRequestHandler):
             self.send_header("Content-Length", str(len(body) - start))
         if resumes:
             self.send_header("Content-Range", f"bytes {start}-{len(body) - 1}/{len(body)}")
-        for header, value in version.items():
-            self.send_header(header, value)
         self.end_headers()
         body = body[start:]
         if fault == "wrong":
             body = bytes(len(body))
         tries = sum(other == path for other, _ in mirror.requests)
-        change = mirror.changes.pop(path, None)
-        if change or fault == "cut" and tries < 4 or fault == "no ranges" and tries < 2:
+        if fault == "cut" and tries < 4 or fault == "no ranges" and tries < 2:
             body = body[: len(body) // 2]  # then the connection is closed
-        if change:
-            change()
         self.wfile.write(body)
 
     def log_message(self, *_: object) -> None:

@@ -46,8 +46,8 @@ def export_transformers(loaded: LoadedModel, checkpoint: Path, data: Path, outpu
         )
     if loaded.source.symbols != loaded.target.symbols:
         raise InputError(
-            f"{data} has separate dictionaries, but a transformers tokenizer has one vocabulary: only a joined "
-            "dictionary can be exported"
+            f"{data} has separate dictionaries, but a transformers tokenizer has one vocabulary: "
+            "only a joined dictionary can be exported"
         )
     settings = model_settings(configuration(glance(checkpoint))[0]["model"])
     tokenizer, twins = build_fast_tokenizer(subwords.merges, loaded.source)
@@ -79,7 +79,10 @@ def import_transformers(directory: Path, data: Path, output: Path) -> None:
     text, _ = load_subwords(data)
     words = [read_verified_dictionary(data / name) for name in text.dictionaries]
     if words[0] != words[1]:
-        raise InputError(f"{data} has two dictionaries, and the tokenizer of a MarianMTModel one")
+        raise InputError(
+            f"{data} has separate dictionaries, but the tokenizer of a MarianMTModel has one "
+            "vocabulary"
+        )
     if (tokenizer := directory / "tokenizer.json").is_file():
         _check_tokenizer(tokenizer, words[0], data)
     settings, positions, weights = read_marian(directory, 4 + len(words[0]))

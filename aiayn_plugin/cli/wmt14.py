@@ -95,7 +95,7 @@ def run(args: argparse.Namespace) -> None:
                 dest / "data",
                 "aiayn wmt14",
                 "--dest",
-                lambda: replace(settings, inputs=find_inputs(pair, dest, workers)),
+                lambda: replace(settings, inputs=find_inputs(pair, workers)),
             ):
                 print(f"{args.dest}/data is up to date")
             else:

@@ -32,10 +32,6 @@ _FORMATS: dict[bytes, Callable[[IO[bytes]], Any]] = {
 }
 
 
-class BrokenArchive(InputError):
-    """The archive is truncated, or the file is not an archive."""
-
-
 def extract(archive: Path, members: dict[str, Path]) -> None:
     """Write each wanted member of a tar file, compressed or not, to its path.
 
@@ -43,8 +39,8 @@ def extract(archive: Path, members: dict[str, Path]) -> None:
     a member whose name ends in .sgm or .sgm.gz only the text of the segments is written, one
     segment per line.
 
-    Raises BrokenArchive if the archive is malformed, InputError if it unpacks to too many bytes or
-    a member is missing or is not a regular file, and OSError if a file cannot be read or written.
+    Raises InputError if the archive is malformed or unpacks to too many bytes, or a member is
+    missing or is not a regular file, and OSError if a file cannot be read or written.
     """
     if not hasattr(tarfile, "data_filter"):
         raise InputError(
@@ -72,7 +68,7 @@ def extract(archive: Path, members: dict[str, Path]) -> None:
             raise  # of the disk; those of gzip and bz2 have no number
         # tarfile raises nearly any exception for a malformed header.
         problem = str(error) or type(error).__name__
-        raise BrokenArchive(f"{archive}: malformed or truncated ({problem})") from None
+        raise InputError(f"{archive}: malformed or truncated ({problem})") from None
 
 
 def _size_limit(archive: Path) -> int:

@@ -1,7 +1,7 @@
 """The raw texts of a language pair: fetched, extracted from their archives, and checked.
 
-Under the directory `dest` of a run, download/ contains the archives, work/raw.NAME the text of
-corpus NAME, and downloads.json the checksums of archives without a published one.
+Under the directory `dest` of a run, download/ contains the archives, and work/raw.NAME the text of
+corpus NAME.
 """
 
 import shutil
@@ -9,15 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import InputError
-from .archive import BrokenArchive, extract
+from .archive import extract
 from .console import say
-from .download import PAUSES, Download, Unavailable, fetch, find_checksum, reject
+from .download import PAUSES, Download, Unavailable, fetch
 from .parallel import Files, Workers
 from .stages import find_stage, make_stage, stage_key
 from .table import Corpus, LanguagePair
 from .tokens import Text, load_text
-
-RECORD = "downloads.json"
 
 
 def read_texts(
@@ -31,13 +29,13 @@ def read_texts(
         corpus.archive
         for corpus in pair.corpora
         if corpus.archive
-        and not find_stage(dest / "work", f"raw.{corpus.name}", _made_of(pair, corpus, dest))
+        and not find_stage(dest / "work", f"raw.{corpus.name}", _made_of(pair, corpus))
     )
     _check_disk_space(list(needed), dest / "download")
     problems = []
     for archive in needed:
         try:
-            fetch(archive, dest / "download", dest / RECORD, pauses)
+            fetch(archive, dest / "download", pauses)
         except Unavailable as error:
             problems.append(str(error))
     if problems:
@@ -53,8 +51,8 @@ def read_texts(
     }
 
 
-def find_inputs(pair: LanguagePair, dest: Path, workers: Workers) -> dict[str, str]:
-    """Return the key of the text of each corpus, or "" if its archive's checksum is unknown.
+def find_inputs(pair: LanguagePair, workers: Workers) -> dict[str, str]:
+    """Return the key of the text of each corpus.
 
     Neither the archives nor the extracted texts are needed.
     """
@@ -64,8 +62,7 @@ def find_inputs(pair: LanguagePair, dest: Path, workers: Workers) -> dict[str, s
             if corpus.archive is None:
                 key = "".join(_read_from_disk(pair, corpus, workers).key)
             else:
-                made_of = _made_of(pair, corpus, dest)
-                key = stage_key(f"raw.{corpus.name}", made_of) if made_of else ""
+                key = stage_key(f"raw.{corpus.name}", _made_of(pair, corpus))
             inputs[f"{split}.{corpus.name}"] = key
     return inputs
 
@@ -81,11 +78,10 @@ def _check_disk_space(archives: list[Download], folder: Path) -> None:
         raise InputError(f"{folder}: {needed / 1e9:.1f} GB to fetch, {free / 1e9:.1f} GB free")
 
 
-def _made_of(pair: LanguagePair, corpus: Corpus, dest: Path) -> list[Any] | None:
-    """Return what the text of a corpus depends on; None if its archive's checksum is unknown."""
+def _made_of(pair: LanguagePair, corpus: Corpus) -> list[Any]:
+    """Return what the text of a corpus in an archive depends on."""
     assert corpus.archive
-    digest = find_checksum(corpus.archive, dest / RECORD)
-    return [digest, corpus.files, pair.langs, corpus.strict] if digest else None
+    return [corpus.archive.checksums, corpus.files, pair.langs, corpus.strict]
 
 
 def _unpack(pair: LanguagePair, corpus: Corpus, dest: Path, workers: Workers) -> Text:
@@ -96,14 +92,10 @@ def _unpack(pair: LanguagePair, corpus: Corpus, dest: Path, workers: Workers) ->
     def make(folder: Path) -> dict[str, Any]:
         say(f"{corpus.name}: extracting it from {archive.name}")
         files = folder / source, folder / target
-        try:
-            extract(dest / "download" / archive.name, dict(zip(corpus.files, files, strict=True)))
-        except BrokenArchive as error:
-            advice = reject(archive, dest / "download", dest / RECORD)
-            raise InputError(f"{error}; {advice}") from None
+        extract(dest / "download" / archive.name, dict(zip(corpus.files, files, strict=True)))
         return {"lines": _load(corpus, files, workers).lines}
 
-    stage = make_stage(dest / "work", f"raw.{corpus.name}", _made_of(pair, corpus, dest), make)
+    stage = make_stage(dest / "work", f"raw.{corpus.name}", _made_of(pair, corpus), make)
     files = stage.folder / source, stage.folder / target
     return Text(corpus.name, files, stage.result["lines"], (stage.key,))
 

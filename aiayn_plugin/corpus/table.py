@@ -75,12 +75,12 @@ def load_pair(table: Path, name: str) -> LanguagePair:
 
 def _parse_pair(folder: Path, name: str, entry: Any, archives: Any) -> LanguagePair:
     source, _, target = name.partition("-")
-    keys = ("size", "sha256", "md5")
     downloads = {
         file: Download(
             _check_file_name(file),
             tuple(facts["addresses"]),
-            **{key: facts.get(key) for key in keys},
+            {name: facts[name] for name in ("sha256", "md5") if name in facts},
+            facts.get("size"),
         )
         for file, facts in archives.items()
     }
@@ -112,7 +112,9 @@ def _find_flaws(pair: LanguagePair) -> Iterator[str]:
             yield f"the addresses of {archive.name} must be a list of http, https, ftp or file URLs"
         if not isinstance(archive.size, int | None):
             yield f"size of {archive.name} is {archive.size!r}, not a number of bytes"
-        for digest in filter(None, (archive.sha256, archive.md5)):
+        if not archive.checksums:
+            yield f"{archive.name} has no checksum: give its sha256 (sha256sum {archive.name})"
+        for digest in archive.checksums.values():
             if not re.fullmatch("[0-9a-f]+", digest):
                 yield f"{archive.name} has checksum {digest!r}, which is not lower-case hexadecimal"
 

@@ -8,8 +8,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-#: Maps q, k, v, the mask and the dropout rate to the output and the attention weights.
-AttentionFunction = Callable[[Tensor, Tensor, Tensor, Tensor | None, float], tuple[Tensor, Tensor]]
 #: Number of queries and of keys up to which the kernel for short sentences is faster on a GPU.
 MAX_SHORT = 128
 #: Computes attention over short sentences on a GPU; set by use_short_attention.
@@ -28,6 +26,10 @@ class Window(NamedTuple):
         """Return whether each of n positions attends to itself and to all earlier ones."""
         return self.left >= n - 1 and self.right == 0
 
+    def is_narrow(self, n: int) -> bool:
+        """Return whether attention over n positions is faster in blocks (attend_in_blocks)."""
+        return n > 2 * (self.left + self.right + 1)
+
 
 def attend(
     q: Tensor,
@@ -36,23 +38,17 @@ def attend(
     padding: Tensor | None,
     window: Window | None,
     dropout: float,
-    unfused: AttentionFunction,
 ) -> Tensor:
     """Return softmax(QKᵀ/√d_k)V, equation (1) of the paper, (batch, h, n, d_v).
 
     q: (batch, h, n, d_k), k: (batch, h, m, d_k), v: (batch, h, m, d_v).
     padding: boolean (batch, m), True at padding; window: None if every position attends to all.
-    unfused: equation (1) step by step, used where torch's fused kernel is slower. It is an argument
-    because the equation is defined in model/, which this package does not import.
     """
     n, m = q.size(2), k.size(2)
     if _short_attention is not None and _is_short(q, k, v, window, dropout):
         return _short_attention(q, k, v, padding, window is not None)
-    if window is not None and n > 2 * (window.left + window.right + 1):
+    if window is not None and window.is_narrow(n):
         return attend_in_blocks(q, k, v, window, padding, dropout)
-    if _is_unfused_faster(q, k):
-        mask = build_mask(n, m, padding, window, q.device)
-        return unfused(q, k, v, mask, dropout)[0]
     is_causal = window is not None and window.is_causal(n)
     if is_causal and padding is None and not _is_masked_faster(q):
         return F.scaled_dot_product_attention(q, k, v, None, dropout, is_causal=True)
@@ -60,17 +56,23 @@ def attend(
     return F.scaled_dot_product_attention(q, k, v, mask, dropout)
 
 
-def attend_in_step(
-    q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, unfused: AttentionFunction
-) -> Tensor:
-    """Return equation (1) for the b queries of each sentence in a decoding step.
+def is_equation_faster(q: Tensor, k: Tensor, window: Window | None) -> bool:
+    """Return whether equation (1), step by step, is faster than attend.
 
-    q: (batch, h, b, d_k), k: (batch, h, m, d_k), v: (batch, h, m, d_v); the mask broadcasts to
-    (batch, h, b, m). Returns (batch, h, b, d_v). unfused: as for attend.
+    It is faster on a CPU in bfloat16, above all in the backward pass. It stores all n × m weights,
+    however, so long sentences use the fused kernel.
     """
-    if q.device.type == "cpu" and len(q) <= MAX_FUSED_BATCH:
-        return F.scaled_dot_product_attention(q, k, v, mask)
-    return unfused(q, k, v, mask, 0.0)[0]
+    if q.device.type != "cpu" or q.dtype != torch.bfloat16 or q.size(2) * k.size(2) > 512**2:
+        return False
+    return window is None or not window.is_narrow(q.size(2))
+
+
+def is_fused_step_faster(q: Tensor) -> bool:
+    """Return whether torch's fused attention is faster in a decoding step than equation (1).
+
+    q: the queries (batch, h, b, d_k) of the b hypotheses of each sentence.
+    """
+    return q.device.type == "cpu" and len(q) <= MAX_FUSED_BATCH
 
 
 def use_short_attention(enabled: bool) -> None:
@@ -98,15 +100,6 @@ def _is_short(q: Tensor, k: Tensor, v: Tensor, window: Window | None, dropout: f
         and all(width in (16, 32, 64) for width in widths)
         and (window is None or window.is_causal(n))
     )
-
-
-def _is_unfused_faster(q: Tensor, k: Tensor) -> bool:
-    """Return whether equation (1), step by step, is faster than torch's fused attention.
-
-    It is faster on a CPU in bfloat16, above all in the backward pass. It stores all n × m weights,
-    however, so long sentences use the fused kernel.
-    """
-    return q.device.type == "cpu" and q.dtype == torch.bfloat16 and q.size(2) * k.size(2) <= 512**2
 
 
 def _is_masked_faster(q: Tensor) -> bool:

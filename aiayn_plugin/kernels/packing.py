@@ -1,7 +1,7 @@
 """Linear layers for inference, with weights packed once into oneDNN's layout."""
 
 from collections.abc import Callable
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -23,14 +23,6 @@ class InferenceLinear(nn.Module):
     """Base class of linear layers x ↦ xWᵀ + b with a constant W."""
 
 
-@runtime_checkable
-class HasInferenceLayers(Protocol):
-    """A module that has additional linear layers for inference, built from its own weights."""
-
-    def inference_layers(self) -> dict[str, tuple[Tensor, Tensor | None]]:
-        """Return the weight and bias of each layer, by the name of the attribute to hold it."""
-
-
 def pack_linear_layers(model: nn.Module) -> None:
     """Pack all linear layers of an inference model, in place, if that makes it faster.
 
@@ -43,14 +35,15 @@ def pack_linear_layers(model: nn.Module) -> None:
 def replace_linear_layers(model: nn.Module, build: BuildLayer) -> None:
     """Replace each nn.Linear of an inference model by build(weight, bias), in place.
 
-    Also adds the layers that modules list in inference_layers; an nn.Linear that shares its weight
-    with one of these is left as it is. A second call changes nothing.
+    Also adds the layers whose weights and biases a module's inference_layers() returns, by the
+    names of their attributes; an nn.Linear that shares its weight with one of these is left as it
+    is. A second call changes nothing.
     """
     modules = list(model.modules())
     if any(isinstance(module, InferenceLinear) for module in modules):
         return
     for module in modules:
-        extra = module.inference_layers() if isinstance(module, HasInferenceLayers) else {}
+        extra = getattr(module, "inference_layers", dict)()
         for name, (weight, bias) in extra.items():
             setattr(module, name, build(weight, bias))
         for name, child in list(module.named_children()):

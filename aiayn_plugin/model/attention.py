@@ -10,7 +10,13 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from ..errors import InputError
-from ..kernels.attention import Window, attend, attend_in_step, build_mask
+from ..kernels.attention import (
+    Window,
+    attend,
+    build_mask,
+    is_equation_faster,
+    is_fused_step_faster,
+)
 from ..kernels.autocast import cast_for_autocast
 from ..kernels.linear import Linear, linear
 from ..kernels.softmax import softmax
@@ -150,12 +156,12 @@ class MultiHeadAttention(nn.Module):
         them takes n² time and memory even if attention is restricted.
         """
         if cache is not None:
-            inputs = cache.attention_inputs(x)
-            if not need_weights and self.equation is scaled_dot_product_attention:
-                out = attend_in_step(*inputs, scaled_dot_product_attention)
+            q, k, v, mask = cache.attention_inputs(x)
+            if self._may_use_kernels(need_weights) and is_fused_step_faster(q):
+                out = F.scaled_dot_product_attention(q, k, v, mask)
                 return self._join_heads(out.to(x.dtype)), None
             positions = (cache.positions(),) if self.takes_positions else ()
-            out, weights = self.equation(*inputs, 0.0, *positions)
+            out, weights = self.equation(q, k, v, mask, 0.0, *positions)
             return self._join_heads(out.to(x.dtype)), weights if need_weights else None
         if self.recompute and torch.is_grad_enabled():
             return checkpoint(
@@ -177,13 +183,16 @@ class MultiHeadAttention(nn.Module):
         n, dropout = x.size(1), self.dropout if self.training else 0.0
         window = self._window(n) if memory is None else None
         q, k, v = (split_heads(projected, self.h) for projected in self._project(x, memory))
-        if not need_weights and self.equation is scaled_dot_product_attention:
-            out = attend(q, k, v, padding, window, dropout, scaled_dot_product_attention)
-            return self._join_heads(out), None
+        if self._may_use_kernels(need_weights) and not is_equation_faster(q, k, window):
+            return self._join_heads(attend(q, k, v, padding, window, dropout)), None
         mask = build_mask(n, k.size(2), padding, window, q.device)
         positions = (self._positions(x, memory),) if self.takes_positions else ()
         out, weights = self.equation(q, k, v, mask, dropout, *positions)
         return self._join_heads(out), weights if need_weights else None
+
+    def _may_use_kernels(self, need_weights: bool) -> bool:
+        """Return whether an implementation of equation (1) without weights may replace it."""
+        return not need_weights and self.equation is scaled_dot_product_attention
 
     def _positions(self, x: Tensor, memory: Tensor | None) -> Positions | None:
         """Return the positions of queries and keys without a cache."""

@@ -71,7 +71,7 @@ def test_every_choice_equals_masked_attention(r, causal, padded):
         window, mask = centred_window(r), restate_mask(n, r, False, padding)
     else:
         window, mask = None, None if padding is None else ~padding[:, None, None]
-    actual = attend(q, k, v, padding, window, 0.0, scaled_dot_product_attention)
+    actual = attend(q, k, v, padding, window, 0.0)
     expected, _ = scaled_dot_product_attention(q, k, v, mask)
     assert_same_with_gradients(actual, expected, (q, k, v))
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from mirror import content
 
-from aiayn_plugin.corpus.archive import BrokenArchive, extract, read_segments
+from aiayn_plugin.corpus.archive import extract, read_segments
 from aiayn_plugin.errors import InputError
 
 
@@ -68,7 +68,7 @@ def test_incomplete_archives_are_reported(tmp_path):
     for size in (0, 3, 5, 50_000):
         short = tmp_path / "b.tgz"
         short.write_bytes(archive.read_bytes()[:size])
-        with pytest.raises(BrokenArchive, match="malformed or truncated"):
+        with pytest.raises(InputError, match="malformed or truncated"):
             extract(short, {"good": tmp_path / "en"})
     assert {path.name for path in tmp_path.iterdir()} == {"a.tgz", "b.tgz"}
 

@@ -9,22 +9,20 @@ from aiayn_plugin.corpus.download import Download, Unavailable, fetch
 from aiayn_plugin.errors import InputError
 
 SIZE = 300_000
-CONTENT, CHANGED = b"1" * SIZE, b"2" * SIZE
+CONTENT = b"1" * SIZE
 SHA256 = hashlib.sha256(CONTENT).hexdigest()
 
 
 @pytest.fixture
 def get(mirror, tmp_path):
-    """`get(size=None, sha256=None)` fetches x from the mirror or its second address."""
+    """`get(size=None)` fetches x from the mirror or its second address."""
     mirror.files["x"] = CONTENT
 
-    def get(addresses=None, **published):
+    def get(addresses=None, size=None):
         addresses = addresses or (f"{mirror.address}/x", f"{mirror.address}/second/x")
-        record = tmp_path / "downloads.json"
-        fetch(Download("x", addresses, **published), tmp_path, record, pauses=(0.0, 0.0))
-        content = (tmp_path / "x").read_bytes()
-        assert {path.name for path in tmp_path.iterdir()} <= {"x", "downloads.json"}
-        return content
+        fetch(Download("x", addresses, {"sha256": SHA256}, size), tmp_path, pauses=(0.0, 0.0))
+        assert {path.name for path in tmp_path.iterdir()} == {"x"}
+        return (tmp_path / "x").read_bytes()
 
     return get
 
@@ -43,7 +41,7 @@ def get(mirror, tmp_path):
 def test_faults_of_a_server_do_not_change_the_file(mirror, get, fault, requests):
     if fault:
         mirror.faults["x"] = fault
-    assert get(sha256=SHA256) == CONTENT
+    assert get() == CONTENT
     assert mirror.requests == requests
 
 
@@ -58,13 +56,13 @@ def test_second_mirror_is_used_if_the_first_server_is_down(mirror, get):
 
 def test_interrupted_download_resumes_in_the_next_run(mirror, get, tmp_path):
     (tmp_path / "x.part").write_bytes(CONTENT[:1000])
-    assert get(sha256=SHA256) == CONTENT
+    assert get() == CONTENT
     assert mirror.requests == [("x", "bytes=1000-")]
 
 
 def test_wrong_beginning_is_discarded(mirror, get, tmp_path):
     (tmp_path / "x.part").write_bytes(b"<html>log in first</html>")
-    assert get(sha256=SHA256) == CONTENT
+    assert get() == CONTENT
     assert mirror.requests == [("x", "bytes=25-"), ("x", None)]
 
 
@@ -97,49 +95,7 @@ def test_temporary_errors_end_after_the_pauses(mirror, get):
     assert mirror.requests == [("x", None)] * 3 + [("second/x", None)]
 
 
-# ---- Files without a checksum, which may change between two attempts
-
-
-def change_after_half(mirror, before, after):
-    """Change x and its headers when half of it has been sent."""
-
-    def change():
-        mirror.files["x"], mirror.versions["x"] = CHANGED, after
-
-    mirror.versions["x"], mirror.changes["x"] = before, change
-
-
-def test_unchanged_version_is_resumed(mirror, get):
-    mirror.versions["x"], mirror.changes["x"] = {"ETag": '"1"'}, lambda: None
-    assert get() == CONTENT
-    assert mirror.requests == [("x", None), ("x", "bytes=150000-")]
-    assert mirror.conditions == [None, '"1"']
-
-
-@pytest.mark.parametrize(
-    ("before", "after", "ranges"),
-    [
-        ({"ETag": '"1"'}, {"ETag": '"2"'}, [None, "bytes=150000-", None]),
-        ({"ETag": 'W/"1"'}, {"ETag": 'W/"1"'}, [None, None]),  # a weak ETag is not a version
-        ({}, {}, [None, None]),
-    ],
-)
-def test_changed_file_is_fetched_from_the_start(mirror, get, before, after, ranges):
-    change_after_half(mirror, before, after)
-    assert get() == CHANGED
-    assert mirror.requests == [("x", byte_range) for byte_range in ranges]
-
-
-def test_recorded_checksum_is_enforced(mirror, get, tmp_path, capsys):
-    assert get() == CONTENT
-    assert "no checksum is published" in capsys.readouterr().err
-    (tmp_path / "x").unlink()
-    assert get() == CONTENT
-    assert "recorded at its first download" in capsys.readouterr().err
-    (tmp_path / "x").write_bytes(CHANGED)
+def test_a_different_file_of_this_name_is_refused(get, tmp_path):
+    (tmp_path / "x").write_bytes(CONTENT[1:])
     with pytest.raises(InputError, match="has the sha256 .*; delete it to fetch it again"):
-        get()
-    (tmp_path / "x").unlink()
-    mirror.files["x"] = CHANGED
-    with pytest.raises(Unavailable, match="has the sha256"):
         get()

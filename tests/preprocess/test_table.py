@@ -6,7 +6,7 @@ import yaml
 
 def table(change):
     """Return the text of a small table with one archive after `change(archive, pair)`."""
-    archive = {"addresses": ["http://x/a.tgz"], "size": 3}
+    archive = {"addresses": ["http://x/a.tgz"], "size": 3, "sha256": "ab"}
     corpora = {
         split: [{"name": split, "archive": "a.tgz", "en": "e", "de": "d"}]
         for split in ("train", "valid", "test")
@@ -25,8 +25,12 @@ def table(change):
         ),
         (table(lambda _, pair: pair.update(subword="x")), "subword is 'x'"),
         (table(lambda _, pair: pair.update(vocabulary="9")), "vocabulary is '9'"),
-        (table(lambda archive, _: archive.update(addresses="http://x")), "not a list of addr"),
+        (
+            table(lambda archive, _: archive.update(addresses="http://x")),
+            "must be a list of http, https",
+        ),
         (table(lambda archive, _: archive.update(size="9")), "size of a.tgz is '9'"),
+        (table(lambda archive, _: archive.pop("sha256")), "a.tgz has no checksum: give its sha256"),
         (table(lambda archive, _: archive.update(md5="AB")), "'AB', which is not lower-case hex"),
         (table(lambda archive, _: archive.update(addresses=[5])), "en-de or its archives: "),
         (table(lambda _, pair: pair.update(subword=["bpe"])), "en-de or its archives: "),
