@@ -26,15 +26,14 @@ for model in ${MODELS:-wsj semi}; do
   case $model in
     wsj)
       experiment="WSJ only"
-      trees=(--vocabulary 8000)
-      # With few layers and small updates, attention aligns tags and words after fewer sentences.
-      settings=(--N 2 --dropout 0.3 --tokens-per-update 1000 --max-update 20000)
+      trees=(--weight 4 --recombine 20 --vocabulary 8000)
+      settings=(--dropout 0.2 --max-update 8000)
       ;;
     semi)
       experiment=semi-supervised
       trees=(--weight 4 --extra 1 "@$raw/gum.txt" "$raw/craft.ptb" "$raw/genia.ptb" "$raw/masc.ptb"
         --wsj-labels --vocabulary 16000)
-      settings=(--N 3 --d-model 256 --d-ff 1024 --h 8 --tokens-per-update 3000 --max-update 10000)
+      settings=(--max-update 10000)
       ;;
     *) echo "${0##*/}: error: MODELS=$model: choose wsj or semi" >&2 && exit 1 ;;
   esac
@@ -44,7 +43,8 @@ for model in ${MODELS:-wsj semi}; do
   run aiayn prepare-trees --train "$raw/wsj_sample.mrg" --hold-out 391 392 --destdir "$RUN/data" \
     "${trees[@]}"
   step "train ($experiment)"
-  train_small --arch aiayn_parser_tiny "${settings[@]}" --warmup-updates 2000 \
+  train_small --arch aiayn_parser_tiny --N 3 --d-model 256 --d-ff 1024 --h 8 \
+    --tokens-per-update 3000 --warmup-updates 2000 "${settings[@]}" \
     --save-interval-updates 500 --keep-interval-updates 10 --validate-interval-updates 500 \
     --validate-interval 1000 --log-format simple --log-interval 100
   parse_and_score 10

@@ -62,6 +62,14 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="how often each training tree is used (default: 1)",
     )
     option(
+        "--recombine",
+        metavar="N",
+        type=int,
+        default=0,
+        help="add N recombined trees for each training tree: constituents are exchanged for others "
+        "with the same label and about the same length",
+    )
+    option(
         "--extra",
         metavar=("W FILE", "FILE"),
         nargs="+",
@@ -173,7 +181,12 @@ def find_tree_sets(args: argparse.Namespace) -> dict[str, list[TreeSet]]:
         for split, paths in files.items()
         if paths
     }
-    train = [splits["train"][0]._replace(weight=args.weight)]
+    gold = splits["train"][0]
+    train = [gold._replace(weight=args.weight)]
+    if args.recombine < 0:
+        raise InputError(f"--recombine {args.recombine} must not be negative")
+    if args.recombine:
+        train.append(gold._replace(name=f"{gold.name}.recombined", recombined=args.recombine))
     for number, (weight, *paths) in enumerate(args.extra, start=1):
         if not paths:
             raise InputError(f"--extra {weight}: give a number, and then files")

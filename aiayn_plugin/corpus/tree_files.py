@@ -16,6 +16,7 @@ class TreeSet(NamedTuple):
     """Trees of one kind: of these files, those in the slice `kept`, each `weight` times.
 
     wsj_labels: whether their labels and tags are mapped to those of the Wall Street Journal.
+    recombined: if above 0, this number of recombined trees replaces each of them.
     """
 
     name: str
@@ -23,6 +24,7 @@ class TreeSet(NamedTuple):
     kept: slice = slice(None)
     weight: float = 1.0
     wsj_labels: bool = False
+    recombined: int = 0
 
 
 def find_sections(treebank: Path, numbers: Iterable[int]) -> list[Path]:

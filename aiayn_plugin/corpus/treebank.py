@@ -10,8 +10,9 @@ from typing import Any
 
 from ..errors import InputError
 from ..parsing.linearisation import linearise_tree
+from ..parsing.recombination import Recombiner
 from ..parsing.trees import Tree, clean_tree, format_tree, map_to_wsj, read_trees, tree_words
-from ..text.lines import MAX_WORD_LENGTH
+from ..text.lines import MAX_WORD_LENGTH, read_lines
 from .console import progress, say
 from .parallel import Batch, Counts, LinePairs
 from .stages import Stage, make_stage
@@ -43,6 +44,8 @@ def read_tree_set(job: Job, trees: TreeSet) -> Text:
             elif trees.kept != slice(None):
                 why = "; --hold-out leaves none for training"
             raise InputError(f"{trees.name}: found {total:,} trees in {len(outputs):,} files{why}")
+        if trees.recombined:
+            lines = _recombine(*job.files(folder), trees.recombined)
         return {"lines": lines, "changes": changes}
 
     stage = make_stage(job.work, f"trees.{trees.name}", job.settings.inputs[trees.name], make)
@@ -88,6 +91,23 @@ def _write_kept(inputs: list[Path], dests: Iterable[Path], kept: range, weight: 
                     number += 1
             path.unlink()
     return lines
+
+
+def _recombine(source: Path, target: Path, copies: int) -> int:
+    """Replace the sentences and trees of both files by recombined ones; return their number."""
+    trees = [Tree.fromstring(line) for line in read_lines(target)]
+    recombiner = Recombiner(trees)
+    with (
+        open(source, "w", encoding="utf-8", newline="\n") as words,
+        open(target, "w", encoding="utf-8", newline="\n") as brackets,
+        progress("recombining trees", copies * len(trees), "trees") as add,
+    ):
+        for _ in range(copies):
+            for tree in map(recombiner.recombine, trees):
+                words.write(f"{' '.join(tree_words(tree))}\n")
+                brackets.write(f"{format_tree(tree)}\n")
+                add(1)
+    return copies * len(trees)
 
 
 def linearise(job: Job, text: Text, split: str) -> Stage:

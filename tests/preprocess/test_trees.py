@@ -85,6 +85,18 @@ def test_weight_is_the_number_of_copies_of_a_tree(data):
     assert len(sources) == 13
 
 
+def test_recombined_trees_are_added_to_the_gold_trees(make, tmp_path):
+    gold = write(tmp_path / "gold.mrg", NOUNS)
+    (tmp_path / "extra.mrg").write_text("(S (NP (NN fly)))")
+    options = ("--train", gold, "--hold-out", 1, 1, "--weight", 2, "--recombine", 10)
+    make(tmp_path / "data", *options, "--extra", 1, tmp_path / "extra.mrg")
+    sources = [line.replace("@@ ", "") for line in lines(tmp_path / "data", "train", "en")]
+    assert len(sources) == 2 * 4 + 10 * 4 + 1 and sources[-1] == "fly"
+    nouns = [source.split()[1] for source in sources[:-1]]
+    assert nouns[:8] == ["dog", "dog", "cat", "cat", "horse", "horse", "mouse", "mouse"]
+    assert {*nouns[8:]} == {*NOUNS[:4]} and nouns[8:] != 10 * NOUNS[:4]
+
+
 def test_extra_trees_get_the_labels_of_the_wall_street_journal(make, tmp_path):
     gold = write(tmp_path / "gold.mrg", NOUNS)
     extra = tmp_path / "extra.mrg"
@@ -176,6 +188,7 @@ WRONG = {
     ("--train", "x", "--valid", "y", "--extra", "2"): "--extra 2: give a number, and then files",
     ("--train", "x", "--valid", "y", "--extra", "f", "g"): "--extra f: first give how often",
     ("--train", "x", "--valid", "y", "--extra", "nan", "g"): "cannot use trees nan times",
+    ("--train", "x", "--valid", "y", "--recombine", "-1"): "--recombine -1 must not be negative",
     ("--train", "x", "--valid", "y", "--weight", "0"): "cannot use trees 0 times",
     ("--train", "x", "--valid", "y"): "no file x: see --train",
     ("--wsj", "nowhere"): "nowhere has no files of section 02",
