@@ -43,7 +43,7 @@ def replace_linear_layers(model: nn.Module, build: BuildLayer) -> None:
     if any(isinstance(module, InferenceLinear) for module in modules):
         return
     for module in modules:
-        extra = getattr(module, "inference_layers", dict)()
+        extra: dict[str, Any] = getattr(module, "inference_layers", dict)()
         for name, (weight, bias) in extra.items():
             setattr(module, name, build(weight, bias))
         for name, child in list(module.named_children()):
