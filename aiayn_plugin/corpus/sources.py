@@ -25,15 +25,15 @@ def read_texts(
 
     Raises InputError if a text is unfit or archives cannot be fetched, with a line for each.
     """
-    needed = dict.fromkeys(
-        corpus.archive
+    needed = {
+        corpus.archive.name: corpus.archive
         for corpus in pair.corpora
         if corpus.archive
         and not find_stage(dest / "work", f"raw.{corpus.name}", _made_of(pair, corpus))
-    )
-    _check_disk_space(list(needed), dest / "download")
+    }
+    _check_disk_space(list(needed.values()), dest / "download")
     problems = []
-    for archive in needed:
+    for archive in needed.values():
         try:
             fetch(archive, dest / "download", pauses)
         except Unavailable as error:

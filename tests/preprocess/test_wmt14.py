@@ -62,7 +62,7 @@ def test_test_sets_are_complete_and_kept_as_raw_text(whole):
                 Dictionary.load(str(folder / "data" / f"dict.{lang}.txt")),
             )
             assert len(binary) == 20 and min(binary.sizes) > 1
-    assert done.stderr.count("verified by its published sha256") == 5
+    assert done.stderr.count("verified by its sha256") == 5
     assert f"data is in {folder}/data; next: fairseq-train {folder}/data" in done.stdout
 
 
