@@ -158,7 +158,7 @@ def training_options(args: argparse.Namespace, data: Path, side: str, precision:
     argv = [str(data), "--user-dir", str(Path(__file__).resolve().parent.parent)]
     argv += ["--arch", ARCHITECTURES[args.size][side], "--num-workers", "0"]
     argv += ["--required-batch-size-multiple", "1", "--disable-validation", "--no-save"]
-    argv += ["--save-dir", os.devnull]  # no directory, so no run is recorded in it
+    argv += ["--save-dir", os.devnull]  # not a directory, so no run is recorded
     argv += FAIRSEQ_OPTIONS if side == "fairseq" else ["--tokens-per-update", "0"]
     argv += ["--cpu"] if args.cpu else []
     return argv + ([f"--{precision}"] if precision != "float32" else [])

@@ -8,7 +8,7 @@ from .trees import Tree, is_preterminal
 
 #: The probability that a constituent is exchanged, and the number of candidates to replace it.
 PROBABILITY, CANDIDATES = 0.15, 4
-#: Brackets around a constituent up to which it may be exchanged, so that no tree grows endlessly.
+#: The depth in the tree down to which constituents are exchanged: it bounds the tree's growth.
 MAX_DEPTH = 50
 
 

@@ -63,9 +63,9 @@ def allowed_hosts(host: str, listening: socket.socket, extra: list[str]) -> list
 class Connection(H11Protocol):
     """A connection of uvicorn that ends unless its client sends a complete request in time.
 
-    It also ends if the client stops reading. At MAX_CONNECTIONS a new connection replaces the one
-    whose client has been idle longest. uvicorn has none of these limits: stalled clients would
-    block the service.
+    It also ends if the client stops reading. At MAX_CONNECTIONS a new connection evicts the least
+    recently active one. Without these limits, which uvicorn lacks, stalled clients would block the
+    service.
     """
 
     timer: asyncio.TimerHandle  #: runs whenever the client has to send or to read
