@@ -118,9 +118,9 @@ def load_sentences(
     for number, pair in zip(numbers, pairs, strict=True):
         _check_positions(translator.model.encoder, pair["source"], f"sentence {number} of {split}")
     sources = [(pair["source"], _subwords(translator.source, pair["source"])) for pair in pairs]
-    if use_references and dataset.tgt is None:
-        raise InputError(f"{split} has no target side: omit --reference")
     if use_references:
+        if dataset.tgt is None:
+            raise InputError(f"{split} has no target side: omit --reference")
         targets = [(pair["target"], _subwords(translator.target, pair["target"])) for pair in pairs]
     else:
         targets = _translate(translator, [source for source, _ in sources])
