@@ -109,10 +109,10 @@ def random_data(tmp_path_factory):
     return write_random_data(tmp_path_factory.mktemp("random"), *random_lengths(400))
 
 
-def repeat(data, folder, updates, *flags, disturb=None):
+def repeat(data, folder, updates, *flags, disturb=None, after=None):
     """Return the losses of updates that repeat four batches, two at a time, and their trainer.
 
-    disturb: a function of the model to call between updates.
+    disturb: a function of the model to call after this number of updates.
     """
     width = ("--d-model", "64", "--h", "4")
     training, epoch = trainer(data, folder, *width, *COMPARABLE, *flags, cpu=False)
@@ -120,9 +120,9 @@ def repeat(data, folder, updates, *flags, disturb=None):
     pairs = [batches[-2:], batches[2:4]]
     losses = []
     for i in range(updates):
-        losses.append(float(training.train_step(pairs[i % 2])["loss"]))
-        if disturb is not None and i == updates // 2:
+        if i == after:
             disturb(training.get_model())
+        losses.append(float(training.train_step(pairs[i % 2])["loss"]))
     return losses, training
 
 
@@ -150,9 +150,11 @@ def grow_position_table(model):
 
 
 @pytest.mark.parametrize("disturb", [drop_gradients, grow_position_table])
-def test_replays_survive_what_happens_between_them(random_data, tmp_path, disturb):
+@pytest.mark.parametrize("after", [2, 9], ids=["before capture", "after capture"])
+def test_replays_survive_what_happens_between_them(random_data, tmp_path, disturb, after):
     expected, _ = repeat(random_data, tmp_path / "1", 16, "--no-compile")
-    actual, training = repeat(random_data, tmp_path / "2", 16, disturb=disturb)
+    disturbance = {"disturb": disturb, "after": after}
+    actual, training = repeat(random_data, tmp_path / "2", 16, **disturbance)
     assert training.task.graphed_step.step.graph_count >= 2
     assert actual == pytest.approx(expected, rel=1e-4)
 

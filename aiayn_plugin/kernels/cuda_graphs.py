@@ -45,11 +45,9 @@ class GraphedStep:
         return len(self._graphs)
 
     def __call__(self, *inputs: Tensor) -> tuple[Tensor, ...]:
-        """Compute the step: eagerly the first time, then as a replay of its graph."""
+        """Compute the step: eagerly the first two times, then as a replay of its graph."""
         self._drop_stale_graphs()
         shapes = tuple(x.shape for x in inputs)
-        if shapes in self._warmed_up and self.graph_count < self._max_graphs:
-            self._capture_if_it_fits(shapes, inputs)
         if shapes not in self._graphs:
             return self._run(shapes, inputs)
         graph = self._graphs[shapes]
@@ -59,7 +57,7 @@ class GraphedStep:
         return tuple(x.clone() for x in graph.outputs)
 
     def _reset(self) -> None:
-        self._warmed_up: set[tuple] = set()  # shapes that were computed, but not yet captured
+        self._seen: set[tuple] = set()  # shapes computed, which are captured the next time
         self._graphs: dict[tuple, Graph] = {}
         self._gradients: list[Tensor | None] = []
         self._pool: Any = None  # shared, since graphs run one after the other
@@ -72,19 +70,21 @@ class GraphedStep:
         self._gradients = gradients
 
     def _run(self, shapes: tuple, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-        """Compute the step eagerly."""
+        """Compute the step eagerly, and capture it if its shapes were computed before."""
         try:
             outputs = self.step(*inputs)
         except torch.OutOfMemoryError:
             self._stop_capturing()
             raise
         self._gradients = [p.grad for p in self._parameters]
-        if shapes not in self._graphs and self.graph_count < self._max_graphs:
-            self._warmed_up.add(shapes)
+        if self.graph_count < self._max_graphs:
+            # Nothing can be compiled during capture: capture what has just been computed.
+            if shapes in self._seen:
+                self._capture_if_it_fits(shapes, inputs)
+            self._seen.add(shapes)
         return outputs
 
     def _capture_if_it_fits(self, shapes: tuple, inputs: tuple[Tensor, ...]) -> None:
-        self._warmed_up.remove(shapes)
         try:
             self._graphs[shapes] = self._capture(inputs)
         except torch.OutOfMemoryError:
