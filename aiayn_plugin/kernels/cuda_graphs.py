@@ -20,7 +20,7 @@ class Graph(NamedTuple):
     """A captured step, the tensors that it reads and those that it writes."""
 
     graph: torch.cuda.CUDAGraph
-    inputs: list[Tensor]
+    inputs: tuple[Tensor, ...]
     outputs: list[Tensor]
     buffers: list[Tensor]  #: of the model, which may replace them; a graph reads the old ones
 
@@ -71,34 +71,33 @@ class GraphedStep:
 
     def _run(self, shapes: tuple, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
         """Compute the step eagerly, and capture it if its shapes were computed before."""
+        captures = shapes in self._seen and self.graph_count < self._max_graphs
+        if captures:
+            inputs = tuple(x.clone() for x in inputs)  # which the graph will read
         try:
             outputs = self.step(*inputs)
         except torch.OutOfMemoryError:
             self._stop_capturing()
             raise
         self._gradients = [p.grad for p in self._parameters]
-        if self.graph_count < self._max_graphs:
-            # Nothing can be compiled during capture: capture what has just been computed.
-            if shapes in self._seen:
-                self._capture_if_it_fits(shapes, inputs)
-            self._seen.add(shapes)
+        self._seen.add(shapes)
+        if captures:
+            # Capture exactly what has just been computed: it cannot be compiled during capture.
+            try:
+                self._graphs[shapes] = self._capture(inputs)
+            except torch.OutOfMemoryError:
+                self._stop_capturing()
         return outputs
-
-    def _capture_if_it_fits(self, shapes: tuple, inputs: tuple[Tensor, ...]) -> None:
-        try:
-            self._graphs[shapes] = self._capture(inputs)
-        except torch.OutOfMemoryError:
-            self._stop_capturing()
 
     def _capture(self, inputs: tuple[Tensor, ...]) -> Graph:
         """Return a graph of the step; nothing is computed yet."""
-        graph, static_inputs = torch.cuda.CUDAGraph(), [x.clone() for x in inputs]
+        graph = torch.cuda.CUDAGraph()
         # thread_local: meanwhile a data loader may allocate pinned memory in its own thread.
         with torch.cuda.graph(graph, pool=self._pool, capture_error_mode="thread_local"):
-            outputs = self.step(*static_inputs)
+            outputs = self.step(*inputs)
         self._pool = graph.pool()
         buffers = list(self.model.buffers())
-        return Graph(graph, static_inputs, [x.detach() for x in outputs], buffers)
+        return Graph(graph, inputs, [x.detach() for x in outputs], buffers)
 
     def _stop_capturing(self) -> None:
         """Free the memory of all graphs, and capture no more."""
