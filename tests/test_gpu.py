@@ -13,6 +13,7 @@ from models import build, sentences, trainer
 from torch.nn.functional import scaled_dot_product_attention
 
 from aiayn_plugin.benchmarks.train import random_lengths, write_random_data
+from aiayn_plugin.errors import InputError
 from aiayn_plugin.inference.translator import Translator
 from aiayn_plugin.kernels.attention import Window, build_mask
 from aiayn_plugin.kernels.compilation import enable_compilation
@@ -157,6 +158,34 @@ def test_replays_survive_what_happens_between_them(random_data, tmp_path, distur
     actual, training = repeat(random_data, tmp_path / "2", 16, **disturbance)
     assert training.task.graphed_step.step.graph_count >= 2
     assert actual == pytest.approx(expected, rel=1e-4)
+
+
+def test_replayed_updates_never_synchronise(random_data, tmp_path):
+    _, training = repeat(random_data, tmp_path, 8, "--bf16")
+    batches = list(training.get_train_iterator(1).next_epoch_itr(shuffle=False))[-2:]
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        losses = [training.train_step(batches)["loss"] for _ in range(3)]
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    assert losses[-1] < losses[0]
+
+
+def test_infinite_gradients_change_no_weight(random_data, tmp_path):
+    """The error comes one update late, but Adam skips the update."""
+    _, training = repeat(random_data, tmp_path, 6)
+    batches = list(training.get_train_iterator(1).next_epoch_itr(shuffle=False))
+    model = training.get_model()
+    hook = model.projection.register_hook(lambda gradient: gradient + torch.inf)
+    before = {name: weight.clone() for name, weight in model.state_dict().items()}
+    training.train_step(batches[4:5])  # of a shape that was not captured
+    hook.remove()
+    for name, weight in model.state_dict().items():
+        assert torch.equal(weight, before[name])
+    with pytest.raises(InputError, match="gradients are NaN or infinite"):
+        training.train_step(batches[4:5])
+    for name, weight in model.state_dict().items():
+        assert torch.equal(weight, before[name])
 
 
 def test_replayed_updates_draw_new_dropout(random_data, tmp_path):
