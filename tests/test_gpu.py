@@ -10,12 +10,11 @@ import torch
 from commands import LINES
 from fairseq import checkpoint_utils
 from models import build, sentences, trainer
-from torch.nn.functional import scaled_dot_product_attention
+from short_attention_check import check_short_attention
 
 from aiayn_plugin.benchmarks.train import random_lengths, write_random_data
 from aiayn_plugin.errors import InputError
 from aiayn_plugin.inference.translator import Translator
-from aiayn_plugin.kernels.attention import Window, build_mask
 from aiayn_plugin.kernels.compilation import enable_compilation
 from aiayn_plugin.training.loss import projected_loss
 
@@ -197,27 +196,10 @@ def test_replayed_updates_draw_new_dropout(random_data, tmp_path):
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 @pytest.mark.parametrize("n, m", [(1, 7), (33, 20), (64, 64), (100, 128)])
-@pytest.mark.parametrize("causal", [False, True])
-def test_short_attention_equals_its_equation(n, m, causal, dtype):
-    from aiayn_plugin.kernels.short_attention import short_attention  # needs Triton
-
-    torch.manual_seed(1)
-    n = m if causal else n
-    shapes = [(3, length, 2, 64) for length in (n, m, m, n)]
-    q, k, v, grad = (torch.randn(x, device="cuda", dtype=dtype).transpose(1, 2) for x in shapes)
-    padding = torch.arange(m, device="cuda") < torch.tensor([0, 1, m // 2], device="cuda")[:, None]
-    results = []
-    for kind in (dtype, torch.float64):
-        inputs = [x.to(kind).detach().requires_grad_() for x in (q, k, v)]
-        if kind == dtype:
-            out = short_attention(*inputs, padding, causal)
-        else:
-            mask = build_mask(n, m, padding, Window(n - 1, 0) if causal else None, q.device)
-            out = scaled_dot_product_attention(*inputs, mask)
-        out.backward(grad.to(kind))
-        results.append([out, *(x.grad for x in inputs)])
-    for actual, exact in zip(*results, strict=True):
-        assert (actual.double() - exact).norm() < 1e-2 * exact.norm()
+@pytest.mark.parametrize("kind", ["causal", "full", "encoder-decoder"])
+def test_short_attention_equals_its_equation(n, m, kind, dtype):
+    sizes = {"h": 2, "d_k": 64, "d_v": 64}
+    check_short_attention(n, m, kind, True, **sizes, tolerance=1e-2, dtype=dtype, device="cuda")
 
 
 def test_translations_on_gpu_and_cpu_are_the_same(model_dir):
