@@ -5,7 +5,6 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch.nn.functional as F
-from fairseq.logging import metrics
 from torch import Tensor
 
 from ..kernels.attention import use_short_attention
@@ -77,7 +76,7 @@ class GraphedTrainStep:
         self.arguments = model, criterion, optimizer
         self.step = GraphedStep(step, model)
         self.max_length = min(model.encoder.max_length, model.decoder.max_length)
-        optimizer.is_replayed = True
+        optimizer.keeps_gradients = True
 
     def __call__(self, sample: Mapping[str, Any]) -> tuple[Tensor, float, dict]:
         """Return what FairseqTask.train_step returns for a batch."""
@@ -91,18 +90,6 @@ class GraphedTrainStep:
     def can_replay(sample: Mapping[str, Any]) -> bool:
         """Return whether a batch has nothing that a graph would not read."""
         return sample["net_input"].keys() == NET_INPUT_KEYS
-
-
-def leave_losses_on_gpu() -> None:
-    """Keep fairseq's trainer from waiting for an update's losses, while it reduces its metrics.
-
-    The trainer rounds those of the innermost aggregator, to return them from train_step. What is
-    logged comes from the other aggregators.
-    """
-    update = metrics.get_active_aggregators()[-1]
-    update.pop("ppl", None)  # train_step does not return it
-    for name in ("loss", "nll_loss"):
-        update[name].round = None
 
 
 def pad_equally(source: Tensor, *target: Tensor, max_length: int) -> list[Tensor]:

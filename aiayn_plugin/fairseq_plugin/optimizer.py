@@ -14,7 +14,6 @@ from omegaconf import II
 from torch import Tensor
 
 from ..errors import InputError
-from ..kernels.delayed_read import DelayedRead
 from ..paper import TrainingSettings, copy_field
 from ..training.optimizer import build_adam, learning_rate
 
@@ -79,14 +78,12 @@ class AiaynAdam(FairseqOptimizer):
 
     supports_flat_params = True  # updates are elementwise, so --fp16 may flatten the weights
     supports_memory_efficient_fp16 = True  # moments of half-precision weights are float32
-    #: Whether updates are replayed as CUDA graphs. Gradients then stay the same tensors, to which
-    #: graphs add, and the CPU launches the next update without waiting for the norm of this one.
-    is_replayed = False
+    #: Whether gradients stay the same tensors, to which CUDA graphs add.
+    keeps_gradients = False
 
     def __init__(self, cfg: AdamConfig, params: Any) -> None:
         super().__init__(cfg)
-        self._optimizer: Any = build_adam(params, **self.optimizer_config)
-        self._norms = DelayedRead()
+        self._optimizer = build_adam(params, **self.optimizer_config)
 
     @property
     def optimizer_config(self) -> dict:
@@ -98,9 +95,9 @@ class AiaynAdam(FairseqOptimizer):
         }
 
     def zero_grad(self) -> None:
-        """Like fairseq's; with is_replayed, zero the gradients in place."""
+        """Like fairseq's; with keeps_gradients, zero the gradients in place."""
         gradients = [weight.grad for weight in self.params if weight.grad is not None]
-        if self.is_replayed and gradients:
+        if self.keeps_gradients and gradients:
             torch._foreach_zero_(gradients)
         else:
             super().zero_grad()
@@ -112,9 +109,6 @@ class AiaynAdam(FairseqOptimizer):
         dynamic loss scale handles an overflow. For such a norm fairseq would repeat the batch to
         print all gradients, write crash.pt and end with a stack trace; it still does so with its
         own optimizers.
-
-        With is_replayed, the norm is that of the update before. If it is NaN or infinite, the error
-        comes one update late, and Adam skips the update: its kernel reads found_inf on the GPU.
         """
         gradients = [weight.grad for weight in self.params if weight.grad is not None]
         is_float32 = all(gradient.dtype == torch.float32 for gradient in gradients)
@@ -125,9 +119,6 @@ class AiaynAdam(FairseqOptimizer):
             norm = torch.nn.utils.get_total_norm(gradients)
             if max_norm > 0:
                 torch.nn.utils.clip_grads_with_norm_(self.params, max_norm, norm)
-        if self.is_replayed:
-            self._optimizer.found_inf = norm.isfinite().logical_not().float()
-            norm = self._norms.exchange(norm)
         if not (self.cfg.fp16 or self.cfg.amp or torch.isfinite(norm).all()):
             raise InputError(f"gradients are NaN or infinite: {DIVERGENCE_ADVICE}")
         return norm

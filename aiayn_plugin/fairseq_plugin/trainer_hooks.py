@@ -15,7 +15,7 @@ from ..errors import InputError
 from ..kernels.compilation import without_compilation
 from ..search.oom import OUT_OF_MEMORY
 from ..training.remaining_time import RemainingTime
-from .gpu_training import GraphedTrainStep, can_capture, leave_losses_on_gpu
+from .gpu_training import GraphedTrainStep, can_capture
 from .interrupt import STATISTIC, interrupt
 from .model import AiaynTransformer
 from .optimizer import DIVERGENCE_ADVICE
@@ -152,8 +152,7 @@ class TrainerHooks(TranslationTask):
     def reduce_metrics(self, logging_outputs, criterion) -> None:
         """Like fairseq's. Raises InputError if the training loss is NaN or infinite.
 
-        fairseq checks the gradients only. With --fp16 and --amp the loss may overflow harmlessly,
-        and with CUDA graphs reading it would make the CPU wait for the GPU.
+        fairseq checks the gradients only. With --fp16 and --amp the loss may overflow harmlessly.
         """
         super().reduce_metrics(logging_outputs, criterion)
         cfg = self.training_cfg
@@ -161,9 +160,6 @@ class TrainerHooks(TranslationTask):
             return
         interrupt.agree(logging_outputs, cfg)
         interrupt.update = self.update
-        if self.graphed_step is not None:
-            leave_losses_on_gpu()
-            return
         if cfg.common.fp16 or cfg.common.amp:
             return
         loss = float(sum(log.get("loss", 0.0) for log in logging_outputs))

@@ -10,7 +10,7 @@ from torch import Tensor
 
 #: Number of queries and of keys up to which the kernel for short sentences is faster on a GPU.
 MAX_SHORT = 128
-#: Computes attend_to_short on a GPU; set by use_short_attention.
+#: Computes attention over short sentences on a GPU; set by use_short_attention.
 _short_attention: Callable[..., Tensor] | None = None
 #: Largest batch, in sentences, for which torch's fused attention is faster in a decoding step.
 MAX_FUSED_BATCH = 4
@@ -45,6 +45,8 @@ def attend(
     padding: boolean (batch, m), True at padding; window: None if every position attends to all.
     """
     n, m = q.size(2), k.size(2)
+    if _short_attention is not None and _is_short(q, k, v, window, dropout):
+        return _short_attention(q, k, v, padding, window is not None)
     if window is not None and window.is_narrow(n):
         return attend_in_blocks(q, k, v, window, padding, dropout)
     is_causal = window is not None and window.is_causal(n)
@@ -73,37 +75,6 @@ def is_fused_step_faster(q: Tensor) -> bool:
     return q.device.type == "cpu" and len(q) <= MAX_FUSED_BATCH
 
 
-def attend_to_short(
-    projected: list[Tensor], h: int, d_k: int, padding: Tensor | None, window: Window | None
-) -> Tensor:
-    """Return equation (1) of h heads side by side, (batch, n, h·d_v), if is_short allows it.
-
-    projected: [queries, keys and values in one], or [queries, keys and values]. padding and window
-    are those of attend.
-    """
-    assert _short_attention is not None
-    return _short_attention(projected, padding, h, d_k, window is not None)
-
-
-def is_short(
-    x: Tensor, m: int, widths: tuple[int, int], window: Window | None, dropout: float
-) -> bool:
-    """Return whether attend_to_short can attend from x (batch, n, d_model) to m positions.
-
-    widths: d_k and d_v. On longer sentences its tiles would not fit in a multiprocessor's memory.
-    """
-    return (
-        _short_attention is not None
-        and x.is_cuda
-        and x.dtype in (torch.bfloat16, torch.float16)
-        and dropout == 0
-        and x.size(1) <= MAX_SHORT
-        and m <= MAX_SHORT
-        and all(width in (16, 32, 64) for width in widths)
-        and (window is None or window.is_causal(x.size(1)))
-    )
-
-
 def use_short_attention(enabled: bool) -> None:
     """Enable or disable the kernel for short sentences, on an NVIDIA GPU from Ampere on."""
     global _short_attention
@@ -112,6 +83,23 @@ def use_short_attention(enabled: bool) -> None:
         from .short_attention import short_attention  # needs Triton
 
         _short_attention = short_attention
+
+
+def _is_short(q: Tensor, k: Tensor, v: Tensor, window: Window | None, dropout: float) -> bool:
+    """Return whether the kernel for short sentences can be used.
+
+    On longer sentences its tiles would not fit in a multiprocessor's memory.
+    """
+    n, m, widths = q.size(2), k.size(2), (q.size(3), v.size(3))
+    return (
+        q.is_cuda
+        and q.dtype in (torch.bfloat16, torch.float16)
+        and dropout == 0
+        and n <= MAX_SHORT
+        and m <= MAX_SHORT
+        and all(width in (16, 32, 64) for width in widths)
+        and (window is None or window.is_causal(n))
+    )
 
 
 def _is_masked_faster(q: Tensor) -> bool:

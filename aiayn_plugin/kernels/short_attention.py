@@ -103,84 +103,69 @@ def _settings(q: Tensor, k: Tensor, v: Tensor, causal: bool, padding: Tensor | N
     }
 
 
-def _split(projected: list[Tensor], h: int, d_k: int) -> list[Tensor]:
-    """Return views of queries, keys and values: (batch, h, n or m, d_k or d_v)."""
-    width = h * d_k
-    q, kv = (
-        projected if len(projected) == 2 else (projected[0][..., :width], projected[0][..., width:])
-    )
-    return [x.unflatten(-1, (h, -1)).transpose(1, 2) for x in (q, kv[..., :width], kv[..., width:])]
+def _with_contiguous_rows(*tensors: Tensor) -> list[Tensor]:
+    """Copy tensors whose rows, the last dimension, are not contiguous."""
+    return [x if x.stride(-1) == 1 else x.contiguous() for x in tensors]
 
 
-def _empty_output(projected: list[Tensor], h: int, d_k: int) -> Tensor:
-    """Return an empty tensor (batch, n, h·d_v)."""
-    return projected[0].new_empty(
-        *projected[0].shape[:2], sum(x.size(2) for x in projected) - 2 * h * d_k
-    )
+def _like_heads(x: Tensor, width: int) -> Tensor:
+    """Return an empty tensor (batch, h, n, width), of x's sizes, in memory (batch, n, h, width)."""
+    batch, h, n, _ = x.shape
+    return x.new_empty(batch, n, h, width).transpose(1, 2)
 
 
 @torch.library.custom_op("aiayn::short_attention", mutates_args=())
 def short_attention(
-    projected: list[Tensor], padding: Tensor | None, h: int, d_k: int, causal: bool
+    q: Tensor, k: Tensor, v: Tensor, padding: Tensor | None, causal: bool
 ) -> Tensor:
-    """Return h heads of softmax(QKᵀ/√d_k)V, concatenated, for at most 128 queries and keys.
+    """Return softmax(QKᵀ/√d_k)V, (batch, h, n, d_v), for at most 128 queries and keys.
 
-    projected: the queries, keys and values of all heads side by side. In self-attention it is one
-    tensor (batch, n, h·(2·d_k + d_v)), else the queries (batch, n, h·d_k), and the keys and values
-    (batch, m, h·(d_k + d_v)): so one matmul computes each tensor, and one its gradient.
-    d_k and d_v are powers of two of at least 16. padding: boolean (batch, m), True at padding,
-    which must not be all of a sentence. causal: position i attends to positions up to i, and to
-    itself if it is padding. Returns (batch, n, h·d_v).
+    q: (batch, h, n, d_k), k: (batch, h, m, d_k), v: (batch, h, m, d_v); d_k and d_v are powers of
+    two of at least 16. padding: boolean (batch, m), True at padding, which must not be all of a
+    sentence. causal: position i attends to positions up to i, and to itself if it is padding.
     """
-    projected = [x.contiguous() for x in projected]
-    q, k, v = _split(projected, h, d_k)
-    out = _empty_output(projected, h, d_k)
-    heads = out.unflatten(-1, (h, -1)).transpose(1, 2)
-    _forward[(q.size(0), h)](
-        q, k, v, heads, padding, q.size(2), k.size(2), 1 / math.sqrt(d_k),
-        *q.stride()[:3], *k.stride()[:3], *v.stride()[:3], *heads.stride()[:3],
+    q, k, v = _with_contiguous_rows(q, k, v)
+    out = _like_heads(q, v.size(3))
+    _forward[(q.size(0), q.size(1))](
+        q, k, v, out, padding, q.size(2), k.size(2), 1 / math.sqrt(q.size(3)),
+        *q.stride()[:3], *k.stride()[:3], *v.stride()[:3], *out.stride()[:3],
         **_settings(q, k, v, causal, padding),
     )  # fmt: skip
     return out
 
 
 @short_attention.register_fake
-def _(projected, padding, h, d_k, causal):
-    return _empty_output(projected, h, d_k)
+def _(q, k, v, padding, causal):
+    return _like_heads(q, v.size(3))
 
 
 @torch.library.custom_op("aiayn::short_attention_backward", mutates_args=())
 def _short_attention_backward(
-    grad: Tensor, projected: list[Tensor], padding: Tensor | None, h: int, d_k: int, causal: bool
-) -> list[Tensor]:
-    projected = [x.contiguous() for x in projected]
-    gradients = [torch.empty_like(x) for x in projected]
-    q, k, v = _split(projected, h, d_k)
-    dq, dk, dv = _split(gradients, h, d_k)
-    grad = grad.contiguous().unflatten(-1, (h, -1)).transpose(1, 2)
-    _backward[(q.size(0), h)](
-        q, k, v, grad, dq, dk, dv, padding, q.size(2), k.size(2), 1 / math.sqrt(d_k),
+    grad: Tensor, q: Tensor, k: Tensor, v: Tensor, padding: Tensor | None, causal: bool
+) -> tuple[Tensor, Tensor, Tensor]:
+    grad, q, k, v = _with_contiguous_rows(grad, q, k, v)
+    dq, dk, dv = (_like_heads(x, x.size(3)) for x in (q, k, v))
+    _backward[(q.size(0), q.size(1))](
+        q, k, v, grad, dq, dk, dv, padding, q.size(2), k.size(2), 1 / math.sqrt(q.size(3)),
         *q.stride()[:3], *k.stride()[:3], *v.stride()[:3], *grad.stride()[:3],
         *dq.stride()[:3], *dk.stride()[:3], *dv.stride()[:3],
         **_settings(q, k, v, causal, padding),
     )  # fmt: skip
-    return gradients
+    return dq, dk, dv
 
 
 @_short_attention_backward.register_fake
-def _(grad, projected, padding, h, d_k, causal):
-    return [x.new_empty(x.shape) for x in projected]
+def _(grad, q, k, v, padding, causal):
+    return tuple(_like_heads(x, x.size(3)) for x in (q, k, v))
 
 
 def _setup(ctx, inputs, output):
-    projected, padding, ctx.h, ctx.d_k, ctx.causal = inputs
-    ctx.save_for_backward(padding, *projected)
+    q, k, v, padding, ctx.causal = inputs
+    ctx.save_for_backward(q, k, v, padding)
 
 
 def _differentiate(ctx, grad):
-    padding, *projected = ctx.saved_tensors
-    gradients = _short_attention_backward(grad, projected, padding, ctx.h, ctx.d_k, ctx.causal)
-    return gradients, None, None, None, None
+    return *_short_attention_backward(grad, *ctx.saved_tensors, ctx.causal), None, None
 
 
 short_attention.register_autograd(_differentiate, setup_context=_setup)

@@ -13,11 +13,9 @@ from ..errors import InputError
 from ..kernels.attention import (
     Window,
     attend,
-    attend_to_short,
     build_mask,
     is_equation_faster,
     is_fused_step_faster,
-    is_short,
 )
 from ..kernels.autocast import cast_for_autocast
 from ..kernels.linear import Linear, linear
@@ -94,13 +92,6 @@ class Projection(Linear):
         nn.init.xavier_uniform_(self.weight, gain)
         if self.bias is not None:
             nn.init.zeros_(self.bias)
-
-
-def stack(*projections: Projection) -> tuple[Tensor, Tensor | None]:
-    """Return the weights of projections as one concatenated weight, and their biases, or None."""
-    weights = tuple(p.weight for p in projections)
-    biases = tuple(p.bias for p in projections if p.bias is not None)
-    return torch.cat(weights), torch.cat(biases) if biases else None
 
 
 class MultiHeadAttention(nn.Module):
@@ -190,16 +181,11 @@ class MultiHeadAttention(nn.Module):
         """Compute attention for all positions of x at once, without a cache."""
         x = cast_for_autocast(x)
         n, dropout = x.size(1), self.dropout if self.training else 0.0
-        m = n if memory is None else memory.size(1)
         window = self._window(n) if memory is None else None
-        may_use_kernels = self._may_use_kernels(need_weights)
-        if may_use_kernels and is_short(x, m, (self.d_k, self.d_v), window, dropout):
-            projected = self._project_stacked(x, memory)
-            return self.W_O(attend_to_short(projected, self.h, self.d_k, padding, window)), None
         q, k, v = (split_heads(projected, self.h) for projected in self._project(x, memory))
-        if may_use_kernels and not is_equation_faster(q, k, window):
+        if self._may_use_kernels(need_weights) and not is_equation_faster(q, k, window):
             return self._join_heads(attend(q, k, v, padding, window, dropout)), None
-        mask = build_mask(n, m, padding, window, q.device)
+        mask = build_mask(n, k.size(2), padding, window, q.device)
         positions = (self._positions(x, memory),) if self.takes_positions else ()
         out, weights = self.equation(q, k, v, mask, dropout, *positions)
         return self._join_heads(out), weights if need_weights else None
@@ -223,19 +209,16 @@ class MultiHeadAttention(nn.Module):
         """Return queries, keys and values (batch, n or m, h·d)."""
         if memory is None and x.is_cuda:
             # A GPU finishes small matmuls faster than they can be launched, so launch only one.
-            return self._project_stacked(x, None)[0].split(self.qkv_widths(), dim=-1)
+            return linear(x, *self.stack_qkv()).split(self.qkv_widths(), dim=-1)
         memory = x if memory is None else memory
         return self.W_Q(x), self.W_K(memory), self.W_V(memory)
 
-    def _project_stacked(self, x: Tensor, memory: Tensor | None) -> list[Tensor]:
-        """Return [queries, keys and values in one tensor], or [queries, keys and values]."""
-        if memory is None:
-            return [linear(x, *self.stack_qkv())]
-        return [self.W_Q(x), linear(memory, *stack(self.W_K, self.W_V))]
-
     def stack_qkv(self) -> tuple[Tensor, Tensor | None]:
         """Return W^Q, W^K and W^V as one concatenated weight, and their biases as one, or None."""
-        return stack(self.W_Q, self.W_K, self.W_V)
+        projections = (self.W_Q, self.W_K, self.W_V)
+        weight = torch.cat(tuple(p.weight for p in projections))
+        biases = tuple(p.bias for p in projections if p.bias is not None)
+        return weight, torch.cat(biases) if biases else None
 
     def qkv_widths(self) -> list[int]:
         """Return the widths of queries, keys and values in the output of stack_qkv's layer."""

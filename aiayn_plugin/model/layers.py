@@ -2,11 +2,12 @@
 
 from collections.abc import Callable
 
+import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..kernels.dropout import dropout
 from ..kernels.linear import Linear
-from ..kernels.linear_relu import linear_relu
 from .attention import AttentionCache, MultiHeadAttention
 
 #: Builds an attention sub-layer from the keyword arguments that depend on its place.
@@ -29,7 +30,8 @@ class FeedForward(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Map (batch, n, d_model) to (batch, n, d_model)."""
-        return self.W_2(linear_relu(x, self.W_1))
+        # In place only without gradients: with them, autograd would copy a tensor of width d_ff.
+        return self.W_2(F.relu(self.W_1(x), inplace=not torch.is_grad_enabled()))
 
 
 class AddNorm(nn.Module):
