@@ -7,8 +7,6 @@ import json
 from importlib.resources import files
 from typing import Any
 
-from babel import Locale
-
 #: Okabe and Ito's colours (https://jfly.uni-koeln.de/color/), which colour-blind people can tell
 #: apart, ordered so that the first four differ most, and the last four. The yellow is darkened for
 #: a light background. html_page.css defines the same colours, with four replaced on a dark one.
@@ -63,6 +61,8 @@ def page(
 
 def language_name(code: str) -> str:
     """Return the English name of a language, such as "German" for "de"; an unknown code itself."""
+    from babel import Locale  # here, because it is needed for no other part of a page
+
     return Locale("en").languages.get(code.replace("-", "_"), code)
 
 
