@@ -53,7 +53,7 @@ half=(--precisions bf16 fp16 --stock-precisions fp16 amp memory-efficient-fp16 -
 share=(--precisions bf16 --stock-precisions fp16 --updates 5 --max-tokens 3125 --memory-tokens 3125)
 less=(--precisions bf16 --stock-precisions fp16 --runs 3)
 model=(--arch aiayn_base --max-update 400 --warmup-updates 200 --bf16)
-search=(--precisions bf16 --stock-precision fp16 --batch-sizes 256 1024)
+search=(--precisions bf16 --stock-precision fp16 --batch-sizes 256 1024 --runs 5)
 precisions=(bf16 fp16 float32)
 curve=(--arch aiayn_base --max-update 500 --warmup-updates 1000 --tokens-per-update 4096)
 if [ -n "$trial" ]; then

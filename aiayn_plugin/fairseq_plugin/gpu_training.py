@@ -32,7 +32,7 @@ def prepare_gpu(cfg: Any, model: Any) -> None:
         for stack in (model.encoder, model.decoder):
             for layer in stack.layers:
                 layer.compile(dynamic=True)
-        logger.info("compiling the layers, which takes about a minute")
+        logger.info("compiling the layers, which takes one to three minutes")
 
 
 def _is_compiled(cfg: Any, model: Any) -> bool:
