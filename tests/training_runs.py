@@ -1,5 +1,6 @@
 """Run directories for the tests: records of trainings and scores, and the report on them."""
 
+import functools
 import json
 from dataclasses import asdict
 from pathlib import Path
@@ -8,7 +9,7 @@ from typing import Any
 from models import configuration
 
 from aiayn_plugin.fairseq_plugin.training_log import compare_with_paper
-from aiayn_plugin.report.document import Numbers, Table
+from aiayn_plugin.report.document import Numbers, Table, to_markdown
 from aiayn_plugin.report.report import Report, report
 from aiayn_plugin.report.run import read_run
 from aiayn_plugin.text.scores import resample, score
@@ -26,11 +27,17 @@ TEXT = TextSettings(
 )
 
 
+@functools.cache  # it takes fairseq a second
+def _settings(*flags: str) -> list[tuple]:
+    """Return what a run with these flags records of its settings."""
+    return list(compare_with_paper(configuration("--arch", "aiayn_tiny", *flags)))
+
+
 class Record:
     """A run.jsonl that grows. flags: those of fairseq-train, after `--arch aiayn_tiny`."""
 
     def __init__(self, *flags: str, **facts: Any) -> None:
-        rows = compare_with_paper(configuration("--arch", "aiayn_tiny", *flags))
+        rows = _settings(*flags)
         self.facts = {
             "architecture": "aiayn_tiny",
             "settings": [{"name": name, "paper": paper, "run": run} for name, paper, run in rows],
@@ -163,6 +170,10 @@ def numbers_of(found: Report) -> list[tuple[str, str, str]]:
 
 
 def markdown_of(*runs: Path, **options: Any) -> str:
-    """Return the Markdown of the report on some runs, written next to the first one."""
-    stem = runs[0].parent / "text"
-    return report_on(*runs, **options).write(stem)[1].read_text(encoding="utf-8")
+    """Return the Markdown of the report on some runs."""
+    return as_markdown(report_on(*runs, **options))
+
+
+def as_markdown(found: Report) -> str:
+    """Return the Markdown of a report."""
+    return to_markdown(found.title, found.sections)

@@ -1,6 +1,7 @@
 """The curves of a training over updates and over hours, of one run or of several."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from .. import plots
@@ -95,16 +96,26 @@ def _lines(curves: Mapping[str, Iterable[Point]], name: str) -> list[Line]:
     return lines
 
 
-def draw(chart: Chart) -> Figure:
-    """Return a chart over updates and over time. Raises InputError without matplotlib."""
-    lines, restarts = chart.lines, chart.restarts
-    is_short = max(line.points[-1][1] for line in lines) < 1  # hours
+def figure_of(chart: Chart) -> Figure:
+    """Return a chart over updates and over time, which is drawn when it is needed."""
+    keys = [
+        Key(line.label[:60], line.colour, STYLES[line.style], line.width) for line in chart.lines
+    ]
+    keys += [Key("restart", "currentColor", "2 3")] * bool(chart.restarts)
+    words = [line.words() for line in chart.lines[:30]]
+    words += [f"restarted at update {update:,}" for update, _ in chart.restarts[:30]]
+    return Figure(partial(_draw, chart), chart.title, "; ".join(words), keys)
+
+
+def _draw(chart: Chart) -> tuple[str, str]:
+    """Return a chart as SVG over updates and over time. Raises InputError without matplotlib."""
+    is_short = max(line.points[-1][1] for line in chart.lines) < 1  # hours
     time_axis = (60, "minutes of training") if is_short else (1, "hours of training")
     svgs = []
     for place, (scale, unit) in enumerate(((1, "updates"), time_axis)):
         figure = plots.new_figure(4.6, 3)
         axes = figure.subplots()
-        for line in lines:
+        for line in chart.lines:
             axes.plot(
                 [point[place] * scale for point in line.points],
                 [value for _, _, value in line.points],
@@ -113,14 +124,10 @@ def draw(chart: Chart) -> Figure:
                 marker="." if len(line.points) < 30 and "equation" not in line.label else "",
                 linewidth=line.width,
             )
-        for start in restarts:
+        for start in chart.restarts:
             axes.axvline(start[place] * scale, color="k", linestyle=":", linewidth=1.6)
         axes.set(xlabel=unit, yscale="log" if "perplexity" in chart.title else "linear")
         axes.grid(True, color="#808080", alpha=0.3)
         axes.spines[["top", "right"]].set_visible(False)
         svgs.append(plots.inline_svg(figure))
-    keys = [Key(line.label[:60], line.colour, STYLES[line.style], line.width) for line in lines]
-    keys += [Key("restart", "currentColor", "2 3")] * bool(restarts)
-    words = [line.words() for line in lines[:30]]
-    words += [f"restarted at update {update:,}" for update, _ in restarts[:30]]
-    return Figure((svgs[0], svgs[1]), chart.title, "; ".join(words), keys)
+    return svgs[0], svgs[1]

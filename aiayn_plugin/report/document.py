@@ -4,7 +4,7 @@ A paragraph is a string and a list is a list of strings. Whatever they hold is s
 """
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from html import escape
 from typing import Any, NamedTuple
 
@@ -40,9 +40,9 @@ class Key(NamedTuple):
 
 
 class Figure(NamedTuple):
-    """A figure as SVG over updates and over time, its legend, and what it shows in words."""
+    """A figure over updates and over time, its legend, and what it shows in words."""
 
-    svgs: tuple[str, str]
+    draw: Callable[[], tuple[str, str]]  #: returns both as SVG
     caption: str
     words: str
     keys: Sequence[Key]
@@ -125,7 +125,7 @@ def _html_figures(figures: Sequence[Figure]) -> str:
     for figure in figures:
         own = "" if legend else _html_legend(figure.keys)
         body += f"<figure><figcaption>{escape(figure.caption)}</figcaption>{own}"
-        for svg, name in zip(figure.svgs, ("updates", "time"), strict=True):
+        for svg, name in zip(figure.draw(), ("updates", "time"), strict=True):
             label = f'<svg class="by-{name}" role="img" aria-label="{escape(figure.words)}" '
             body += svg.replace("<svg ", label, 1)
         body += "</figure>"

@@ -12,7 +12,7 @@ from ..paper import SCALED_DOWN, get_settings
 from ..text.lines import printable
 from ..training.remaining_time import duration
 from .cost import FORMULA, TIME_NOTE, Cost, cost_of
-from .curves import charts_of_run, charts_of_runs, draw
+from .curves import charts_of_run, charts_of_runs, figure_of
 from .document import Block, Figures, Numbers, Section, Table, Term, to_html, to_markdown
 from .formatting import format_count, format_integer, format_number, format_power
 from .paper_results import row_named
@@ -36,6 +36,7 @@ class Report:
     def write(self, stem: Path, refresh: int = 0) -> list[Path]:
         """Write stem.html, .md and .json atomically and return their paths.
 
+        Raises InputError without matplotlib.
         refresh: seconds after which the page reloads itself; 0: never.
         """
         body = to_html(self.title, self.sections)
@@ -55,7 +56,7 @@ class Report:
 
 
 def report(runs: Sequence[Run], tflops: float | None = None) -> Report:
-    """Return the report on one run or on several. Raises InputError without matplotlib.
+    """Return the report on one run or on several.
 
     tflops: the device's sustained rate, if the paper does not give one.
     """
@@ -80,7 +81,7 @@ def _single(run: Run, cost: Cost) -> Iterator[Section]:
     yield Section("", [Numbers(list(_numbers(run, cost))), *faults])
     if blocks := examples(run):
         yield Section("Examples", blocks)
-    charts = [draw(chart) for chart in charts_of_run(run.record, _schedules(run))]
+    charts = [figure_of(chart) for chart in charts_of_run(run.record, _schedules(run))]
     note = (
         "Hours and minutes are those of training: pauses between two starts and updates that a "
         "restart repeated are left out. Perplexity is 2 to the power of the loss without label "
@@ -145,7 +146,7 @@ def _several(runs: Sequence[Run], costs: Sequence[Cost]) -> Iterator[Section]:
     faults += [f"{run.name}: missing: {', '.join(run.missing)}" for run in runs if run.missing]
     if faults:
         yield Section("Missing or unreadable files", [faults])
-    charts = [draw(chart) for chart in charts_of_runs({run.name: run.record for run in runs})]
+    charts = [figure_of(chart) for chart in charts_of_runs({run.name: run.record for run in runs})]
     yield Section("Training", [Figures(charts)] if charts else ["The records have no values."])
     yield _section("Scores", *score_blocks(runs))
     head = ("run", "state", "updates", "time", "parameters", "FLOPs, estimated", "FLOPs, counted")

@@ -3,7 +3,7 @@
 import pytest
 from training_runs import Record, interrupted
 
-from aiayn_plugin.report.curves import charts_of_run, charts_of_runs, draw
+from aiayn_plugin.report.curves import charts_of_run, charts_of_runs, figure_of
 from aiayn_plugin.report.training_record import read_record
 
 pytestmark = pytest.mark.usefixtures("quiet")
@@ -70,6 +70,7 @@ def test_several_runs_have_a_line_each(read):
 @pytest.mark.parametrize(("seconds", "unit"), [(3000, "minutes"), (7200, "hours")])
 def test_a_drawn_chart_has_the_unit_of_its_length(read, seconds, unit):
     record = read(Record().start().train(1, 0).train(2, seconds))
-    figure = draw(next(charts_of_run(record, {})))
-    assert f">{unit} of training<" in figure.svgs[1] and ">updates<" in figure.svgs[0]
+    figure = figure_of(next(charts_of_run(record, {})))
+    over_updates, over_time = figure.draw()
+    assert ">updates<" in over_updates and f">{unit} of training<" in over_time
     assert figure.words == "training: 8.99 at update 1, 8.98 at update 2"

@@ -22,7 +22,7 @@ BLOCKS = [
     HOSTILE,
     [HOSTILE],
     Table(HOSTILE, ("", HOSTILE), [[HOSTILE, HOSTILE], [Term(HOSTILE, "d_k"), 3]], frozenset({0})),
-    Figures([Figure(("<svg ></svg>",) * 2, HOSTILE, HOSTILE, [Key(HOSTILE, "#0072b2")])]),
+    Figures([Figure(lambda: ("<svg ></svg>",) * 2, HOSTILE, HOSTILE, [Key(HOSTILE, "#0072b2")])]),
     Numbers([(HOSTILE, HOSTILE, HOSTILE)]),
     Translations([(HOSTILE, HOSTILE, HOSTILE), (HOSTILE, "", HOSTILE)]),
 ]

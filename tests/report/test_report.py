@@ -13,6 +13,7 @@ from PIL import Image
 from training_runs import (
     HOSTILE,
     Record,
+    as_markdown,
     interrupted,
     markdown_of,
     report_on,
@@ -199,11 +200,11 @@ def test_settings_data_and_origin(make):
     assert origin["SHA-256 of test.en"] == "3" * 64
 
 
-def test_markdown_and_json_hold_the_same(make):
-    run = make("run", 2)
-    text = markdown_of(run)
+def test_markdown_and_json_hold_the_same(make, tmp_path):
+    _, *paths = report_on(make("run", 2)).write(tmp_path / "text")
+    text, data = (path.read_text(encoding="utf-8") for path in paths)
     assert "<script" not in text.replace("\\<", "") and "svg" not in text
-    found = json.loads((run.parent / "text.json").read_text(encoding="utf-8"))["runs"][0]
+    found = json.loads(data)["runs"][0]
     scores = found["translations"]["test"]
     assert scores["sentences"] == 20 and scores["system"][0] == HOSTILE
     assert found["training"]["train"][-1]["update"] == 50 and found["cost"]["parameters"] == 1234
@@ -328,7 +329,7 @@ def test_hostile_settings_cost_only_themselves(tmp_path, name, value):
     assert report.write(tmp_path / "report")
     (fault,) = report.data["runs"][0]["faults"]
     assert fault.startswith("settings: ") and (name in fault or value == 7 or value == "x")
-    assert "10" in markdown_of(run)
+    assert "10" in as_markdown(report)
 
 
 @pytest.mark.parametrize(
