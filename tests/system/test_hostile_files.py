@@ -1,6 +1,7 @@
 """No checkpoint does harm, whichever command reads it."""
 
 import os
+import re
 import shutil
 import tarfile
 from argparse import Namespace
@@ -171,18 +172,18 @@ def is_refused(payload: str, good: dict, folder: Path) -> bool:
 
 @pytest.mark.parametrize("payload", PAYLOADS)
 @pytest.mark.parametrize(
-    "entries",
-    [
-        ["fairseq-generate", "fairseq-train, resumed"],
-        pytest.param(ENTRIES, marks=pytest.mark.long, id="every entry"),
-    ],
+    "every_entry", [False, pytest.param(True, marks=pytest.mark.long)], ids=["one", "every entry"]
 )
-def test_no_payload_does_harm(entries, payload, attack, good, tmp_path_factory):
-    if not is_refused(payload, good, tmp_path_factory.mktemp("check")):
-        for entry in entries:
-            error = attack(entry, payload)
-            print(f"{payload:36}{entry:42}{error[-150:]!r}")
-            assert not any(secret in error for secret in SECRETS)
+def test_no_payload_does_harm(every_entry, payload, attack, good, tmp_path_factory):
+    """In the command that uses this part of a checkpoint, and in every other one."""
+    if is_refused(payload, good, tmp_path_factory.mktemp("check")):
+        return
+    trains = re.search("moments|optimizer|meter|epoch|criterion|task|predictions", payload)
+    entry = "fairseq-train, resumed" if trains else "fairseq-generate"
+    for name in ENTRIES if every_entry else [entry]:
+        error = attack(name, payload)
+        print(f"{payload:36}{name:42}{error[-150:]!r}")
+        assert not any(secret in error for secret in SECRETS)
 
 
 @pytest.mark.parametrize("entry", ENTRIES)
