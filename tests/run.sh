@@ -28,5 +28,5 @@ alone=() # without arguments only the files that have such tests, because collec
 python -m pytest -m "alone$kind" "${alone[@]}" "$@" || { [ $? = 5 ] && no_tests=1; }
 wait $types
 # tests/conftest.py starts with the files that take longest, so workers finish together.
-python -m pytest -m "not alone$kind" -n 2 --dist loadfile --no-loadscope-reorder --durations=10 "$@" ||
+python -m pytest -m "not alone$kind" -n 3 --dist loadfile --no-loadscope-reorder --durations=10 "$@" ||
   { [ $? = 5 ] && [ $no_tests = 0 ]; }

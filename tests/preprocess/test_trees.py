@@ -207,10 +207,8 @@ def test_a_weight_that_leaves_no_tree_is_an_error(make, tmp_path):
     assert "at 0.05 times each none is left: raise this number" in message.splitlines()[-1]
 
 
-@pytest.mark.parametrize(
-    "corpus, least",
-    [("ptb_sample/*.mrg", 3_914), pytest.param("gum/const/*", 13_263, marks=pytest.mark.long)],
-)
+@pytest.mark.long
+@pytest.mark.parametrize("corpus, least", [("ptb_sample/*.mrg", 3_914), ("gum/const/*", 13_263)])
 def test_real_treebanks(make, tmp_path, repo, corpus, least):
     files = sorted((repo.parent / "shared" / "data").glob(corpus))
     if not files:

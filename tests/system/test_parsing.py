@@ -28,8 +28,8 @@ TREES = 50  #: of a section
 #: A model that learns the grammar.
 SMALL = (
     *("--arch", "aiayn_parser_tiny", "--N", "1", "--d-model", "64", "--d-ff", "128"),
-    *("--dropout", "0", "--attention-dropout", "0", "--warmup-updates", "300"),
-    *("--tokens-per-update", "800", "--max-update", "700", "--save-interval-updates", "20"),
+    *("--dropout", "0", "--attention-dropout", "0", "--warmup-updates", "200"),
+    *("--tokens-per-update", "800", "--max-update", "500", "--save-interval-updates", "40"),
     *("--disable-validation", "--cpu"),
 )
 
