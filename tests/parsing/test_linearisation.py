@@ -74,7 +74,10 @@ def test_ten_thousand_symbols_become_a_tree(symbols, tmp_path):
     assert build_tree(linearise_tree(found), ["a", "b"]) == (found, 0)
 
 
-@pytest.mark.parametrize("corpus, trees", [("ptb_sample", 3_914), ("gum/const", 13_263)])
+@pytest.mark.parametrize(
+    "corpus, trees",
+    [("ptb_sample", 3_914), pytest.param("gum/const", 13_263, marks=pytest.mark.long)],
+)
 def test_linearising_and_building_is_the_identity(repo, corpus, trees):
     folder = repo.parent / "shared" / "data" / corpus
     if not folder.is_dir():

@@ -219,8 +219,8 @@ def test_equation_3_is_drawn_for_its_own_schedule(make, flags, is_shown):
     assert ("equation (3)" in markdown_of(make("run", 2, *flags))) == is_shown
 
 
-def test_where_reports_are_written(make, tmp_path):
-    run, other = make("a"), Record().start().train(10, 60).write(tmp_path / "b.jsonl")
+def test_where_reports_are_written(tmp_path):
+    run, other = (Record().start().write(tmp_path / name) for name in ("a", "b.jsonl"))
     expected = {
         (str(run),): run / "report",
         (str(other),): tmp_path / "report",

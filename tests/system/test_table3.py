@@ -9,7 +9,7 @@ import time
 
 import pytest
 from commands import after, alive
-from models import configuration
+from models import parse
 
 from aiayn_plugin.paper import ARCHITECTURES, SCALED_DOWN, ModelSettings, get_settings
 
@@ -50,16 +50,16 @@ def test_every_row_is_the_papers_change_in_its_ratio(dry_run):
     for command in trainings:
         row = command[1].split("/")[-2]
         paper = get_settings(f"aiayn_{row.partition('_seed')[0]}")
-        cfg = configuration(*command[2:], data=command[1])
-        small = ModelSettings(**{name: cfg.model[name] for name in vars(ModelSettings())})
+        args = parse(*command[2:], data=command[1])
+        small = ModelSettings(**{name: getattr(args, name) for name in vars(ModelSettings())})
         assert small.N == paper.N / 2, row
         assert (small.d_model, small.d_ff) == (paper.d_model / 4, paper.d_ff / 4), row
         assert small.head_widths() == tuple(width / 4 for width in paper.head_widths()), row
         for name in ("h", "dropout", "positions", "attention_dropout", "tie_embeddings"):
             assert getattr(small, name) == getattr(paper, name), (row, name)
-        assert cfg.criterion.label_smoothing == paper.label_smoothing, row
-        assert cfg.common.seed == int(row.partition("_seed")[2] or 1), row
-        assert cfg.checkpoint.save_dir == f"{folder}/{row}/checkpoints"
+        assert args.label_smoothing == paper.label_smoothing, row
+        assert args.seed == int(row.partition("_seed")[2] or 1), row
+        assert args.save_dir == f"{folder}/{row}/checkpoints"
 
 
 def test_rows_share_all_other_settings(dry_run):
@@ -147,6 +147,7 @@ def places(repo, few, tmp_path):
     return {"RUN": str(tmp_path / "run"), "DATA": str(tmp_path), **SHORT}
 
 
+@pytest.mark.long
 def test_finished_rows_are_skipped_and_failed_rows_repeated(run, places, tmp_path):
     folder = tmp_path / "run"
     in_the_way = folder / "c_n2" / "checkpoints"
