@@ -27,6 +27,7 @@ alone=() # without arguments only the files that have such tests, because collec
 [ $# != 0 ] || mapfile -t alone < <(grep -rl --include='*.py' 'mark\.alone' tests)
 python -m pytest -m "alone$kind" "${alone[@]}" "$@" || { [ $? = 5 ] && no_tests=1; }
 wait $types
-# tests/conftest.py starts with the files that take longest, so workers finish together.
+# tests/conftest.py starts with the files that take longest, so workers finish together. Three keep two
+# cores busy: many tests wait for a process or a timeout.
 python -m pytest -m "not alone$kind" -n 3 --dist loadfile --no-loadscope-reorder --durations=10 "$@" ||
   { [ $? = 5 ] && [ $no_tests = 0 ]; }
