@@ -27,3 +27,4 @@ def test_a_step_is_eager_until_its_shapes_recur():
     assert model.weight.grad.tolist() == [[6, 6, 6]]
     with pytest.raises(RuntimeError, match="CUDA"):
         graphed(small)
+    assert model.weight.grad.tolist() == [[8, 8, 8]], "computed, and so compiled, before capture"
