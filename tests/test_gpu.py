@@ -153,8 +153,7 @@ def grow_position_table(model):
 @pytest.mark.parametrize("after", [2, 9], ids=["before capture", "after capture"])
 def test_replays_survive_what_happens_between_them(random_data, tmp_path, disturb, after):
     expected, _ = repeat(random_data, tmp_path / "1", 16, "--no-compile")
-    disturbance = {"disturb": disturb, "after": after}
-    actual, training = repeat(random_data, tmp_path / "2", 16, **disturbance)
+    actual, training = repeat(random_data, tmp_path / "2", 16, disturb=disturb, after=after)
     assert training.task.graphed_step.step.graph_count >= 2
     assert actual == pytest.approx(expected, rel=1e-4)
 

@@ -73,7 +73,7 @@ class GraphedStep:
         """Compute the step eagerly, and capture it if its shapes were computed before."""
         captures = shapes in self._seen and self.graph_count < self._max_graphs
         if captures:
-            inputs = tuple(x.clone() for x in inputs)  # which the graph will read
+            inputs = tuple(x.clone() for x in inputs)  # the tensors that the graph reads
         try:
             outputs = self.step(*inputs)
         except torch.OutOfMemoryError:
@@ -82,7 +82,7 @@ class GraphedStep:
         self._gradients = [p.grad for p in self._parameters]
         self._seen.add(shapes)
         if captures:
-            # Capture exactly what has just been computed: it cannot be compiled during capture.
+            # Nothing can be compiled during a capture; what has just been computed is compiled.
             try:
                 self._graphs[shapes] = self._capture(inputs)
             except torch.OutOfMemoryError:
