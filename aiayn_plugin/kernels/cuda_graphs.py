@@ -75,7 +75,8 @@ class GraphedStep:
         if captures:
             inputs = tuple(x.clone() for x in inputs)  # the tensors that the graph reads
         try:
-            outputs = self.step(*inputs)
+            # Detached, because a capture fails if it reuses autograd nodes of another stream.
+            outputs = tuple(x.detach() for x in self.step(*inputs))
         except torch.OutOfMemoryError:
             self._stop_capturing()
             raise
