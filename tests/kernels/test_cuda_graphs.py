@@ -34,7 +34,7 @@ def test_a_step_is_eager_until_its_shapes_recur():
     assert model.weight.grad.tolist() == [[6, 6, 6]]
     with pytest.raises(RuntimeError, match="CUDA") as failure:
         graphed(small)
-    # The capture would fail if it reused nodes of the computation before it, which belong to another
-    # stream. The failure keeps alive whatever was alive then.
+    # The capture would fail if it reused nodes of the computation before it, which belong to
+    # another stream. The failure keeps alive whatever was alive then.
     assert failure and not accumulation(model.weight).metadata
     assert model.weight.grad.tolist() == [[8, 8, 8]], "computed, and so compiled, before capture"
