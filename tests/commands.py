@@ -30,8 +30,11 @@ DONE_BEFORE = "already exists: choose another output directory"
 LINES = ["March 3", "", "Monday, May 1, 2023", "5 hours and 3 minutes", "March 3"]
 #: What fairseq's commands and the plugin import, and what `aiayn` imports.
 LIBRARIES = {
-    "fairseq-": "fairseq.tasks fairseq.models fairseq.trainer nltk sacrebleu sacremoses".split(),
-    "aiayn": "torch nltk sacrebleu sacremoses".split(),
+    # torch's optimizers import torch._dynamo
+    "fairseq-": (
+        "fairseq.tasks fairseq.models fairseq.trainer torch._dynamo nltk sacrebleu sacremoses"
+    ).split(),
+    "aiayn": "torch matplotlib.figure nltk sacrebleu sacremoses".split(),
 }
 
 
