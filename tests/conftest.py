@@ -143,8 +143,8 @@ def prepare(run, tmp_path_factory) -> Callable[..., Path]:
 
 @pytest.fixture(scope="session")
 def corpus(prepare) -> Path:
-    """A data directory with 2,000 training, 1,014 validation and 5 test pairs."""
-    return prepare(2000, 1014, 5)
+    """A data directory with 2,000 training, 214 validation and 5 test pairs."""
+    return prepare(2000, 214, 5)
 
 
 @pytest.fixture(scope="session")

@@ -51,7 +51,7 @@ def test_a_killed_training_is_reported_as_one(run, repo, corpus, tmp_path, repor
     assert cost["counted"] > 0 and "device" in cost["estimated"]
     assert facts["command"].startswith("fairseq-train ") and "--max-update 40" in facts["command"]
     assert facts["versions"] and facts["device"] and facts["seed"] == 1
-    assert facts["pairs"]["valid"] == 1014 and facts["kept"].startswith("training pairs: ")
+    assert facts["pairs"]["valid"] == 214 and facts["kept"].startswith("training pairs: ")
     settings = {row["name"]: row["run"] for row in facts["settings"]}
     assert (settings["d_model"], settings["max_update"]) == (32, 40)
     words = len((corpus / "dict.de.txt").read_text(encoding="utf-8").splitlines())

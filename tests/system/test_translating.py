@@ -30,7 +30,7 @@ def generate(run, corpus, model, tmp_path, *flags):
 
 
 def test_no_sentence_is_lost(run, corpus, model, tmp_path):
-    subset, sentences = "valid", 1014
+    subset, sentences = "valid", 214
     out = generate(run, corpus, model, tmp_path, "--gen-subset", subset, "--beam", "2")
     numbers = [int(n) for n in re.findall(r"^H-(\d+)\t", out, re.MULTILINE)]
     assert sorted(numbers) == list(range(sentences))
