@@ -1,5 +1,7 @@
 """Small models for the tests, and fairseq trainers for them."""
 
+import copy
+import functools
 from argparse import Namespace
 from pathlib import Path
 from types import SimpleNamespace
@@ -100,9 +102,14 @@ def parse(*argv: str, parser=options.get_training_parser, data: str | Path = "da
     return options.parse_args_and_arch(parser(), [str(data), *argv])
 
 
+@functools.cache  # it takes fairseq nearly a second
+def _compose(*argv: str, **kwargs) -> DictConfig:
+    return convert_namespace_to_omegaconf(parse(*argv, **kwargs))
+
+
 def configuration(*argv: str, **kwargs) -> DictConfig:
     """Return fairseq's configuration for a command line; kwargs are parse's."""
-    return convert_namespace_to_omegaconf(parse(*argv, **kwargs))
+    return copy.deepcopy(_compose(*argv, **kwargs))
 
 
 def trainer(data: Path, save_dir: Path, *flags: str, cpu: bool = True) -> tuple[Trainer, Any]:
@@ -111,7 +118,8 @@ def trainer(data: Path, save_dir: Path, *flags: str, cpu: bool = True) -> tuple[
     It resumes the run in save_dir, if any. Without `cpu` it uses a GPU if there is one.
     """
     small = [word for word in SMALL if cpu or word != "--cpu"]
-    cfg = configuration(*small, "--save-dir", str(save_dir), *flags, data=data)
+    cfg = configuration(*small, *flags, data=data)
+    cfg.checkpoint.save_dir = str(save_dir)
     utils.set_torch_seed(cfg.common.seed)
     task = tasks.setup_task(cfg.task)
     model, criterion = task.build_model(cfg.model), task.build_criterion(cfg.criterion)

@@ -2,7 +2,7 @@
 # Set up .venv and run every check: lint, format, types, tests.
 #   bash tests/run.sh                     what every change must pass
 #   bash tests/run.sh --all               the long tests as well
-#   bash tests/run.sh [--all] ARGUMENTS   ARGUMENTS go to pytest
+#   bash tests/run.sh [--all] ARGUMENTS   only the tests that pytest selects with ARGUMENTS
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -18,15 +18,18 @@ export PATH="$PWD/.venv/bin:$PATH"
 # The tests are small: more threads would only wait for each other.
 export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1}
 
-ruff check .
-ruff format --check --quiet .
-mypy & # beside the tests that need the environment for themselves
-types=$!
+types=
+if [ $# = 0 ]; then
+  ruff check .
+  ruff format --check --quiet .
+  mypy & # beside the tests that need the environment for themselves
+  types=$!
+fi
 no_tests=0 # the number of runs that selected no test, for which pytest exits with 5
 alone=() # without arguments only the files that have such tests, because collecting all takes long
 [ $# != 0 ] || mapfile -t alone < <(grep -rl --include='*.py' 'mark\.alone' tests)
 python -m pytest -m "alone$kind" "${alone[@]}" "$@" || { [ $? = 5 ] && no_tests=1; }
-wait $types
+[ -z "$types" ] || wait "$types"
 # tests/conftest.py starts with the files that take longest, so workers finish together. Three keep two
 # cores busy: many tests wait for a process or a timeout.
 python -m pytest -m "not alone$kind" -n 3 --dist loadfile --no-loadscope-reorder --durations=10 "$@" ||

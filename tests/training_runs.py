@@ -1,6 +1,5 @@
 """Run directories for the tests: records of trainings and scores, and the report on them."""
 
-import functools
 import json
 from dataclasses import asdict
 from pathlib import Path
@@ -27,17 +26,11 @@ TEXT = TextSettings(
 )
 
 
-@functools.cache  # it takes fairseq a second
-def _settings(*flags: str) -> list[tuple]:
-    """Return what a run with these flags records of its settings."""
-    return list(compare_with_paper(configuration("--arch", "aiayn_tiny", *flags)))
-
-
 class Record:
     """A run.jsonl that grows. flags: those of fairseq-train, after `--arch aiayn_tiny`."""
 
     def __init__(self, *flags: str, **facts: Any) -> None:
-        rows = _settings(*flags)
+        rows = compare_with_paper(configuration("--arch", "aiayn_tiny", *flags))
         self.facts = {
             "architecture": "aiayn_tiny",
             "settings": [{"name": name, "paper": paper, "run": run} for name, paper, run in rows],

@@ -42,6 +42,7 @@ def test_a_run_in_the_working_directory_keeps_its_record(corpus, tmp_path, monke
     assert not list((tmp_path / "checkpoints").iterdir())
 
 
+@pytest.mark.long
 def test_a_training_that_cannot_run_is_one_error(tmp_path):
     with pytest.raises(SystemExit, match="^aiayn: error: measuring .* failed: ") as error:
         main(["benchmark", "train", str(tmp_path), "--cpu"])

@@ -1,7 +1,5 @@
 """Checks of prepared data: broken data ends with one line, and intact data loads."""
 
-import copy
-import functools
 import logging
 import shutil
 
@@ -25,14 +23,9 @@ def data(request, corpus, tmp_path):
     return copy
 
 
-@functools.cache
-def command_line(*flags):
-    return configuration(*SMALL, *flags)
-
-
 def load(data, split="test", *flags, combine=False, target=False):
     """Return the task after loading a split as fairseq's commands do."""
-    cfg = copy.deepcopy(command_line(*flags))
+    cfg = configuration(*SMALL, *flags)
     cfg.task.data = str(data)
     task = tasks.setup_task(cfg.task)
     task.has_criterion = target

@@ -123,6 +123,8 @@ def test_invalid_model_settings_are_reported_in_one_line(model_dir, tmp_path, na
             Translator.load(tmp_path / "invalid", device="cpu").translate(["March 3"])
         except InputError as error:
             assert "\n" not in str(error)
+        else:
+            assert name in ("dropout", "attention_dropout", "feed_forward_gain"), value
 
 
 @pytest.mark.parametrize(
@@ -151,6 +153,8 @@ def test_invalid_numbers_of_positions_are_reported_in_one_line(
             Translator.load(tmp_path / "invalid", device="cpu").translate(["March 3"])
         except InputError as error:
             assert "\n" not in str(error) and "model.pt" in str(error)
+        else:
+            assert positions == "learned" and (value is None or part == "task"), value
 
 
 @pytest.mark.parametrize(

@@ -77,6 +77,11 @@ def test_gradients():
 
 def test_dropout_acts_on_the_weights_in_training_only():
     torch.manual_seed(1)
+    q, k, v = torch.randn(4, 6, 8), torch.randn(4, 6, 8), torch.eye(6).expand(4, 6, 6)
+    weights, _ = scaled_dot_product_attention(q, k, v)
+    dropped, _ = scaled_dot_product_attention(q, k, v, dropout=0.5)
+    assert 0.3 < dropped.eq(0).float().mean() < 0.7
+    torch.testing.assert_close(dropped, 2 * weights * dropped.ne(0))
     module = MultiHeadAttention(d_model=8, h=2, d_k=4, d_v=4, dropout=0.5)
     x = torch.randn(1, 6, 8)
     assert not torch.equal(module(x)[0], module(x)[0])

@@ -71,6 +71,7 @@ def test_exactly_the_trees_within_the_limit_can_be_reached():
             candidate
             for length in range(limit + 1)
             for candidate in itertools.product(symbols, repeat=length)
+            if candidate[:1] in (("(A",), ("(B",)) and candidate.count("N") == words
             if is_tree(list(candidate), words)
         }
         assert reached == trees and reached

@@ -8,11 +8,6 @@ import pytest
 from commands import TRAIN, last_line
 
 
-def test_a_checkpoint_of_another_architecture(run, corpus, model_dir):
-    log = run("fairseq-train", corpus, *TRAIN, "--save-dir", model_dir)
-    assert "positions is learned in it and sinusoids here" in last_line(log)
-
-
 def test_a_sentence_longer_than_the_model_takes(run, corpus, model_dir, tmp_path):
     command = [
         *("fairseq-generate", corpus, "--user-dir", "aiayn_plugin", "--cpu"),
@@ -26,10 +21,6 @@ def test_a_sentence_longer_than_the_model_takes(run, corpus, model_dir, tmp_path
 @pytest.mark.parametrize(
     "flag, message",
     [
-        (
-            ("--h", "7"),
-            "d_model 512 is not divisible by h 7: change one of them, or give --d-k and --d-v",
-        ),
         (("--warmup-updates", "0"), "--warmup-updates must be at least 1, not 0"),
         pytest.param(
             ("--num-batch-buckets", "4"),

@@ -148,20 +148,14 @@ def test_unknown_words_are_counted_too(recipe):
         assert parse.repairs == 0 and parse.tree.leaves() == line.split()
 
 
-@pytest.mark.parametrize(
-    "options, message",
-    [
-        (("--diverse-beam-groups", "2"), "does not work with --diverse-beam-groups"),
-        (("--length-penalty", "fairseq", "--max-len-b", "4"), "raise --max-len-b"),
-    ],
-)
-def test_trees_only_is_never_silently_ignored(recipe, run, options, message):
+def test_trees_only_is_never_silently_ignored(recipe, run):
     folder, _ = recipe
     done = run(
         *("fairseq-generate", folder / "data", "--user-dir", "aiayn_plugin"),
-        *("--path", folder / "model.pt", "--trees-only", "--beam", "4", "--cpu", *options),
+        *("--path", folder / "model.pt", "--trees-only", "--beam", "4", "--cpu"),
+        *("--length-penalty", "fairseq", "--max-len-b", "4"),
     )
-    assert done.returncode == 1 and message in done.stderr.splitlines()[-1]
+    assert done.returncode == 1 and "raise --max-len-b" in done.stderr.splitlines()[-1]
 
 
 def test_trees_only_is_never_silently_ignored_in_python(recipe):
@@ -177,26 +171,6 @@ def test_the_log_of_a_different_split_is_an_error(recipe, run):
         "aiayn", "score", folder / "generate.log", "--data", folder / "data", "--split", "valid"
     )
     assert done.returncode == 1 and "sentence 1 differs: give the parsed split" in done.stderr
-
-
-def test_given_options_override_the_defaults_for_trees(recipe, run):
-    folder, _ = recipe
-    done = run(
-        *("fairseq-generate", folder / "data", "--user-dir", "aiayn_plugin"),
-        *("--path", folder / "model.pt", "--beam", "2", "--max-len-b", "3", "--cpu"),
-    )
-    assert done.returncode == 0 and "with beam=2" in done.stdout
-    longest = max(
-        len(line.split("\t")[2].split())
-        for line in done.stdout.splitlines()
-        if line.startswith("H-")
-    )
-    pieces = max(
-        len(line.split("\t")[1].split())
-        for line in done.stdout.splitlines()
-        if line.startswith("S-")
-    )
-    assert longest <= pieces + 3
 
 
 def test_a_sentence_that_is_too_long_gets_a_tree_without_constituents(recipe, caplog):
@@ -221,10 +195,8 @@ def test_bundles_and_other_directories(recipe, run, tmp_path):
         Parser.load(tmp_path / "other")
 
 
-def test_the_report_says_why_a_run_is_not_in_table_4(recipe, run, treebank):
+def test_the_report_says_why_a_run_is_not_in_table_4(recipe, run):
     folder, output = recipe
-    done = run("aiayn", "report", folder, folder, "--output", treebank / "two")
-    assert done.returncode == 0, done.stderr
     done = run("aiayn", "report", folder)
     assert done.returncode == 0, done.stderr
     report = (folder / "report.md").read_text()
@@ -233,7 +205,6 @@ def test_the_report_says_why_a_run_is_not_in_table_4(recipe, run, treebank):
     assert "Table 4:" not in report and "Table 2" not in report
     found = json.loads((folder / "report.json").read_text())["runs"][0]["trees"]["test"]
     assert 100 * found["all"]["f1"] == pytest.approx(f1(output), abs=0.01)
-    assert "Table 4:" not in (treebank / "two.md").read_text()
 
 
 def test_trees_only_needs_data_with_trees(run, model_dir):

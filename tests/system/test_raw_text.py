@@ -3,7 +3,7 @@
 import shutil
 
 import pytest
-from commands import LINES, TRAIN
+from commands import LINES
 
 from aiayn_plugin.inference import Translator
 from aiayn_plugin.paper import SearchSettings
@@ -94,9 +94,6 @@ def test_a_broken_run_directory_is_reported_in_one_line(translate, model_dir, tm
     "text, flags, message",
     [
         (b"March 3\n\xff\n", [], "standard input, line 2: not valid UTF-8"),
-        (b"March 3\n", ["--lenpen", "-1"], "must not be negative"),
-        (b"March 3\n", ["--beam", "100000"], "entries of the target dictionary"),
-        (b"March 3\n", ["--beam", "0"], "--beam 0 must be at least 1"),
         (b"March 3\n", ["--nbest", "9"], "--nbest 9 must be from 1 to --beam 4"),
     ],
 )
@@ -106,9 +103,8 @@ def test_bad_input_is_reported_in_one_line(translate, model_dir, text, flags, me
     assert log.stderr.count("\n") == 1 and message in log.stderr
 
 
-@pytest.mark.parametrize("closed", ["<&-", ">&-"])
-def test_a_closed_stream_is_reported_in_one_line(run, model_dir, closed):
-    log = run("bash", "-c", f"aiayn translate {model_dir} --device cpu {closed}")
+def test_a_closed_stream_is_reported_in_one_line(run, model_dir):
+    log = run("bash", "-c", f"aiayn translate {model_dir} --device cpu <&-")
     assert log.returncode == 1
     assert (
         log.stderr == "aiayn: error: standard input or output is closed: the command needs both\n"
@@ -131,16 +127,3 @@ def test_ctranslate2_finds_the_same(run, model_dir, tmp_path):
     for line, result in zip(subwords, results, strict=True):
         [[best]] = search.search([translator.token_ids(line)])
         assert translator.target.decode(best.tokens.tolist()) == result.hypotheses[0]
-
-
-def test_models_that_ctranslate2_lacks_are_not_exported(run, corpus, tmp_path):
-    log = run(
-        *("fairseq-train", corpus, *TRAIN, "--d-k", "4", "--max-update", "1"),
-        *("--disable-validation", "--save-dir", tmp_path),
-    )
-    assert log.returncode == 0, log.stderr
-    (tmp_path / "checkpoint_last.pt").rename(tmp_path / "model.pt")
-    shutil.copytree(corpus, tmp_path / "data")
-    log = run("aiayn", "export", tmp_path, "--output", tmp_path / "ct2")
-    assert (log.returncode, log.stderr.count("\n")) == (1, 1)
-    assert "d_k 4 and d_v 8" in log.stderr and not (tmp_path / "ct2").exists()

@@ -49,6 +49,7 @@ def test_a_run_stopped_and_started_is_the_same_run(run, corpus, tmp_path):
     assert checkpoints() == files
 
     # what a log opens with, and what the batches are
+    assert "not enough disk" not in first.stdout
     assert re.search(r"setting +paper +this run\nN +6 +1 +< changed\n", first.stdout)
     assert re.search(r"label_smoothing +0.1 +0.1\n", first.stdout)
     batches = re.search(
@@ -98,6 +99,7 @@ def test_a_directory_is_trained_in_once_at_a_time(run, corpus, tmp_path):
     assert resumed.returncode == 0, resumed.stderr
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("flags", [["--bf16"], ["--eval-bleu", "--eval-bleu-detok", "space"]])
 def test_precision_and_evaluation_train_and_restart(run, corpus, tmp_path, flags):
     command = [
@@ -117,7 +119,6 @@ def test_more_checkpoints_than_the_disk_holds_are_a_warning(run, corpus, tmp_pat
         *("fairseq-train", corpus, *TRAIN, "--save-dir", tmp_path, "--max-update", "1"),
         "--disable-validation",
     ]
-    assert "not enough disk" not in run(*command).stdout
     log = run(*command, "--keep-interval-updates", "1000000000")
     assert log.returncode == 0, log.stderr
     assert "WARNING | aiayn_plugin.fairseq_plugin.disk_space | not enough disk space" in log.stdout
@@ -147,19 +148,6 @@ def test_a_full_disk_ends_the_training_and_leaves_what_is_whole(run, corpus, sma
     assert "checkpoint_last.pt" in names and not any(name.endswith(".tmp") for name in names)
     for name in names:
         assert weights(small_disk / name)
-
-
-def test_a_training_that_leaves_the_finite_numbers(run, corpus, tmp_path):
-    """The first update moves each weight by 10^20, and the second one finds no gradient."""
-    log = run(
-        *("fairseq-train", corpus, *TRAIN, "--save-dir", tmp_path, "--max-update", "6"),
-        *("--lr-scheduler", "fixed", "--lr", "1e20", "--disable-validation"),
-    )
-    assert re.match(
-        "fairseq-train: error: gradients are NaN or infinite: lower the learning rate",
-        last_line(log),
-    )
-    assert not list(tmp_path.glob("*.pt"))
 
 
 @pytest.mark.long

@@ -107,34 +107,16 @@ def test_options_of_fairseq_generate(run, corpus, model, tmp_path):
     assert "SUBWORDS, not words: give --remove-bpe" in sampled
 
 
-@pytest.mark.parametrize(
-    "flags, message",
-    [
-        (["--lenpen", "-0.1"], "--lenpen -0.1 must not be negative"),
-        (["--max-tokens", "2"], "--max-tokens 2 is below the longest sentence"),
-    ],
-)
-def test_invalid_search_settings_are_reported_in_one_line(
-    run, corpus, model, tmp_path, flags, message
-):
+def test_invalid_settings_are_reported_in_one_line(run, corpus, model, tmp_path):
     log = run(
         *("fairseq-generate", corpus, "--user-dir", "aiayn_plugin", "--path", model, "--cpu"),
-        *("--gen-subset", "test", *flags),
+        *("--gen-subset", "test", "--max-tokens", "2"),
         cwd=tmp_path,
     )
     assert log.returncode == 1
     errors = [line for line in log.stderr.splitlines() if "error: " in line]
-    assert len(errors) == 1 and message in errors[0] and "Traceback" not in log.stderr
-
-
-def test_validation_runs_without_a_task(run, corpus, model, tmp_path):
-    log = run(
-        *("fairseq-validate", corpus, "--user-dir", "aiayn_plugin", "--path", model, "--cpu"),
-        *("--max-tokens", "4000", "--log-format", "json"),
-        cwd=tmp_path,
-    )
-    assert log.returncode == 0, log.stderr
-    assert '"valid_ppl": ' in log.stdout + log.stderr
+    assert len(errors) == 1 and "Traceback" not in log.stderr
+    assert "--max-tokens 2 is below the longest sentence" in errors[0]
 
 
 def test_interactive_translates_a_typed_line(run, corpus, model, tmp_path):

@@ -123,14 +123,13 @@ def test_the_newest_checkpoint_comes_first(tmp_path):
     assert [path.name for path in newest_first(tmp_path, "-shard0")] == ["checkpoint_9_9-shard0.pt"]
 
 
-@pytest.mark.parametrize("broken", [b"", b"x" * 1000, None], ids=["empty", "random", "cut"])
-def test_a_broken_last_checkpoint_names_the_newest_intact_one(corpus, tmp_path, broken):
+def test_a_broken_last_checkpoint_names_the_newest_intact_one(corpus, tmp_path):
     train(corpus, tmp_path)
     last = tmp_path / "checkpoint_last.pt"
     intact = last.read_bytes()
     for path in tmp_path.iterdir():
         path.unlink()  # they may be hard links of one file
-    last.write_bytes(intact[: len(intact) // 2] if broken is None else broken)
+    last.write_bytes(intact[: len(intact) // 2])
     with pytest.raises(InputError, match="no other checkpoint in .* is intact: move it away"):
         trainer(corpus, tmp_path)
     (tmp_path / "checkpoint_1_3.pt").write_bytes(b"y")
@@ -215,14 +214,13 @@ def swap_lines(content):
     return b"\n".join((second, first, rest))
 
 
-@pytest.fixture(params=[("en", "source"), ("de", "target")], ids=["source", "target"])
-def different(request, corpus, tmp_path):
-    """The same data with two token IDs exchanged on one side, and the error it must cause."""
-    language, side = request.param
+@pytest.fixture
+def different(corpus, tmp_path):
+    """The same data with two token IDs of the target exchanged, and the error it must cause."""
     data = shutil.copytree(corpus, tmp_path / "different")
     (data / MANIFEST).unlink()
-    change(swap_lines, f"dict.{language}.txt")(data)
-    message = rf"/dict.{language}.txt .* does not match the {side} dictionary of the checkpoint"
+    change(swap_lines, "dict.de.txt")(data)
+    message = r"/dict.de.txt .* does not match the target dictionary of the checkpoint"
     return data, message
 
 
@@ -254,33 +252,26 @@ def test_a_model_is_loaded_with_its_own_dictionaries_only(corpus, different, tmp
         load(data)
 
 
-SETTINGS = [
-    ("--h", "2", "h is 4 in it and 2 here"),
-    ("--neighbourhood", "3", "neighbourhood is None in it and 3 here"),
-    ("--positions", "fairseq", "positions is sinusoids in it and fairseq here"),
-]
+OTHER_SETTING = "h is 4 in it and 2 here"
 
 
-@pytest.mark.parametrize("flag, value, message", SETTINGS)
-def test_training_resumes_with_its_own_settings_only(corpus, tmp_path, flag, value, message):
+def test_training_resumes_with_its_own_settings_only(corpus, tmp_path):
     train(corpus, tmp_path / "run")
-    with pytest.raises(InputError, match=message) as error:
-        trainer(corpus, tmp_path / "run", flag, value)
+    with pytest.raises(InputError, match=OTHER_SETTING) as error:
+        trainer(corpus, tmp_path / "run", "--h", "2")
     assert "\n" not in str(error.value)
     last = tmp_path / "run" / "checkpoint_last.pt"
     for options in (["--finetune-from-model"], ["--restore-file"]):
-        with pytest.raises(InputError, match=message):
-            trainer(corpus, tmp_path / "new", flag, value, *options, str(last))
+        with pytest.raises(InputError, match=OTHER_SETTING):
+            trainer(corpus, tmp_path / "new", "--h", "2", *options, str(last))
 
 
-@pytest.mark.parametrize("flag, value, message", SETTINGS)
-def test_a_model_is_loaded_with_its_own_settings_only(corpus, tmp_path, flag, value, message):
+def test_a_model_is_loaded_with_its_own_settings_only(corpus, tmp_path):
     train(corpus, tmp_path)
-    name, value = flag.removeprefix("--"), int(value) if value.isdigit() else value
     cfg = configuration("--arch", "aiayn_tiny", data=corpus)
     path = str(tmp_path / "checkpoint_last.pt")
-    with pytest.raises(InputError, match=message):
-        checkpoint_utils.load_model_ensemble([path], {name: value}, task=tasks.setup_task(cfg.task))
+    with pytest.raises(InputError, match=OTHER_SETTING):
+        checkpoint_utils.load_model_ensemble([path], {"h": 2}, task=tasks.setup_task(cfg.task))
 
 
 def test_weights_of_a_different_architecture_are_refused(corpus, tmp_path):

@@ -36,8 +36,4 @@ def test_importing_the_plugin_replaces_the_names_in_the_table_only(run):
     assert log.returncode == 0, log.stderr
     names = {*json.loads(log.stdout.splitlines()[-1])}
     assert names - {SAFE_GLOBALS} == {patch.name for patch in PATCHES}
-
-
-def test_at_most_twelve_names_of_fairseq_and_torch_are_replaced():
-    assert sum(patch.name.startswith(("fairseq", "torch")) for patch in PATCHES) <= 12
     assert all(patch.reason and patch.removal for patch in PATCHES)

@@ -1,0 +1,20 @@
+"""Export to CTranslate2; tests/system/test_raw_text.py compares its translations."""
+
+import pytest
+from models import build
+
+from aiayn_plugin.checkpoints.export import build_specification
+from aiayn_plugin.errors import InputError
+
+
+@pytest.mark.parametrize(
+    "settings, message",
+    [
+        ({"d_k": 3}, "d_model / h = 4; the model has d_k 3 and d_v 4"),
+        ({"neighbourhood": 3}, "restricted to a neighbourhood"),
+    ],
+)
+def test_models_that_ctranslate2_lacks_are_refused(settings, message):
+    pytest.importorskip("ctranslate2")
+    with pytest.raises(InputError, match=message):
+        build_specification(build(**settings), ["a"], ["b"])
