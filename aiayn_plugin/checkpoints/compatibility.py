@@ -74,7 +74,7 @@ class Identity:
                 raise _architecture_error(name, self.settings[name], model.settings[name])
 
     def check_dictionaries(self, model: "Identity", data: object, names: Sequence[str]) -> None:
-        """Raise InputError if the model was trained with other dictionaries or in reverse.
+        """Raise InputError if dictionaries or direction differ from those of the training data.
 
         names: of the source and target dictionary files in `data`. What the checkpoint does not
         record is not compared. Two languages may share a dictionary, so that token IDs do not

@@ -46,4 +46,9 @@ def _select_checkpoints(args: argparse.Namespace) -> list[Path]:
         raise InputError(
             "--checkpoint-upper-bound needs --num-update-checkpoints or --num-epoch-checkpoints"
         )
+    if directories := [path for path in args.inputs if path.is_dir()]:
+        raise InputError(
+            f"{directories[0]} is a directory: give --num-update-checkpoints N or "
+            "--num-epoch-checkpoints N"
+        )
     return args.inputs

@@ -18,10 +18,10 @@ from ..text.manifest import read_manifest, read_verified_dictionary, verify_file
 from .binary_data import check_sentences
 
 logger = logging.getLogger(__name__)
-#: Values of --dataset-impl for text, and for files of binary_data.py. None: fairseq does not
-#: recognise the format, and check_sentences raises the error.
+#: Values of --dataset-impl for text, and for files of binary_data.py, which are fairseq's default.
+#: None: fairseq does not recognise the format, and check_sentences raises the error.
 TEXT_FORMATS = ("raw", "fasta")
-BINARY_FORMATS = (None, "mmap", "cached", "lazy")
+BINARY_FORMATS = (None, "mmap")
 ADVICE = "give a directory made by aiayn prepare or fairseq-preprocess"
 
 

@@ -14,7 +14,11 @@ def check_disk_space(cfg: DictConfig, parameters: int) -> None:
     directory = cfg.checkpoint.save_dir
     needed = needed_bytes(cfg, parameters)
     available = free_bytes(directory) + used_bytes(directory)
-    sizes = f"need about {needed / 1e9:.1f} GB; {available / 1e9:.1f} GB are available"
+    keeps_every_epoch = (
+        not cfg.checkpoint.no_epoch_checkpoints and cfg.checkpoint.keep_last_epochs < 0
+    )
+    about = "at least" if keeps_every_epoch else "about"
+    sizes = f"need {about} {needed / 1e9:.1f} GB; {available / 1e9:.1f} GB are available"
     logger.info("checkpoints in %s %s", directory, sizes)
     if needed > available:
         logger.warning(
@@ -24,7 +28,10 @@ def check_disk_space(cfg: DictConfig, parameters: int) -> None:
 
 
 def needed_bytes(cfg: DictConfig, parameters: int) -> int:
-    """Return the size of the checkpoints that a run keeps: those to average, best and last."""
+    """Return the size of the checkpoints that a run keeps: those to average, best and last.
+
+    Without a limit to the epochs that are kept, only one of them counts.
+    """
     checkpoint = cfg.checkpoint
     if checkpoint.no_save:
         return 0
@@ -33,6 +40,8 @@ def needed_bytes(cfg: DictConfig, parameters: int) -> int:
     if interval > 0:
         written = -(-cfg.optimization.max_update // interval)  # the last update is written too
         kept = max(checkpoint.keep_interval_updates, 0) or written
+    if not checkpoint.no_epoch_checkpoints:
+        kept += max(checkpoint.keep_last_epochs, 1)
     return (kept + 2) * copies * 4 * parameters
 
 

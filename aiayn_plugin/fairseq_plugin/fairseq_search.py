@@ -2,6 +2,7 @@
 
 from argparse import Namespace
 from collections.abc import Callable, Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -16,16 +17,30 @@ from torch import Tensor
 from ..checkpoints.bundle import task_settings
 from ..checkpoints.loading import LoadedModel, max_source_tokens
 from ..errors import InputError
+from ..paper import SearchSettings
 from ..search import Hypothesis
 from ..search.batching import search_by_length
 from ..text.dictionary import Vocabulary
 from .generation_options import complete, find_fairseq_only_option
 from .model import paper_architecture
 
+#: Options of fairseq-generate's search that the plugin's own does not have.
+FAIRSEQ_OPTIONS = {
+    "sampling",
+    "sampling_topk",
+    "sampling_topp",
+    "diverse_beam_groups",
+    "diverse_beam_strength",
+    "diversity_rate",
+    "match_source_len",
+    "no_repeat_ngram_size",
+}
+
 
 def check_options(options: dict[str, Any]) -> None:
-    """Raise InputError for options that fairseq-generate does not have or cannot combine."""
-    if unknown := sorted(options.keys() - vars(GenerationConfig()).keys()):
+    """Raise InputError for options that a FairseqSearch ignores or cannot combine."""
+    shared = {field.name for field in fields(SearchSettings)} & vars(GenerationConfig()).keys()
+    if unknown := sorted(options.keys() - shared - FAIRSEQ_OPTIONS):
         raise InputError(f"{unknown[0]} is not an option of the search")
     find_fairseq_only_option(complete(Namespace(**options), {}))  # for its InputErrors
 

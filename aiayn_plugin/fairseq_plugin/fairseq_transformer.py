@@ -14,8 +14,6 @@ SUPPORTED_STACKS = (TransformerEncoderBase, TransformerDecoderBase)
 class FairseqSearchModel:
     """fairseq's Transformer as a SearchModel (search/decoder_step.py)."""
 
-    is_thread_safe = False  # fairseq does not guarantee it
-
     def __init__(self, model: Any) -> None:
         self.model = model
         self.vocabulary_size = len(model.decoder.dictionary)

@@ -47,6 +47,8 @@ def build_search_generator(
     length_penalty = str(task.cfg.length_penalty)
     defaults = {} if prefix_allowed_tokens_fn else search_defaults(args, length_penalty, trees)
     options = complete(args, defaults)
+    if options.retain_dropout and any(isinstance(model, AiaynTransformer) for model in models):
+        raise InputError("--retain-dropout has no effect on the plugin's models: drop it")
     options.prefix_allowed_tokens_fn = prefix_allowed_tokens_fn or options.prefix_allowed_tokens_fn
     is_custom = seq_gen_cls is not None or options.score_reference
     if is_custom:

@@ -37,7 +37,6 @@ class Generator:
         no_repeat_ngram_size: int = 0,
         lm_model: Any = None,
         lm_weight: float = 1.0,
-        tokens_to_suppress: Sequence[str] = (),
     ) -> None:
         """Prepare the search; alignment "hard" or "soft" requests attention and alignments."""
         for model in filter(None, [*models, lm_model]):
@@ -54,9 +53,9 @@ class Generator:
             [search_model(model) for model in models],
             constraint=constraint,
             adjust_scores=self._adjust_scores if lm_model or self.block_repeats else None,
-            suppressed_tokens=[target_dictionary.index(token) for token in tokens_to_suppress],
             need_attention=alignment is not None,
-            use_threads=lm_model is None,
+            # fairseq does not guarantee that threads may share its models
+            use_threads=lm_model is None and all(isinstance(m, AiaynTransformer) for m in models),
         )
 
     def generate(
@@ -65,13 +64,12 @@ class Generator:
         sample: dict[str, Any],
         prefix_tokens: Tensor | None = None,
         constraints: Tensor | None = None,
-        bos_token: int | None = None,
     ) -> list[list[dict[str, Tensor]]]:
         """Return the hypotheses of a batch. Raises InputError if there is none for a sentence."""
         if constraints is not None:
             raise InputError("target-side constraints need fairseq's search: give --constraints")
         source = sample["net_input"]["src_tokens"]
-        results = self.search.search_batch(source, prefix_tokens, bos_token)
+        results = self.search.search_batch(source, prefix_tokens)
         return [
             [self._as_dictionary(hypothesis, tokens) for hypothesis in hypotheses]
             for hypotheses, tokens in zip(results, source.cpu(), strict=True)

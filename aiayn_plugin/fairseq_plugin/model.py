@@ -109,11 +109,7 @@ class AiaynDecoder(Decoder, FairseqIncrementalDecoder):
             cache.advance(last)
             x, weights = self.decode(last, cache=cache, need_weights=need_weights)
         attn = None if weights is None else weights.mean(dim=1)
-        return (x if features_only else self.output_layer(x)), {"attn": [attn]}
-
-    def output_layer(self, features: Tensor) -> Tensor:
-        """Like Decoder.project."""
-        return self.project(features)
+        return (x if features_only else self.project(x)), {"attn": [attn]}
 
     def reorder_incremental_state(self, incremental_state: dict, new_order: Tensor) -> None:
         """Select rows of every layer's keys and values."""

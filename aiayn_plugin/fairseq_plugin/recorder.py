@@ -1,6 +1,6 @@
 """The record of a training run, `SAVE_DIR/run.jsonl`: its settings and what fairseq logs.
 
-Four events: "start" (settings, versions, data, the update that was restored), "interval" and
+Five events: "start" (settings, versions, data, the update that was restored), "interval" and
 "epoch" (training), "validation", and "end". A resumed run appends to the file. Only the first
 process records. Runs with `--no-save` are recorded too, since fairseq creates their directory.
 """

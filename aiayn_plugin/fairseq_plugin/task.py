@@ -132,19 +132,9 @@ class AiaynTranslation(TrainerHooks):
             ) from error
 
     def build_criterion(self, *args, **kwargs):
-        """Like fairseq's; every split loaded later needs its target side.
-
-        Raises InputError if the settings, which fairseq-validate reads from a checkpoint, name no
-        criterion.
-        """
+        """Like fairseq's; every split loaded later needs its target side."""
         self.has_criterion = True
-        try:
-            criterion = super().build_criterion(*args, **kwargs)
-        except (KeyError, TypeError, AttributeError) as error:
-            raise InputError(f"the criterion cannot be built: {error!r}") from error
-        if criterion is None:
-            raise InputError("the criterion cannot be built: its settings do not name it")
-        return criterion
+        return super().build_criterion(*args, **kwargs)
 
     def build_model(self, cfg, from_checkpoint=False):
         """Like fairseq's; at the start of training, log and record the settings."""
@@ -187,7 +177,8 @@ class AiaynTranslation(TrainerHooks):
                 if "max_tokens" not in str(error):
                     raise
                 raise InputError(
-                    f"--max-tokens {max_tokens} is below the longest sentence: raise it"
+                    f"--max-tokens (or --max-tokens-valid) {max_tokens} is below the longest "
+                    "sentence: raise it"
                 ) from None
         keep_first_epoch_batches(kwargs)
         if self.cfg.tokens_per_update > 0:

@@ -98,7 +98,8 @@ class Predictor:
         if with_fairseq:
             from ..fairseq_plugin.fairseq_search import check_options, import_user_dir
 
-            check_options(options)
+            if needs_fairseq(options):
+                check_options(options)
             if user_dir is not None:
                 import_user_dir(user_dir)
         loaded = directory.load_model(device, precision, with_fairseq, engine)

@@ -34,12 +34,7 @@ class Int8Linear(InferenceLinear):
     the rest of its batch. A layer with many outputs is packed twice, for few rows and for many.
     """
 
-    def __init__(
-        self,
-        weight: Tensor,
-        bias: Tensor | None = None,
-        onednn_min_outputs: int = ONEDNN_MIN_OUTPUTS,
-    ) -> None:
+    def __init__(self, weight: Tensor, bias: Tensor | None = None) -> None:
         """Raises InputError for weights that are not finite, or not in float32 on a CPU."""
         super().__init__()
         weight = weight.detach()
@@ -63,7 +58,7 @@ class Int8Linear(InferenceLinear):
         backend = torch.backends.quantized
         self.weight_for_few_rows = _pack(quantized, bias, backend.engine)
         self.weight_for_many_rows = self.weight_for_few_rows
-        is_large = len(weight) >= onednn_min_outputs
+        is_large = len(weight) >= ONEDNN_MIN_OUTPUTS
         if is_large and "onednn" in backend.supported_engines and not REDUCE_RANGE:
             self.weight_for_many_rows = _pack(quantized, bias, "onednn")
 

@@ -103,10 +103,6 @@ class PackedLinear(InferenceLinear):
         out = onednn_linear(padded, self.packed_weight, self.bias)
         return out[:rows].unflatten(0, x.shape[:-1])
 
-    def __reduce__(self) -> tuple:
-        """Make copy and pickle, which cannot handle a packed weight, unpack and repack it."""
-        return PackedLinear, (self.weight, self.bias)
-
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "PackedLinear":
         """Repack when the model's dtype or device changes (model.double(), model.to(…))."""
         super()._apply(fn, recurse)

@@ -93,23 +93,20 @@ class BeamSearch:
         *,
         constraint: TokenConstraint | None = None,
         adjust_scores: ScoreAdjustment | None = None,
-        suppressed_tokens: Sequence[int] = (),
         need_attention: bool = False,
         use_threads: bool = True,
     ) -> None:
         """Prepare a search; raises InputError for invalid settings.
 
-        suppressed_tokens: IDs that are never chosen. use_threads: search a large batch on a CPU in
-        threads, if all models are thread-safe.
+        use_threads: search a large batch on a CPU in threads, which share the models.
         """
         self.settings, self.models = settings, list(models)
         self.vocabulary_size = models[0].vocabulary_size
         self.rules = build_rules(settings, self.vocabulary_size)
         self.max_length = min(model.max_positions for model in models) - 1
         self.constraint, self.adjust_scores = constraint, adjust_scores
-        self.suppressed_tokens = list(suppressed_tokens)
         self.need_attention = need_attention
-        self.use_threads = use_threads and all(model.is_thread_safe for model in models)
+        self.use_threads = use_threads
         self._halver = BatchHalver()
 
     def search(
@@ -126,13 +123,11 @@ class BeamSearch:
         """
         return search_by_length(self.search_batch, sentences, max_tokens, progress)
 
-    def search_batch(
-        self, source: Tensor, prefix: Tensor | None = None, first_token: int | None = None
-    ) -> list[list[Hypothesis]]:
+    def search_batch(self, source: Tensor, prefix: Tensor | None = None) -> list[list[Hypothesis]]:
         """Return the hypotheses of each sentence of a batch, best first.
 
         source: (batch, m) tokens. prefix: (batch, n) tokens with which each translation begins,
-        then padding. first_token: what the models read first; default: the end symbol.
+        then padding.
         A batch that does not fit in memory is searched in halves. Raises InputError if a single
         sentence does not fit, if min_len is above the limit of a sentence, and if a sentence has no
         hypothesis.
@@ -140,9 +135,7 @@ class BeamSearch:
         source = source.to(self.models[0].weight.device)
 
         def search_rows(rows: slice) -> list[list[Hypothesis]]:
-            state = self._search(
-                source[rows], None if prefix is None else prefix[rows], first_token
-            )
+            state = self._search(source[rows], None if prefix is None else prefix[rows])
             return state.finished.trace_back(state.history)
 
         threads = torch.get_num_threads() if self.use_threads and source.is_cpu else 1
@@ -150,24 +143,20 @@ class BeamSearch:
         hypotheses = self._halver.search(search, slice(0, len(source)))
         if [] in hypotheses:
             raise InputError(
-                f"no hypothesis for sentence {hypotheses.index([])} of a batch: the model's scores "
-                "are not finite (try float32), or all tokens are forbidden"
+                "a sentence has no hypothesis: the model's scores are not finite (try float32), or "
+                "all tokens are forbidden"
             )
         return hypotheses
 
     @torch.inference_mode()
-    def _search(
-        self, source: Tensor, prefix: Tensor | None, first_token: int | None
-    ) -> SearchState:
+    def _search(self, source: Tensor, prefix: Tensor | None) -> SearchState:
         """Return the state after the last step."""
         pad, eos = Vocabulary.pad, Vocabulary.eos
         decodings = [model.start(source) for model in self.models]
         lengths = (source.ne(pad) & source.ne(eos)).sum(dim=1)
         limits = self.rules.limits(lengths, source.size(1)).clamp(max=self.max_length)
-        lowest_limit, highest_limit = 0, -1  # an empty batch takes no step
-        if len(limits):
-            lowest_limit, highest_limit = int(limits.min()), int(limits.max())
-        if lowest_limit < self.settings.min_len and len(limits):
+        lowest_limit, highest_limit = int(limits.min()), int(limits.max())
+        if lowest_limit < self.settings.min_len:
             raise InputError(
                 f"--min-len {self.settings.min_len} is above the limit of {lowest_limit} tokens: "
                 "lower it, or raise --max-len-b"
@@ -179,9 +168,7 @@ class BeamSearch:
             OpenHypotheses(
                 sentence=torch.arange(len(source), device=source.device),
                 limit=limits,
-                tokens=torch.full_like(
-                    source[:, :1, None], eos if first_token is None else first_token
-                ),
+                tokens=torch.full_like(source[:, :1, None], eos),
                 score=no_scores.new_zeros(len(source), 1),
                 prefix=prefix,
                 constraint=self.constraint.start(source, limits) if self.constraint else None,
@@ -278,8 +265,6 @@ class BeamSearch:
             forced_score = scores.gather(2, forced)
         if step < self.settings.min_len:
             scores[:, :, eos] = -math.inf
-        if self.suppressed_tokens:
-            scores[:, :, self.suppressed_tokens] = -math.inf
         if forced is not None:
             # A prefix overrides everything except the limit.
             applies = forced.ne(pad) & limit.gt(step)[:, None, None]

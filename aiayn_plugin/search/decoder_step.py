@@ -48,18 +48,12 @@ class SearchModel(Protocol):
     def weight(self) -> Tensor:
         """A weight, for the model's current dtype and device (training may change them)."""
 
-    @property
-    def is_thread_safe(self) -> bool:
-        """Whether threads may share the model."""
-
     def start(self, source: Tensor) -> Decoding:
         """Encode source tokens (batch, m) and begin to decode them."""
 
 
 class AiaynSearchModel:
     """One of the plugin's models."""
-
-    is_thread_safe = True
 
     def __init__(self, encoder: Encoder, decoder: Decoder) -> None:
         self.encoder, self.decoder = encoder, decoder
@@ -103,20 +97,18 @@ class CachedDecoding:
         self.cache.compact(rows)
 
 
-def encode(
-    encoder: Encoder, tokens: Tensor, batch_size: int = ENCODER_BATCH
-) -> tuple[Tensor, Tensor | None]:
+def encode(encoder: Encoder, tokens: Tensor) -> tuple[Tensor, Tensor | None]:
     """Return Encoder.encode of tokens (batch, m), computed with less padding on a CPU.
 
-    Neighbours in a batch sorted by length have similar lengths, so a CPU encodes batch_size
-    sentences at a time and drops the columns that are padding in all of them.
+    Neighbours in a batch sorted by length have similar lengths, so a CPU encodes
+    ENCODER_BATCH sentences at a time and drops the columns that are padding in all of them.
     """
-    if tokens.device.type != "cpu" or len(tokens) <= batch_size:
+    if tokens.device.type != "cpu" or len(tokens) <= ENCODER_BATCH:
         return encoder.encode(tokens)
     padding = tokens.eq(encoder.embedding.padding)
     memory = None
-    for start in range(0, len(tokens), batch_size):
-        rows = slice(start, start + batch_size)
+    for start in range(0, len(tokens), ENCODER_BATCH):
+        rows = slice(start, start + ENCODER_BATCH)
         columns = (~padding[rows]).any(dim=0).nonzero()
         used = slice(int(columns.min()), int(columns.max()) + 1)
         x, _ = encoder.encode(tokens[rows, used])

@@ -108,7 +108,7 @@ class FinishedHypotheses:
         the hypothesis is b, c, end.
         """
         beam, end = self.parent, self.step
-        length = int(end.max()) + 1 if end.numel() else 0
+        length = int(end.max()) + 1
         tokens = beam.new_full((*end.shape, length), Vocabulary.eos)
         totals = self.total[:, :, None].repeat(1, 1, length)  # log P of the first t + 1 tokens
         attention: list[Tensor] = []

@@ -64,12 +64,9 @@ class SlotTable:
             self.visible = self.visible.gather(1, index)
         if self.neighbourhood is not None:
             self.visible &= (self.step_of_slot > self.steps - self.neighbourhood)[:, None]
-        # With gradients each step gets a new buffer, because writing into the old one would
-        # overwrite what the backward pass needs.
         old_slots = None
-        if torch.is_grad_enabled() or self.used + b > self.visible.size(2):
-            free = b if torch.is_grad_enabled() else max(MIN_FREE_SLOTS, 4 * b)
-            old_slots = self._drop_invisible_slots(free)
+        if self.used + b > self.visible.size(2):
+            old_slots = self._drop_invisible_slots(max(MIN_FREE_SLOTS, 4 * b))
         new = slice(self.used, self.used + b)
         self.visible[:, :, new] = torch.eye(b, dtype=torch.bool, device=tokens.device)
         self.step_of_slot[:, new] = self.steps
@@ -83,7 +80,7 @@ class SlotTable:
         also keep masked slots.
         """
         is_visible = self.visible.any(dim=1)
-        self.used = int(is_visible.sum(dim=1).max()) if is_visible.numel() else 0
+        self.used = int(is_visible.sum(dim=1).max())
         free = max(free, self.used // 8)  # a fraction, so that copies become rarer
         free += -(self.used + free) % CAPACITY_MULTIPLE
         visible_first = is_visible.byte().sort(dim=1, descending=True, stable=True).indices
@@ -190,21 +187,12 @@ class MemoryCache:
 
 
 class DecoderCache:
-    """The caches of all layers of a decoder, while it decodes a batch of sentences."""
+    """The caches of all layers of a decoder, while it decodes a batch without gradients."""
 
-    def __init__(
-        self,
-        layers,
-        memory: Tensor,
-        memory_padding: Tensor | None,
-        dtype: torch.dtype | None = None,
-    ) -> None:
-        """Begin to decode; memory and memory_padding are the output of Encoder.encode.
-
-        dtype: of keys, values and attention; default: choose_dtype's.
-        """
+    def __init__(self, layers, memory: Tensor, memory_padding: Tensor | None) -> None:
+        """Begin to decode; memory and memory_padding are the output of Encoder.encode."""
         attention = layers[0].self_attention
-        dtype = dtype or choose_dtype(attention, memory)
+        dtype = choose_dtype(attention, memory)
         mask = None
         if memory_padding is not None:
             mask = additive_mask(~memory_padding[:, None, None], dtype)
@@ -241,8 +229,8 @@ class DecoderCache:
     def compact(self, rows: Tensor) -> None:
         """Keep these sentences, in this order, by moving them inside the buffers.
 
-        Like select, but only without gradients, and for no more rows than the cache has. It copies
-        only rows that move: with rows (0, 4, 2), only sentence 4.
+        Like select, but for no more rows than the cache has. It copies only rows that move: with
+        rows (0, 4, 2), only sentence 4.
         """
         new_rows = torch.arange(len(rows), device=rows.device)
         new_rows = new_rows[rows != new_rows]
@@ -260,17 +248,13 @@ class DecoderCache:
                 memory_cache.mask = memory_cache.mask.index_select(0, rows)
 
 
-def choose_dtype(
-    attention: MultiHeadAttention, memory: Tensor, native_bfloat16: bool | None = None
-) -> torch.dtype:
+def choose_dtype(attention: MultiHeadAttention, memory: Tensor) -> torch.dtype:
     """Return the dtype for attention over keys and values: the memory's, except in int8 models.
 
-    Those attend in bfloat16 if the CPU has bfloat16 instructions (native_bfloat16; default: probe
-    it) and the memory (batch, m, d_model) holds enough sentences.
+    Those attend in bfloat16 if the CPU has bfloat16 instructions and the memory
+    (batch, m, d_model) holds enough sentences.
     """
-    if native_bfloat16 is None:
-        native_bfloat16 = has_bfloat16()
     is_int8 = isinstance(attention.W_O, Int8Linear)
-    if is_int8 and native_bfloat16 and len(memory) >= MIN_BFLOAT16_BATCH:
+    if is_int8 and len(memory) >= MIN_BFLOAT16_BATCH and has_bfloat16():
         return torch.bfloat16
     return memory.dtype

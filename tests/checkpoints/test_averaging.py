@@ -93,6 +93,7 @@ def test_bad_input_gives_one_line(tmp_path, capsys):
         ),
         (["--num-update-checkpoints", "0"], "cannot average 0"),
         (["--checkpoint-upper-bound", "3"], "needs --num-update-checkpoints"),
+        ([], f"{tmp_path} is a directory: give --num-update-checkpoints N or"),
     ):
         with pytest.raises(SystemExit, match=message):
             main(["average", "--inputs", str(tmp_path), "--output", str(out), *options])

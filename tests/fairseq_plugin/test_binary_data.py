@@ -7,20 +7,25 @@ from breakages import BIN, IDX
 from fairseq.data import indexed_dataset
 
 from aiayn_plugin.errors import InputError
+from aiayn_plugin.fairseq_plugin import binary_data
 from aiayn_plugin.fairseq_plugin.binary_data import check_sentences
 
 EOS, VOCABULARY = 2, 1000
 SENTENCES = [[5, 6, EOS], [EOS], [999, 0, 3, 1, EOS], *([n, EOS] for n in range(4, 900))]
-CHUNK_SIZE = 7  #: less than the sentences, so that several chunks are checked
 
 
-@pytest.fixture(params=["mmap", "cached"])
-def write(request, tmp_path):
+@pytest.fixture(autouse=True)
+def several_chunks(monkeypatch):
+    monkeypatch.setattr(binary_data, "CHUNK_SIZE", 7)
+
+
+@pytest.fixture
+def write(tmp_path):
     """`write(sentences)` writes them as fairseq-preprocess does, and returns their prefix."""
 
     def build(sentences, vocab_size=VOCABULARY):
         prefix = str(tmp_path / "x")
-        builder = indexed_dataset.make_builder(f"{prefix}.bin", request.param, vocab_size)
+        builder = indexed_dataset.make_builder(f"{prefix}.bin", "mmap", vocab_size)
         for sentence in sentences:
             builder.add_item(torch.IntTensor(sentence))
         builder.finalize(f"{prefix}.idx")
@@ -32,7 +37,7 @@ def write(request, tmp_path):
 @pytest.mark.parametrize("vocab_size", [VOCABULARY, 100_000])  # 2 and 4 bytes per token
 def test_files_of_fairseq_pass(write, vocab_size):
     prefix = write(SENTENCES, vocab_size)
-    assert check_sentences(prefix, VOCABULARY, EOS, CHUNK_SIZE) == len(SENTENCES)
+    assert check_sentences(prefix, VOCABULARY, EOS) == len(SENTENCES)
 
 
 @pytest.mark.parametrize("position", [0, 2, 6, 7, 500])
@@ -47,13 +52,12 @@ def test_the_error_names_the_first_invalid_sentence(write, position, sentence, m
     sentences = [*SENTENCES]
     sentences[position] = sentence
     with pytest.raises(InputError, match=message.format(position + 1)):
-        check_sentences(write(sentences), VOCABULARY, EOS, CHUNK_SIZE)
+        check_sentences(write(sentences), VOCABULARY, EOS)
 
 
 BREAKAGES = [*(("bin", name) for name in BIN), *(("idx", name) for name in IDX)]
 
 
-@pytest.mark.parametrize("write", ["mmap"], indirect=True)
 @pytest.mark.parametrize("ending, name", BREAKAGES)
 def test_a_broken_file_is_refused_in_one_line(write, ending, name):
     prefix = write(SENTENCES)
@@ -78,11 +82,3 @@ def test_every_flipped_bit_of_an_index_is_detected(write):
         changed.tofile(f"{prefix}.idx")
         with pytest.raises(InputError):
             check_sentences(prefix, VOCABULARY, EOS)
-
-
-def test_tables_are_refused(tmp_path):
-    builder = indexed_dataset.make_builder(str(tmp_path / "x.bin"), "cached", VOCABULARY)
-    builder.add_item(torch.IntTensor([[3, 4], [5, EOS]]))
-    builder.finalize(str(tmp_path / "x.idx"))
-    with pytest.raises(InputError, match="holds tables instead of sentences"):
-        check_sentences(str(tmp_path / "x"), VOCABULARY, EOS)

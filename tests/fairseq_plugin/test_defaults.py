@@ -198,6 +198,16 @@ def test_the_search_of_trees_is_the_papers(tmp_path, flags, expected):
     assert (args.beam, args.lenpen, args.max_len_a, args.max_len_b) == expected
 
 
+@pytest.mark.parametrize(
+    "parser", [fairseq_generate_parser, options.get_validation_parser], ids=["generate", "validate"]
+)
+def test_commands_that_need_a_model_say_so(parser, capsys):
+    with pytest.raises(SystemExit):
+        parse(parser=parser)
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "error: the following arguments are required: --path" in line
+
+
 def test_options_of_epoch_checkpoints_turn_them_on():
     assert not parse("--arch", "aiayn_base", "--save-interval", "1").no_epoch_checkpoints
     assert not parse("--arch", "aiayn_base", "--keep-last-epochs", "3").no_epoch_checkpoints

@@ -17,6 +17,8 @@ def test_disk_space_of_a_big_training():
     assert needed_bytes(cfg, 10) == 22 * 4 * 10
     cfg = configuration("--arch", "aiayn_big", "--keep-interval-updates", "-1")
     assert needed_bytes(cfg, 10) == 502 * 3 * 4 * 10
+    cfg = configuration("--arch", "aiayn_big", "--keep-last-epochs", "7")
+    assert needed_bytes(cfg, 10) == (22 + 7) * 3 * 4 * 10
 
 
 def test_hard_links_count_once(tmp_path):

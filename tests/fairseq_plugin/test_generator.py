@@ -35,7 +35,6 @@ OPTIONS = [
     {"beam": 6, "nbest": 6},
     {"beam": WORDS - 3, "nbest": WORDS - 3},
     {"unnormalized": True},
-    {"tokens_to_suppress": ("w3",)},
     {"max_len_b": 3},
 ]
 
@@ -129,11 +128,6 @@ def test_fairseqs_transformer_is_searched_too(build_models):
         assert_generators_agree(*both(models, **options), models)
     prefix = torch.tensor([[5], [7], [8], [6], [4]])
     assert_generators_agree(*both(models), models, prefix_tokens=prefix)
-
-
-def test_the_first_token_can_be_set():
-    models = [noisy_model()]
-    assert_generators_agree(*both(models), models, bos_token=7)
 
 
 def test_a_language_model_is_fused_as_in_fairseq():

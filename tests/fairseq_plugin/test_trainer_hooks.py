@@ -130,16 +130,6 @@ def test_float16_without_a_gpu_is_refused(corpus, tmp_path):
         trainer(corpus, tmp_path, "--fp16")
 
 
-@pytest.mark.skipif(torch.cuda.is_available(), reason="fairseq handles it on a GPU")
-def test_an_overflow_without_a_gpu_is_one_line(corpus, tmp_path):
-    training, epoch = trainer(corpus, tmp_path, *FIXED, "--memory-efficient-fp16")
-    batch = next(epoch.next_epoch_itr(shuffle=False))
-    training.optimizer.scaler.loss_scale = math.inf
-    with pytest.raises(Exception) as error:
-        training.train_step([batch])
-    assert "give a smaller --fp16-init-scale" in str(input_error(error.value))
-
-
 def test_the_minimum_loss_scale_is_one_line(corpus, tmp_path):
     """An overflow is fairseq's until the scale cannot be lowered; then its own check fails."""
     flags = ("--memory-efficient-fp16", "--fp16-init-scale", "1", "--min-loss-scale", "1")

@@ -199,6 +199,7 @@ def test_dictionaries_that_differ_from_those_of_the_training_are_refused(model_d
         ({"device": "cpu", "max_tokens": -5}, "--max-tokens -5 must be at least 1"),
         ({"device": "cpu", "precision": "float8"}, "precision 'float8'"),
         ({"device": "cpu", "bem": 3}, "bem is not an option of the search"),
+        ({"device": "cpu", "prefix_size": 1}, "prefix_size is not an option of the search"),
         ({"device": "cpu", "nbest": 0}, "--nbest 0"),
         ({"device": "cpu", "lenpen": float("nan")}, "--lenpen nan"),
         ({"device": "cpu", "sampling": True, "diverse_beam_groups": 2}, "are different searches"),
@@ -285,6 +286,10 @@ def test_from_pretrained_of_fairseq_searches_the_same(model_dir):
         else:
             actual = generator.search.settings
             assert (actual.lenpen, actual.max_len_b) == (lenpen, max_len_b)
+    with open_dict(args):
+        args.retain_dropout = True
+    with pytest.raises(InputError, match="--retain-dropout has no effect"):
+        hub.task.build_generator([*hub.models], args)
     generator = hub.task.build_generator(
         [*hub.models], hub.cfg.generation, prefix_allowed_tokens_fn=lambda sentence, tokens: [2]
     )

@@ -1,8 +1,5 @@
 """Packed weights: the same results, for inference only."""
 
-import copy
-import pickle
-
 import pytest
 import torch
 import torch.nn.functional as F
@@ -31,14 +28,6 @@ def test_packed_layer_equals_linear_for_any_number_of_rows(rows, bias):
     torch.testing.assert_close(PackedLinear(weight, b)(x), expected, rtol=0, atol=2e-5)
     strided = x.transpose(0, -1).contiguous().transpose(0, -1)
     torch.testing.assert_close(PackedLinear(weight, b)(strided), expected, rtol=0, atol=2e-5)
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_packed_layer_can_be_copied_and_pickled(dtype):
-    packed = PackedLinear(torch.randn(96, 64).to(dtype), torch.randn(96).to(dtype))
-    x = torch.randn(5, 64).to(dtype)
-    for duplicate in (copy.deepcopy(packed), pickle.loads(pickle.dumps(packed))):
-        torch.testing.assert_close(duplicate(x), packed(x), rtol=0, atol=0)
 
 
 def test_packed_layer_follows_its_model_to_another_dtype():

@@ -138,11 +138,12 @@ def test_computing_scores_for_a_few_sentences_at_a_time_changes_nothing(left, mo
 
 
 @pytest.mark.parametrize("left", [True, False])
-def test_encoding_a_few_sentences_at_a_time_changes_nothing(left):
+def test_encoding_a_few_sentences_at_a_time_changes_nothing(left, monkeypatch):
     encoder = noisy_model(positions="learned").encoder
     source = source_batch([n % 7 for n in range(20)], left)
     expected, padding = encoder.encode(source)
-    memory, found_padding = encode(encoder, source, batch_size=3)
+    monkeypatch.setattr("aiayn_plugin.search.decoder_step.ENCODER_BATCH", 3)
+    memory, found_padding = encode(encoder, source)
     torch.testing.assert_close(memory[~padding], expected[~padding], rtol=0, atol=1e-12)
     assert torch.equal(found_padding, padding)
 
@@ -238,5 +239,5 @@ def test_a_limit_below_the_minimum_length_is_an_error():
 def test_scores_that_are_not_finite_are_an_error():
     model = noisy_model()
     model.decoder.embedding.weight.data.fill_(math.nan)
-    with pytest.raises(InputError, match="no hypothesis for sentence 0 of a batch"):
+    with pytest.raises(InputError, match="a sentence has no hypothesis: the model's scores"):
         beam_search([model]).search_batch(source_batch())

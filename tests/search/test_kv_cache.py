@@ -8,12 +8,11 @@ from models import EOS, build
 
 from aiayn_plugin.kernels.int8 import quantize_linear_layers
 from aiayn_plugin.model.attention import MultiHeadAttention
+from aiayn_plugin.search import kv_cache
 from aiayn_plugin.search.kv_cache import (
     DecoderCache,
     MemoryCache,
-    SelfAttentionCache,
     SlotTable,
-    choose_dtype,
 )
 
 
@@ -137,18 +136,6 @@ def test_compact_equals_select_without_copying_the_buffers(rows):
         assert torch.equal(selected, compacted)
 
 
-def test_gradients_reach_the_slots_of_earlier_steps():
-    torch.manual_seed(1)
-    module = MultiHeadAttention(8, 2, 4, 4, causal=True).double()
-    x = torch.randn(2, 6, 8).double().requires_grad_()
-    (expected,) = torch.autograd.grad(module(x)[0].pow(2).sum(), x)
-    cache, total = SelfAttentionCache(module, slots := SlotTable(), torch.float64), 0
-    for i in range(6):
-        cache.move(slots.advance(torch.zeros(2, 1)))
-        total = total + module(x[:, i : i + 1], cache=cache)[0].pow(2).sum()
-    torch.testing.assert_close(torch.autograd.grad(total, x)[0], expected, rtol=0, atol=1e-12)
-
-
 def measure_capacity(steps, **settings):
     """Return the largest capacity of any layer's buffers after steps of two hypotheses."""
     model, tokens = build(**settings).eval(), torch.tensor([[5, 6]])
@@ -170,12 +157,13 @@ def test_capacity_exceeds_the_visible_slots_by_at_most_an_eighth():
 
 
 @torch.no_grad()
-def test_keys_and_values_have_the_given_dtype():
+def test_keys_and_values_have_the_chosen_dtype(monkeypatch):
     model, tokens = build().float().eval(), torch.tensor([[5, 6]] * 3)
     memory = model.encoder.encode(torch.tensor([[7, 8, EOS]] * 3))
     features = []
     for dtype in (torch.float32, torch.bfloat16):
-        cache = DecoderCache(model.decoder.layers, *memory, dtype)
+        monkeypatch.setattr(kv_cache, "choose_dtype", lambda *_, dtype=dtype: dtype)
+        cache = DecoderCache(model.decoder.layers, *memory)
         for _ in range(3):
             cache.advance(tokens)
             features.append(model.decoder.decode(tokens, cache=cache)[0])
@@ -195,14 +183,15 @@ def test_keys_and_values_have_the_given_dtype():
     ],
 )
 def test_int8_models_attend_in_bfloat16_if_the_processor_supports_it(
-    is_int8, native, batch, expected
+    is_int8, native, batch, expected, monkeypatch
 ):
     """Not in small batches, where the conversions cost more than they save."""
     model = build().float().eval()
     if is_int8:
         quantize_linear_layers(model)
     attention = model.decoder.layers[0].self_attention
-    assert choose_dtype(attention, torch.zeros(batch, 3, 16), native) == expected
+    monkeypatch.setattr(kv_cache, "has_bfloat16", lambda: native)
+    assert kv_cache.choose_dtype(attention, torch.zeros(batch, 3, 16)) == expected
 
 
 def test_memory_attention_step_by_step_equals_all_at_once():

@@ -60,6 +60,8 @@ def with_paper_defaults(parse: Callable) -> Callable:
 
         result = parse(parser, input_args, *args, modify_parser=modify, **kwargs)
         parsed = result[0] if isinstance(result, tuple) else result
+        if getattr(parsed, "path", "") is None:
+            parser.error("the following arguments are required: --path")
         join_torchrun(parsed)
         data_checks.infer_languages(parsed)
         if trains:

@@ -13,10 +13,6 @@ from ...text.lines import printable
 from ..interrupt import interrupt
 from ..optimizer import DIVERGENCE_ADVICE
 
-OVERFLOW = (
-    "gradient overflow in float16, and fairseq lowers its scale only on a GPU: give a smaller "
-    "--fp16-init-scale, or --bf16 instead of --fp16"
-)
 #: The command whose task and criterion come from the checkpoint, with any settings.
 VALIDATION = ("fairseq-validate", "validate.py")
 
@@ -41,7 +37,7 @@ def show_one_line(show: Callable) -> Callable:
         if message is None and command in VALIDATION and isinstance(error, Exception):
             first_line = str(error).partition("\n")[0]
             message = (
-                "the settings in the checkpoint cannot validate this data: "
+                "validation failed (LOGLEVEL=DEBUG shows where): "
                 f"{kind.__name__}: {first_line:.300}"
             )
         if message is None or os.environ.get("LOGLEVEL", "").upper() == "DEBUG":
@@ -63,10 +59,10 @@ def input_error(error: BaseException | None) -> str | None:
     while error is not None:
         if isinstance(error, InputError):
             return str(error)
+        if isinstance(error, AssertionError) and "--" in str(error):
+            return str(error)  # fairseq's checks of its options
         if isinstance(error, FloatingPointError) and "loss scale" in str(error):
             return f"the gradients overflow at the minimum loss scale: {DIVERGENCE_ADVICE}"
-        if _is_overflow_on_cpu(error):
-            return OVERFLOW
         if isinstance(error, torch.multiprocessing.ProcessRaisedException):
             kinds: list[type] = [InputError, *InputError.__subclasses__()]
             names = "|".join(re.escape(f"{kind.__module__}.{kind.__name__}") for kind in kinds)
@@ -74,15 +70,3 @@ def input_error(error: BaseException | None) -> str | None:
                 return line[1]
         error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
     return None
-
-
-def _is_overflow_on_cpu(error: BaseException) -> bool:
-    """Return whether fairseq failed to handle a float16 gradient overflow on a CPU.
-
-    fairseq then creates a tensor on the GPU, and torch fails because there is none.
-    """
-    return (
-        re.search("CUDA|NVIDIA", str(error)) is not None
-        and not torch.cuda.is_available()
-        and isinstance(error.__context__, OverflowError)
-    )

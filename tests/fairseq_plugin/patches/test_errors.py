@@ -26,6 +26,12 @@ def test_an_input_error_is_found_behind_other_errors():
     assert input_error(caused) == "a line"
 
 
+def test_fairseqs_checks_of_its_options_are_input_errors():
+    message = "--sampling requires --nbest to be equal to --beam"
+    assert input_error(AssertionError(message)) == message
+    assert input_error(AssertionError()) is None
+
+
 def test_faults_are_not_input_errors():
     hidden = chain(InputError("a line"), TypeError("x"))
     hidden.__suppress_context__ = True  # raise … from None
