@@ -100,11 +100,16 @@ translate_text() {
   fi
 }
 
-# translate_and_score N: translate the test set with the average of the last N checkpoints.
-translate_and_score() {
+# average N: average the last N checkpoints in $RUN/model.pt.
+average() {
   step "average the last $1 checkpoints"
   run aiayn average --inputs "$RUN/checkpoints" --num-update-checkpoints "$1" \
     --output "$RUN/model.pt"
+}
+
+# translate_and_score N: translate the test set with the average of the last N checkpoints.
+translate_and_score() {
+  average "$1"
   step "translate the test set"
   translate test "$RUN/model.pt" "$RUN/generate.log"
   step "score"
@@ -112,15 +117,18 @@ translate_and_score() {
     --output "$RUN/translation.txt" --examples 4
 }
 
-# parse_and_score N: parse the test set with the average of the last N checkpoints and the paper's
-# parsing search (§6.3), the default of fairseq-generate for tree data.
+# parse FILE ARGUMENTS: parse the test set with $RUN/model.pt and the paper's parsing search (§6.3), the
+# default of fairseq-generate for tree data.
+parse() {
+  save_output "$1" fairseq-generate "$RUN/data" --user-dir aiayn_plugin \
+    --path "$RUN/model.pt" --max-tokens 2000 "${@:2}"
+}
+
+# parse_and_score N: parse the test set with the average of the last N checkpoints.
 parse_and_score() {
-  step "average the last $1 checkpoints"
-  run aiayn average --inputs "$RUN/checkpoints" --num-update-checkpoints "$1" \
-    --output "$RUN/model.pt"
+  average "$1"
   step "parse the test set"
-  save_output "$RUN/generate.log" fairseq-generate "$RUN/data" --user-dir aiayn_plugin \
-    --path "$RUN/model.pt" --max-tokens 2000
+  parse "$RUN/generate.log"
   step "score"
   run aiayn score "$RUN/generate.log" --data "$RUN/data" --json "$RUN/scores.json" \
     --output "$RUN/trees.txt"

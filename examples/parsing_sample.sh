@@ -50,8 +50,7 @@ for model in ${MODELS:-wsj semi}; do
     --validate-interval 1000 --log-format simple --log-interval 100
   parse_and_score 10
   step "parse and score with the search restricted to trees"
-  save_output "$RUN/trees_only.log" fairseq-generate "$RUN/data" --user-dir aiayn_plugin \
-    --path "$RUN/model.pt" --max-tokens 2000 --trees-only
+  parse "$RUN/trees_only.log" --trees-only
   run aiayn score "$RUN/trees_only.log" --data "$RUN/data"
 done
 for name in data model.pt; do run ln -sfn "$model/$name" "$TOP/$name"; done

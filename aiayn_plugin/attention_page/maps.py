@@ -4,7 +4,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from ..errors import InputError
@@ -51,51 +50,32 @@ class Sentence:
     target_subwords: list[str]
 
 
-def attention_maps(
-    translator: Translator,
-    lines: Sequence[str],
-    references: Sequence[str] | None = None,
-    layers: Iterable[int] | None = None,
-) -> list[AttentionMaps]:
-    """Return the attention maps of raw lines and their translations, or the given references.
+def attention_maps(translator: Translator, lines: Sequence[str]) -> list[AttentionMaps]:
+    """Return the attention maps of raw lines and their translations, in all layers.
 
-    layers: numbers from 1; default: all. Raises InputError for an empty line, a line that is too
-    long for the model, and an unknown layer.
+    Raises InputError for an empty line, and one that is too long for the model.
 
     >>> [maps] = attention_maps(translator, ["It is in this spirit ."])  # doctest: +SKIP
     >>> maps.source, maps.encoder.shape  # doctest: +SKIP
     (['It', 'is', 'in', 'this', 'spirit', '.', '</s>'], torch.Size([6, 8, 7, 7]))
     """
-    return [
-        compute_maps(translator, sentence, layers)
-        for sentence in encode_lines(translator, lines, references)
-    ]
+    return [compute_maps(translator, sentence) for sentence in encode_lines(translator, lines)]
 
 
 def encode_lines(
-    translator: Translator,
-    lines: Sequence[str],
-    references: Sequence[str] | None = None,
-    max_subwords: int | None = None,
+    translator: Translator, lines: Sequence[str], max_subwords: int | None = None
 ) -> list[Sentence]:
-    """Return raw lines with their translations, or with the given references.
+    """Return raw lines with their translations.
 
     max_subwords: the limit of a source. Raises InputError for an empty line, and one that is too
     long.
     """
-    if isinstance(lines, str) or isinstance(references, str):
-        raise TypeError("lines and references must be lists of lines, not one string")
-    sources = [_encode(translator, line, number, "source") for number, line in enumerate(lines, 1)]
+    if isinstance(lines, str):
+        raise TypeError("lines must be a list of lines, not one string")
+    sources = [_encode(translator, line, number) for number, line in enumerate(lines, 1)]
     for number, (_, subwords) in enumerate(sources, 1):
         check_length(subwords, f"line {number}", max_subwords)
-    if references is None:
-        targets = _translate(translator, [tokens for tokens, _ in sources])
-    elif len(references) != len(lines):
-        raise InputError(f"{len(lines)} lines, but {len(references)} references")
-    else:
-        targets = [
-            _encode(translator, line, number, "target") for number, line in enumerate(references, 1)
-        ]
+    targets = _translate(translator, [tokens for tokens, _ in sources])
     return [Sentence(*source, *target) for source, target in zip(sources, targets, strict=True)]
 
 
@@ -172,18 +152,14 @@ def _check_positions(stack: Any, tokens: Tensor, name: str) -> None:
         )
 
 
-def _encode(translator: Translator, line: str, number: int, side: str) -> tuple[Tensor, list[str]]:
+def _encode(translator: Translator, line: str, number: int) -> tuple[Tensor, list[str]]:
     """Return the token IDs and the subwords of a raw line, both with the end symbol."""
-    settings, is_source = translator.pipeline.settings, side == "source"
-    vocabulary = translator.source if is_source else translator.target
-    lang = settings.source_lang if is_source else settings.target_lang
-    stack = translator.model.encoder if is_source else translator.model.decoder
-    subwords = translator.pipeline.encode(line, lang).split()
+    subwords = translator.pipeline.encode(line).split()
     if not subwords:
         raise InputError(f"line {number} is empty: remove it")
-    tokens = torch.tensor(vocabulary.encode(subwords))
-    _check_positions(stack, tokens, f"line {number}")
-    return tokens, [*subwords, vocabulary.symbols[vocabulary.eos]]
+    tokens = translator.token_ids(subwords)
+    _check_positions(translator.model.encoder, tokens, f"line {number}")
+    return tokens, [*subwords, translator.source.symbols[translator.source.eos]]
 
 
 def _translate(translator: Translator, sources: list[Tensor]) -> list[tuple[Tensor, list[str]]]:

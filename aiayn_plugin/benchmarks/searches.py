@@ -6,16 +6,15 @@ time.
 """
 
 import argparse
-import os
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 
 import torch
 from fairseq import checkpoint_utils, options, tasks, utils
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
-from ..checkpoints.export import build_specification, import_ctranslate2
+from ..checkpoints.loading import LoadedModel
+from ..inference.ctranslate2_search import build_translator
 from .measure import measure_time
 
 Translate = Callable[[int, int], tuple[list[float], dict[int, str]]]
@@ -71,10 +70,10 @@ class Search:
         return seconds, hypotheses
 
 
-def load_ctranslate2(args: argparse.Namespace, directory: Path) -> dict[str, Translate]:
+def load_ctranslate2(args: argparse.Namespace) -> dict[str, Translate]:
     """Return CTranslate2's search on the CPU, in each precision of --ctranslate2.
 
-    args: of `aiayn benchmark translate`; directory: for CTranslate2's model.
+    args: of `aiayn benchmark translate`.
     """
     (model,), _, task = checkpoint_utils.load_model_ensemble_and_task(
         [str(args.converted)], arg_overrides={"data": str(args.data)}
@@ -85,13 +84,9 @@ def load_ctranslate2(args: argparse.Namespace, directory: Path) -> dict[str, Tra
         [symbols[token] for token in sentence[:-1]]
         for sentence in task.dataset(args.gen_subset).src
     ]
-    transformer = build_specification(model, symbols, task.target_dictionary.symbols)
-    transformer.validate()
-    transformer.save(str(directory))
     search = {"beam_size": args.beam, "length_penalty": args.lenpen, "max_decoding_length": 200}
     if args.length:
         search |= {"min_decoding_length": args.length, "max_decoding_length": args.length}
-    threads = int(os.environ.get("OMP_NUM_THREADS", os.cpu_count() or 1))
 
     def translate(translator, batch_size: int, count: int) -> tuple[list[float], dict[int, str]]:
         batches = [[source] for source in sources[:count]] if count else [sources]
@@ -103,12 +98,8 @@ def load_ctranslate2(args: argparse.Namespace, directory: Path) -> dict[str, Tra
             hypotheses += [" ".join(result.hypotheses[0]) for result in results]
         return seconds, dict(enumerate(hypotheses))
 
+    loaded = LoadedModel(model, task.source_dictionary, task.target_dictionary, 0)
     return {
-        f"CTranslate2 {precision}": partial(
-            translate,
-            import_ctranslate2().Translator(
-                str(directory), device="cpu", compute_type=precision, intra_threads=threads
-            ),
-        )
+        f"CTranslate2 {precision}": partial(translate, build_translator(loaded, precision))
         for precision in args.ctranslate2
     }

@@ -12,6 +12,7 @@ from fairseq.trainer import Trainer
 
 from ..kernels.linear import linear
 from ..paper import get_settings
+from ..report.cost import forward_flops
 from .measure import measure_peak_memory, measure_time, profile_table
 
 #: Attempts at float16 updates without an overflow; each overflow halves the scale of the loss.
@@ -123,17 +124,15 @@ class Training:
 
     def _count(self, batches: list[dict[str, Any]]) -> dict[str, float]:
         """Return the target tokens, the FLOPs of forward and backward pass, and the padding."""
-        s = self.settings
-        d, vocabulary = s.d_model, len(self.task.target_dictionary)
+        vocabulary = len(self.task.target_dictionary)
         flops, tokens, padded_tokens = 0.0, 0, 0
         for batch in batches:
             source, target = batch["net_input"]["src_tokens"], batch["target"]
-            m, n = (x.ne(1).sum(dim=1).double() for x in (source, target))
-            encoder = m * (4 * d * d + 2 * d * s.d_ff) + 2 * m * m * d
-            decoder = n * (6 * d * d + 2 * d * s.d_ff) + 2 * m * d * d + n * n * d + 2 * m * n * d
-            # Two FLOPs per multiply-add, and the backward pass takes twice the forward pass.
-            flops += 6 * float((s.N * (encoder + decoder) + n * d * vocabulary).sum())
-            tokens += int(m.sum() + n.sum())
+            lengths = (x.ne(1).sum(dim=1).tolist() for x in (source, target))
+            for m, n in zip(*lengths, strict=True):
+                # the backward pass takes twice the forward pass
+                flops += 3 * forward_flops(self.settings, vocabulary, m, n)
+                tokens += m + n
             padded_tokens += source.numel() + target.numel()
         return {
             "tokens": sum(batch["ntokens"] for batch in batches),

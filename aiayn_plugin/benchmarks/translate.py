@@ -67,7 +67,7 @@ def run(args: argparse.Namespace) -> None:
             argv = _generation_options(args, args.converted, precision, options)
             commands[f"{search}, {precision}"] = argv
     with tempfile.TemporaryDirectory() as directory:
-        engines = load_ctranslate2(args, Path(directory)) if args.ctranslate2 else {}
+        engines = load_ctranslate2(args) if args.ctranslate2 else {}
         workers = {
             name: Worker(Search, argv, Path(directory) / f"{name}.log")
             for name, argv in commands.items()

@@ -8,7 +8,7 @@ import sys
 import warnings
 from collections.abc import Iterable, Sequence
 from importlib import import_module
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from ..text.lines import printable
@@ -46,7 +46,9 @@ def main(argv: Sequence[str] | None = None) -> None:
         logging.getLogger(library).setLevel(logging.WARNING)
     # Only the given command is imported: importing fairseq takes seconds, and some commands need
     # neither fairseq nor torch. `aiayn --help` imports all.
-    names = [argv[0]] if argv and argv[0] in COMMANDS else COMMANDS
+    names: Sequence[str] = COMMANDS
+    if argv and (argv[0] in COMMANDS or argv[0] == "--version"):
+        names = [argv[0]] if argv[0] in COMMANDS else []
     try:
         modules = [import_module(f".{name.replace('-', '_')}", __package__) for name in names]
         add_commands(commands, modules)
@@ -78,9 +80,18 @@ class Version(argparse.Action):
 
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
         fairseq = "fairseq" if sys.version_info < (3, 11) else "fairseq-fixed"
-        libraries = ", ".join(f"{name} {version(name)}" for name in ("torch", fairseq))
-        print(f"aiayn {version('aiayn-plugin')}, Python {platform.python_version()}, {libraries}")
+        names = ("aiayn-plugin", "torch", fairseq)
+        aiayn, *libraries = (f"{name} {find_version(name)}" for name in names)
+        print(", ".join((aiayn, f"Python {platform.python_version()}", *libraries)))
         parser.exit()
+
+
+def find_version(package: str) -> str:
+    """Return the version of an installed package."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "not installed"
 
 
 class HelpFormatter(argparse.HelpFormatter):

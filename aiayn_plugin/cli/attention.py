@@ -76,13 +76,13 @@ def run(args: argparse.Namespace) -> None:
 
 def _check_options(args: argparse.Namespace) -> None:
     """Raise InputError for conflicting options and for paths that cannot be written."""
-    if ":" in str(args.model) and not args.model.exists():
-        raise InputError("the attention of an ensemble cannot be shown: give one MODEL_DIR")
     if args.figure is None:
         for name in FIGURE_OPTIONS:
             if getattr(args, name) is not None:
                 raise InputError(f"--{name} needs --figure; the page has its own controls")
     else:
+        if args.layers is not None and args.output is None:
+            raise InputError("--layers needs --output; the figure has --layer")
         plots.check_format(args.figure)
         plots.load_matplotlib()
     for path in filter(None, (args.figure, args.output)):

@@ -59,15 +59,15 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         metavar="W",
         type=float,
         default=1.0,
-        help="how often each training tree is used (default: 1)",
+        help="how often each tree of --train or --wsj is used (default: 1)",
     )
     option(
         "--recombine",
         metavar="N",
         type=int,
         default=0,
-        help="add N recombined trees for each training tree: constituents are exchanged for others "
-        "with the same label and about the same length",
+        help="add N recombined trees for each tree of --train or --wsj: constituents are exchanged "
+        "for others with the same label and about the same length",
     )
     option(
         "--extra",
@@ -183,6 +183,8 @@ def find_tree_sets(args: argparse.Namespace) -> dict[str, list[TreeSet]]:
     }
     gold = splits["train"][0]
     train = [gold._replace(weight=args.weight)]
+    if args.wsj_labels and not args.extra:
+        raise InputError("--wsj-labels is for the trees of --extra: give some, or omit it")
     if args.recombine < 0:
         raise InputError(f"--recombine {args.recombine} must not be negative")
     if args.recombine:

@@ -106,7 +106,9 @@ def summarise_pairs(stages: list[Stage]) -> str:
     reasons = ", ".join(f"{count:,} {reason}" for reason, count in dropped.most_common())
     kept = pairs - dropped.total()
     if not kept:
-        raise InputError(f"cleaning left no training pairs ({reasons}); see the cleaning options")
+        raise InputError(
+            f"cleaning left no training pairs ({reasons}): check the text and its languages"
+        )
     return f"training pairs: {kept:,} of {pairs:,} kept; dropped: {reasons or 'none'}"
 
 

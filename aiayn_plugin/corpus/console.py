@@ -3,6 +3,7 @@
 import argparse
 import contextlib
 import os
+import shlex
 import signal
 import sys
 import time
@@ -63,8 +64,9 @@ def add_tokenizer(parser: argparse.ArgumentParser) -> None:
         const=SACREMOSES,
         default=MOSES,
         help="keep times, fractions, units and compounds with a slash or a dash whole, such as "
-        "15:05, and/or, km² and 1939–1945, which Moses splits (default: the tokens of Moses, "
-        "exactly in English, German and French)",
+        "15:05, and/or, km² and 1939–1945, which Moses splits, and tokenise by sacremoses's rules, "
+        "which differ from Moses's in rare letters, single quotes and control characters "
+        "(default: the tokens of Moses, exactly in English, German and French)",
     )
 
 
@@ -80,9 +82,9 @@ def add_workers(parser: argparse.ArgumentParser) -> None:
 
 def show_next_step(data: str, arch: str = "aiayn_base", note: str = "") -> None:
     """Print where the data is, and the command that trains a model on it."""
-    checkpoints = Path(data).parent / "checkpoints"
-    train = f"fairseq-train {data} --user-dir aiayn_plugin --arch {arch} --save-dir {checkpoints}"
-    print(f"data is in {data}; next: {train}{note}")
+    checkpoints = str(Path(data).parent / "checkpoints")
+    train = ["fairseq-train", data, "--user-dir", "aiayn_plugin", "--arch", arch]
+    print(f"data is in {data}; next: {shlex.join([*train, '--save-dir', checkpoints])}{note}")
 
 
 @contextlib.contextmanager

@@ -46,7 +46,7 @@ class Unavailable(InputError):
     """No mirror provided the file."""
 
 
-def fetch(download: Download, folder: Path, pauses: tuple[float, ...] = PAUSES) -> None:
+def fetch(download: Download, folder: Path) -> None:
     """Fetch a file into the folder unless it is there, and verify it.
 
     Raises Unavailable if no mirror provided the file, InputError if the folder contains a different
@@ -56,7 +56,7 @@ def fetch(download: Download, folder: Path, pauses: tuple[float, ...] = PAUSES) 
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / download.name
     if not path.is_file():
-        _fetch_from_mirrors(download, path, pauses)
+        _fetch_from_mirrors(download, path)
     elif problem := _verify(path, download):
         raise InputError(f"{path} {problem}; delete it to fetch it again")
     say(f"{download.name}: verified by its {' and '.join(download.checksums)}")
@@ -76,13 +76,13 @@ def _size(path: Path) -> int:
     return path.stat().st_size if path.exists() else 0
 
 
-def _fetch_from_mirrors(download: Download, path: Path, pauses: tuple[float, ...]) -> None:
+def _fetch_from_mirrors(download: Download, path: Path) -> None:
     partial = Partial(path, download.size)
     problems = []
     for address in download.addresses:
         while True:
             resumed = partial.done > 0
-            if problem := partial.complete(address, pauses):
+            if problem := partial.complete(address):
                 break
             if not (problem := _verify(partial.path, download)):
                 os.replace(partial.path, path)
@@ -118,7 +118,7 @@ class Partial:
         """Delete the downloaded bytes."""
         self.path.unlink(missing_ok=True)
 
-    def complete(self, address: str, pauses: tuple[float, ...]) -> str | None:
+    def complete(self, address: str) -> str | None:
         """Download the missing bytes. Return the error of the last attempt, or None."""
         failures, most = 0, self.done
         while True:
@@ -139,9 +139,9 @@ class Partial:
                 return problem
             failures = 0 if self.done > most else failures + 1
             most = max(most, self.done)
-            if failures > len(pauses):
+            if failures > len(PAUSES):
                 return problem
-            pause = pauses[max(failures - 1, 0)]
+            pause = PAUSES[max(failures - 1, 0)]
             say(f"{address}: {problem}; trying again in {pause:g} s")
             time.sleep(pause)
 

@@ -112,7 +112,6 @@ def map_pairs(
     sources: Sequence[Files],
     total: int,
     activity: str,
-    batch_lines: int = BATCH_LINES,
 ) -> Iterator[Any]:
     """Yield the results of `step` on batches of line pairs, one source after the other.
 
@@ -123,7 +122,7 @@ def map_pairs(
     with contextlib.ExitStack() as stack:
         opened = [[stack.enter_context(open(file, "rb")) for file in files] for files in sources]
         pairs = (pair for files in opened for pair in _align(files))
-        batches = iter(lambda: list(islice(pairs, batch_lines)), [])
+        batches = iter(lambda: list(islice(pairs, BATCH_LINES)), [])
         add = stack.enter_context(progress(activity, total, "lines"))
         # pool.map would read all batches at once.
         pending: deque[tuple[int, Future[Any]]] = deque()

@@ -11,16 +11,14 @@ from typing import Any
 from ..errors import InputError
 from .archive import extract
 from .console import say
-from .download import PAUSES, Download, Unavailable, fetch
+from .download import Download, Unavailable, fetch
 from .parallel import Files, Workers
 from .stages import find_stage, make_stage, stage_key
 from .table import Corpus, LanguagePair
 from .tokens import Text, load_text
 
 
-def read_texts(
-    pair: LanguagePair, dest: Path, workers: Workers, pauses: tuple[float, ...] = PAUSES
-) -> dict[str, list[Text]]:
+def read_texts(pair: LanguagePair, dest: Path, workers: Workers) -> dict[str, list[Text]]:
     """Return the texts of each split; fetch and unpack archives if earlier runs did not.
 
     Raises InputError if a text is unfit or archives cannot be fetched, with a line for each.
@@ -35,7 +33,7 @@ def read_texts(
     problems = []
     for archive in needed.values():
         try:
-            fetch(archive, dest / "download", pauses)
+            fetch(archive, dest / "download")
         except Unavailable as error:
             problems.append(str(error))
     if problems:

@@ -19,9 +19,8 @@ class Recombiner:
     CANDIDATES random constituents, the one closest in number of words is taken.
     """
 
-    def __init__(self, trees: Iterable[Tree], seed: int = 1) -> None:
-        """trees: those to recombine."""
-        self.random = random.Random(seed)
+    def __init__(self, trees: Iterable[Tree]) -> None:
+        self.random = random.Random(1)
         self.constituents = defaultdict[str, list[tuple[int, Tree]]](list)
         for tree in trees:
             for part in tree.subtrees():

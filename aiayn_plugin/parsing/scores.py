@@ -101,11 +101,12 @@ def score_log(log: Path, data: Path, split: str) -> TreeScores:
         None,
     )
     if len(symbols) != len(gold) or differing is not None:
-        where = "" if differing is None else f", and sentence {differing + 1} differs"
-        raise InputError(
+        problem = (
             f"{log} has {len(symbols):,} hypotheses, but {data / raw} has {len(gold):,} trees"
-            f"{where}: give the parsed split with --split"
+            if differing is None
+            else f"sentence {differing + 1} of {log} is not that of {data / raw}"
         )
+        raise InputError(f"{problem}: give the parsed split with --split")
     parsed = [read_tree(line, tree.leaves()) for line, tree in zip(symbols, gold, strict=True)]
     return _score(gold, [tree for tree, _ in parsed], [repairs for _, repairs in parsed])
 

@@ -23,7 +23,7 @@ QUANTITIES = (
     ("learning rate", "lr", True, False),
     ("target tokens per second", "wps", True, False),
     ("gradient norm", "gnorm", True, False),
-    ("BLEU of the validation (fairseq's)", "bleu", False, True),
+    ("fairseq's BLEU", "bleu", False, True),
 )
 
 

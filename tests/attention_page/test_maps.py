@@ -48,9 +48,9 @@ def test_raw_lines_are_shown_with_their_translations(translator):
 
 
 def test_references_are_forced(translator):
-    [maps] = attention_maps(translator, [LINE], ["Montag, 1. Mai 2023"])
-    expected = translator.pipeline.encode("Montag, 1. Mai 2023", "de").split()
-    assert maps.target == [*expected, "</s>"]
+    [sentence] = load_sentences(translator, "test", [3], True)
+    maps = compute_maps(translator, sentence)
+    assert maps.target == sentence.target_subwords
     task, model = translator.task, translator.model
     source, target = (
         dictionary.encode_line(" ".join(subwords[:-1]), add_if_not_exist=False).long()
@@ -83,8 +83,10 @@ def test_prepared_sentences_are_those_of_the_data(translator, corpus):
             lambda t: attention_maps(t, ["1 " * 2000]),
             "line 1 has 2,001 subwords with its end symbol; the model has 1,024",
         ),
-        (lambda t: attention_maps(t, [LINE], []), "1 lines, but 0 references"),
-        (lambda t: attention_maps(t, [LINE], layers=[2]), "no layer 2: its layers are 1 to 1"),
+        (
+            lambda t: compute_maps(t, encode_lines(t, [LINE])[0], [2]),
+            "no layer 2: its layers are 1 to 1",
+        ),
         (lambda t: load_sentences(t, "test", [5], True), "no sentence 5: its sentences are 0 to 4"),
         (lambda t: load_sentences(t, "test", [-1], True), "no sentence -1"),
         (lambda t: load_sentences(t, "dev", [0], True), "no split 'dev'"),
@@ -186,7 +188,10 @@ def test_the_page_is_in_the_run_directory_unless_another_is_given(model_dir, cap
 @pytest.mark.parametrize(
     "words, message",
     [
-        (["A:B"], "attention of an ensemble cannot be shown: give one MODEL_DIR"),
+        (
+            ["MODEL", "--figure", "x.svg", "--layers", "1"],
+            "--layers needs --output; the figure has --layer",
+        ),
         (["MODEL", "--word", "x"], "--word needs --figure"),
         (["MODEL", "--join"], "--join needs --figure"),
         (["MODEL", "--figure", "x.svg", "--output", "x.svg"], "name the same file"),

@@ -35,7 +35,8 @@ def test_the_version_names_what_the_plugin_runs_on(run):
     done = run("aiayn", "--version")
     assert done.returncode == 0
     assert re.fullmatch(
-        r"aiayn \d+\.\d+\.\d+, Python 3\.\S+, torch 2\.\S+, fairseq\S* 0\.12\.\S+\n", done.stdout
+        r"aiayn-plugin \d+\.\d+\.\d+, Python 3\.\S+, torch 2\.\S+, fairseq\S* 0\.12\.\S+\n",
+        done.stdout,
     )
 
 

@@ -51,13 +51,15 @@ def bare_python(tmp_path_factory):
 
 
 @pytest.fixture
-def read():
+def read(monkeypatch):
     """`read(pair, dest, table)` does the first part of wmt14, without pauses between retries."""
+
+    monkeypatch.setattr("aiayn_plugin.corpus.download.PAUSES", (0.0, 0.0))
 
     def read(pair, dest, table):
         dest.mkdir(exist_ok=True)
         with start_workers(1) as workers:
-            return read_texts(load_pair(table, pair), dest, workers, pauses=(0.0, 0.0))
+            return read_texts(load_pair(table, pair), dest, workers)
 
     return read
 

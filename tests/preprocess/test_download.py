@@ -5,6 +5,7 @@ import re
 
 import pytest
 
+from aiayn_plugin.corpus import download
 from aiayn_plugin.corpus.download import Download, Unavailable, fetch
 from aiayn_plugin.errors import InputError
 
@@ -14,13 +15,14 @@ SHA256 = hashlib.sha256(CONTENT).hexdigest()
 
 
 @pytest.fixture
-def get(mirror, tmp_path):
+def get(mirror, tmp_path, monkeypatch):
     """`get(size=None)` fetches x from the mirror or its second address."""
     mirror.files["x"] = CONTENT
+    monkeypatch.setattr(download, "PAUSES", (0.0, 0.0))
 
     def get(addresses=None, size=None):
         addresses = addresses or (f"{mirror.address}/x", f"{mirror.address}/second/x")
-        fetch(Download("x", addresses, {"sha256": SHA256}, size), tmp_path, pauses=(0.0, 0.0))
+        fetch(Download("x", addresses, {"sha256": SHA256}, size), tmp_path)
         assert {path.name for path in tmp_path.iterdir()} == {"x"}
         return (tmp_path / "x").read_bytes()
 

@@ -24,14 +24,13 @@ def write_pair(folder, source, target):
     return files
 
 
-def test_results_are_in_the_order_of_the_lines(tmp_path):
+def test_results_are_in_the_order_of_the_lines(tmp_path, monkeypatch):
+    monkeypatch.setattr("aiayn_plugin.corpus.parallel.BATCH_LINES", 3)
     source = [b"%d" % number for number in range(200)]
     target = [b"-%d" % number for number in range(200)]
     files = write_pair(tmp_path, source, target)
     with start_workers(2) as workers:
-        batches = list(
-            map_pairs(workers, wait_and_return, [files, files], 400, "waiting", batch_lines=3)
-        )
+        batches = list(map_pairs(workers, wait_and_return, [files, files], 400, "waiting"))
     assert len(batches) > 10 * BATCHES_AHEAD * 2  # far more than are read ahead
     assert [pair for batch in batches for pair in batch] == list(zip(source, target)) * 2  # noqa: B905
 

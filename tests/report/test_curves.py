@@ -23,7 +23,7 @@ def test_each_quantity_has_its_values(read):
         "learning rate",
         "target tokens per second",
         "gradient norm",
-        "BLEU of the validation (fairseq's)",
+        "fairseq's BLEU",
     ]
     training, validation = charts["loss"].lines
     assert (training.label, validation.label) == ("training", "validation")
