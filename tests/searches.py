@@ -61,14 +61,13 @@ def beam_search(models, settings=None, **options):
     return BeamSearch(SearchSettings(**settings or {}), list(map(search_model, models)), **options)
 
 
-def generator(models, alignment=None, tokens_to_suppress=(), **settings):
+def generator(models, alignment=None, **settings):
     """Return fairseq's interface to a search with some models; settings: as for beam_search."""
     return Generator(
         models,
         dictionary(WORDS),
         SearchSettings(**settings),
         alignment=alignment,
-        tokens_to_suppress=tokens_to_suppress,
     )
 
 
