@@ -9,9 +9,9 @@
 #   DRY_RUN=1 bash examples/parsing_sample.sh    print every command and run none
 # To resume after an interruption, run it again.
 #   RUN        results (default: runs/parsing_sample): RUN/MODEL for each model
-#   MODELS     semi: all trees; wsj: those of the Wall Street Journal alone, and recombinations of them
-#              (default: "wsj semi"); the last one parses the examples, and RUN itself links to its
-#              data and model
+#   MODELS     semi: all trees; wsj: those of the Wall Street Journal alone; both with recombinations of
+#              the latter (default: "wsj semi"); the last one parses the examples, and RUN itself links
+#              to its data and model
 #   PRECISION  empty for float32 (default: --bf16 if the processor has bfloat16 instructions)
 set -euo pipefail
 TOP=${RUN:-runs/parsing_sample}
@@ -33,8 +33,8 @@ for model in ${MODELS:-wsj semi}; do
     semi)
       experiment=semi-supervised
       trees=(--weight 4 --extra 1 "@$raw/gum.txt" "$raw/craft.ptb" "$raw/genia.ptb" "$raw/masc.ptb"
-        --wsj-labels --vocabulary 16000)
-      settings=(--max-update 10000)
+        --wsj-labels --recombine 10 --vocabulary 16000)
+      settings=(--max-update 14000)
       ;;
     *) echo "${0##*/}: error: MODELS=$model: choose wsj or semi" >&2 && exit 1 ;;
   esac
@@ -56,7 +56,7 @@ done
 for name in data model.pt; do run ln -sfn "$model/$name" "$TOP/$name"; done
 
 step "parse"
-sentence="The dog that I saw sleeps ."
+sentence="The girl who sings lives in Paris ."
 [ -z "${DRY_RUN:-}" ] || printf 'echo %q | ' "$sentence"
 run aiayn parse "$TOP" --pretty <<<"$sentence"
 
