@@ -111,7 +111,7 @@ def test_a_supported_torch_is_kept_and_a_missing_network_is_an_error(
     env = {**NO_NETWORK, "PYTHON": str(quick_python), "PYTHONPATH": str(site), "TORCH": wanted}
     result = run("bash", "examples/setup.sh", cwd=copy, env=env)
     check_error(result, "cannot reach", "network")
-    assert "127.0.0.1" in (copy / ".venv/setup.log").read_text()
+    assert "Connection refused" in (copy / ".venv/setup.log").read_text()
     assert ("keeping the torch of" in result.stdout) == kept
 
 

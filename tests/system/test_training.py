@@ -205,4 +205,5 @@ def test_two_processes_are_one_with_twice_the_accumulation(run, corpus, tmp_path
     assert len(losses(alone)) == 6 and losses(alone) == in_two
     one, two = (weights(tmp_path / name / "checkpoint_last.pt") for name in ("alone", "two"))
     for name, weight in one.items():
-        torch.testing.assert_close(two[name], weight, rtol=0, atol=1e-5)
+        # the rate of the last update is 0.07
+        torch.testing.assert_close(two[name], weight, rtol=0, atol=1e-4)

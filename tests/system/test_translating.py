@@ -116,7 +116,7 @@ def test_invalid_settings_are_reported_in_one_line(run, corpus, model, tmp_path)
     assert log.returncode == 1
     errors = [line for line in log.stderr.splitlines() if "error: " in line]
     assert len(errors) == 1 and "Traceback" not in log.stderr
-    assert "--max-tokens 2 is below the longest sentence" in errors[0]
+    assert "--max-tokens (or --max-tokens-valid) 2 is below the longest sentence" in errors[0]
 
 
 def test_interactive_translates_a_typed_line(run, corpus, model, tmp_path):
