@@ -45,7 +45,7 @@ def test_the_environment_cannot_disable_the_protection(run, corpus, tmp_path):
     )
     assert not mark.exists() and log.returncode == 1
     assert log.stderr.count(f"{UNSAFE_LOADING} is ignored") == 1
-    assert "DEBUG" in log.stderr and "Traceback" in log.stderr
+    assert "Traceback" in log.stderr
     assert re.match("fairseq-generate: error: .*it would run", log.stderr.splitlines()[-1])
 
 
