@@ -45,10 +45,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     for library in ("fairseq", "sacrebleu", "aiayn_plugin.fairseq_plugin"):
         logging.getLogger(library).setLevel(logging.WARNING)
     # Only the given command is imported: importing fairseq takes seconds, and some commands need
-    # neither fairseq nor torch. `aiayn --help` imports all.
-    names: Sequence[str] = COMMANDS
-    if argv and (argv[0] in COMMANDS or argv[0] == "--version"):
-        names = [argv[0]] if argv[0] in COMMANDS else []
+    # neither fairseq nor torch. `aiayn --help` imports all, `aiayn --version` none.
+    first = argv[0] if argv else ""
+    names = (first,) if first in COMMANDS else () if first == "--version" else COMMANDS
     try:
         modules = [import_module(f".{name.replace('-', '_')}", __package__) for name in names]
         add_commands(commands, modules)
