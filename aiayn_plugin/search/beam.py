@@ -127,10 +127,9 @@ class BeamSearch:
         """Return the hypotheses of each sentence of a batch, best first.
 
         source: (batch, m) tokens. prefix: (batch, n) tokens with which each translation begins,
-        then padding.
-        A batch that does not fit in memory is searched in halves. Raises InputError if a single
-        sentence does not fit, if min_len is above the limit of a sentence, and if a sentence has no
-        hypothesis.
+        then padding. A batch that does not fit in memory is searched in halves. Raises InputError
+        if a single sentence does not fit, if min_len is above the limit of a sentence, and if a
+        sentence has no hypothesis.
         """
         source = source.to(self.models[0].weight.device)
 

@@ -100,8 +100,8 @@ class CachedDecoding:
 def encode(encoder: Encoder, tokens: Tensor) -> tuple[Tensor, Tensor | None]:
     """Return Encoder.encode of tokens (batch, m), computed with less padding on a CPU.
 
-    Neighbours in a batch sorted by length have similar lengths, so a CPU encodes
-    ENCODER_BATCH sentences at a time and drops the columns that are padding in all of them.
+    Neighbours in a batch sorted by length have similar lengths, so a CPU encodes ENCODER_BATCH
+    sentences at a time and drops the columns that are padding in all of them.
     """
     if tokens.device.type != "cpu" or len(tokens) <= ENCODER_BATCH:
         return encoder.encode(tokens)
