@@ -6,11 +6,12 @@ import io
 from pathlib import Path
 from typing import Any
 
+from subword_nmt import learn_bpe as subword_nmt
+
 from ..errors import InputError
 from ..text.subwords import SUBWORDS, Bpe, Subwords
 from .binary import SUBWORDS_FILE, count_subwords, read_counts, write_counts
-from .console import progress, say
-from .merges import learn_merges
+from .console import say
 from .parallel import Batch, Counts, LinePairs, transform_files
 from .stages import Stage, make_stage
 from .tokens import WORDS_FILE, Cleaning, Job
@@ -57,16 +58,16 @@ def learn_bpe(words: Counts, size: int, total: bool, codes: Path) -> None:
 
     Raises InputError if there is nothing to learn.
     """
-    with progress("learning subwords", size, "merges") as add:
-        merges = learn_merges(words, size, total, add)
-    if not merges:
+    text = io.StringIO()
+    if any(len(word) > 1 for word in words):  # otherwise subword-nmt fails
+        lines = (f"{word} {count}" for word, count in words.items())
+        subword_nmt.learn_bpe(lines, text, size, is_dict=True, total_symbols=total)
+    merges = text.getvalue().count("\n") - 1  # the first line is the version
+    if merges < 1:
         full = ", or the characters alone fill the vocabulary" if total else ""
         raise InputError(f"no BPE merges to learn: no two characters occur together twice{full}")
-    with open(codes, "w", encoding="utf-8", newline="\n") as file:
-        file.write("#version: 0.2\n")
-        file.writelines(f"{first} {second}\n" for first, second in merges)
-    exhausted = "; the text yields no more" if len(merges) < size and not total else ""
-    say(f"learned {len(merges):,} merges{exhausted}")
+    codes.write_text(text.getvalue(), "utf-8")
+    say(f"learned {merges:,} merges")
 
 
 def learn_wordpieces(words: Counts, size: int, folder: Path) -> None:
