@@ -50,42 +50,22 @@ def build_search_generator(
     if options.retain_dropout and any(isinstance(model, AiaynTransformer) for model in models):
         raise InputError("--retain-dropout has no effect on the plugin's models: drop it")
     options.prefix_allowed_tokens_fn = prefix_allowed_tokens_fn or options.prefix_allowed_tokens_fn
-    is_custom = seq_gen_cls is not None or options.score_reference
-    if is_custom:
-        reason: str | None = "--score-reference" if options.score_reference else "seq_gen_cls"
-    else:
-        reason = find_fairseq_only_option(options) or find_fairseq_only_model(models)
+    custom = (
+        "--score-reference" if options.score_reference else "seq_gen_cls" if seq_gen_cls else ""
+    )
+    reason = custom or find_fairseq_only_option(options) or find_fairseq_only_model(models)
     if reason:
         if task.cfg.trees_only:
             raise InputError(
                 f"--trees-only does not work with {reason}, which needs fairseq's search: omit one "
                 "of them"
             )
-        if not is_custom:
-            if options.beam < 1:
-                raise InputError(f"--beam {options.beam} must be at least 1")
-            for model in models:
-                for module in model.modules():
-                    if hasattr(module, "set_beam_size"):  # ConvS2S; its beam is still the paper's
-                        module.set_beam_size(options.beam)
-            logger.info(
-                "%s: searched by fairseq, with --beam %s, --lenpen %s (the exponent of |Y|); "
-                "--length-penalty fairseq gives fairseq's defaults",
-                reason,
-                options.beam,
-                options.lenpen,
-            )
+        if not custom:
+            _prepare_fairseq_search(models, options, reason)
         return build_fairseq_generator(
             models, options, seq_gen_cls, extra, prefix_allowed_tokens_fn
         )
-    constraint = None
-    if task.cfg.trees_only:
-        if not trees:
-            raise InputError(
-                "--trees-only needs data prepared by aiayn prepare-trees, but "
-                f"{task.cfg.data} holds no trees"
-            )
-        constraint = TreeGrammar(task.source_dictionary.symbols, task.target_dictionary.symbols)
+    constraint = _tree_grammar(task, trees) if task.cfg.trees_only else None
     if trees and task.training_cfg is None:
         logger.info(
             "the targets are trees: aiayn score LOG --data %s computes their F1; BLEU would only "
@@ -101,6 +81,36 @@ def build_search_generator(
         no_repeat_ngram_size=options.no_repeat_ngram_size,
         **extra,
     )
+
+
+def _prepare_fairseq_search(models: list, options: Namespace, reason: str) -> None:
+    """Check the beam, tell models that need it, and log why fairseq's search is used.
+
+    Raises InputError for an invalid beam.
+    """
+    if options.beam < 1:
+        raise InputError(f"--beam {options.beam} must be at least 1")
+    for model in models:
+        for module in model.modules():
+            if hasattr(module, "set_beam_size"):  # ConvS2S; its beam is still the paper's
+                module.set_beam_size(options.beam)
+    logger.info(
+        "%s: searched by fairseq, with --beam %s, --lenpen %s (the exponent of |Y|); "
+        "--length-penalty fairseq gives fairseq's defaults",
+        reason,
+        options.beam,
+        options.lenpen,
+    )
+
+
+def _tree_grammar(task: Any, trees: bool) -> TreeGrammar:
+    """Return the constraint of --trees-only. Raises InputError if the data holds no trees."""
+    if not trees:
+        raise InputError(
+            "--trees-only needs data prepared by aiayn prepare-trees, but "
+            f"{task.cfg.data} holds no trees"
+        )
+    return TreeGrammar(task.source_dictionary.symbols, task.target_dictionary.symbols)
 
 
 def complete(args: Any, defaults: Mapping[str, Any]) -> Namespace:
