@@ -88,7 +88,7 @@ class ModelSettings:
 
 @dataclass
 class TrainingSettings:
-    """The training (§5). The defaults are base's."""
+    """Training (§5). The defaults are base's."""
 
     label_smoothing: float = _setting(0.1, "epsilon_ls (§5.4); 0 disables label smoothing")
     adam_betas: tuple[float, float] = _setting((0.9, 0.98), "beta_1 and beta_2 of Adam (§5.3)")

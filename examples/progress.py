@@ -25,7 +25,7 @@ SHOWN = re.compile(
 
 
 class Progress:
-    """The progress of a training, shown on one line."""
+    """The progress of a training run, shown on one line."""
 
     def __init__(self) -> None:
         self.update = self.last = self.shown = 0

@@ -121,7 +121,7 @@ one_row() {
   RUN=$RUN/$1
   run mkdir -p "$RUN"
   if [ -z "${DRY_RUN:-}" ]; then
-    # Child processes inherit the lock: a training that outlives this script still holds it.
+    # Child processes inherit the lock: a training run that outlives this script still holds it.
     exec 9>"$RUN/lock"
     flock -n 9 || die "$RUN is being trained by a different process: stop it first"
     save_output "$RUN/arguments" settings "$1"

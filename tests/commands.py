@@ -57,7 +57,7 @@ def last_line(log: subprocess.CompletedProcess[str]) -> str:
 
 
 def losses(log: subprocess.CompletedProcess[str]) -> list[float]:
-    """Return the loss of each update in the log of a training."""
+    """Return the loss of each update in the log of a training run."""
     text = log.stdout + log.stderr
     return [float(loss) for loss in re.findall(r"train_inner .* loss=([\d.]+),", text)]
 

@@ -1,4 +1,4 @@
-"""Tests that need a GPU: its kernels and dtypes, and moving a training to it and back."""
+"""Tests that need a GPU: its kernels and dtypes, and moving a training run to it and back."""
 
 import copy
 import re
@@ -22,7 +22,7 @@ pytestmark = [
     pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU"),
     pytest.mark.usefixtures("quiet"),
 ]
-#: Settings that make trainings comparable.
+#: Settings that make training runs comparable.
 COMPARABLE = [
     *("--dropout", "0", "--tokens-per-update", "0", "--max-tokens", "1000"),
     *("--warmup-updates", "50", "--seed", "3"),

@@ -1,4 +1,4 @@
-"""Run directories for the tests: records of trainings and scores, and the report on them."""
+"""Run directories for the tests: records of training runs and scores, and the report on them."""
 
 import json
 from dataclasses import asdict
@@ -89,7 +89,7 @@ class Record:
 
 
 def interrupted(*flags: str, **facts: Any) -> Record:
-    """Return a training that was killed after update 40, and resumed after update 20."""
+    """Return a training run that was killed after update 40, and resumed after update 20."""
     record = Record(*flags, **facts).start()
     for update in (10, 20, 30, 40):
         rates = {"lr": update * 1e-5, "gnorm": 1.5, "wps": 1000.0}

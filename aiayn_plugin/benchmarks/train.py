@@ -69,7 +69,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Measure both sides and print a comparison. Raises InputError if a training fails."""
+    """Measure both sides and print a comparison. Raises InputError if a training run fails."""
     if min(args.runs, args.updates, args.memory_tokens, *args.max_tokens) < 1:
         raise InputError("--runs, --updates, --max-tokens and --memory-tokens must be at least 1")
     precisions = {"plugin": args.precisions, "fairseq": args.stock_precisions}

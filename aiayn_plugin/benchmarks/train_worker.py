@@ -112,7 +112,7 @@ class Training:
         return measure_peak_memory(step, self.device)
 
     def measure_matmul(self) -> float:
-        """Return the FLOP/s of a large matrix multiplication in the training's precision.
+        """Return the FLOP/s of a large matrix multiplication in the precision of training.
 
         Both sides use the plugin's, which selects the fastest of torch's libraries.
         """

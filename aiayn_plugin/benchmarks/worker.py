@@ -1,4 +1,4 @@
-"""A worker process that holds one training or search between measurements."""
+"""A worker process that holds one training run or search between measurements."""
 
 import logging
 import multiprocessing

@@ -41,7 +41,7 @@ def find_last_checkpoints(
         raise InputError(
             f"{directory} holds {len(numbered)} checkpoints of {kind}"
             f"{'' if upper_bound is None else f' up to {upper_bound}'}, not {count}: "
-            + (f"give {' or '.join(advice)}" if advice else "give the --save-dir of a training")
+            + (f"give {' or '.join(advice)}" if advice else "give the --save-dir of a training run")
         )
     return [directory / name for _, name in numbered[-count:]]
 

@@ -106,7 +106,7 @@ def build_model(
 def max_source_tokens(encoder: Encoder, max_source_positions: int) -> int:
     """Return the number of tokens, end symbol included, of the longest sentence to read whole.
 
-    max_source_positions: the limit of the training, which the paper's sinusoids may exceed (§3.5).
+    max_source_positions: the limit during training, which the paper's sinusoids may exceed (§3.5).
     """
     if encoder.positions.max_positions is None:
         return max(max_source_positions, MAX_SENTENCE)

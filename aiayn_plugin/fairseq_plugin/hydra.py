@@ -18,7 +18,7 @@ SHIPPED = ("aiayn_base", "aiayn_big", "aiayn_parser")
 HEADER = """\
 # @package _group_
 
-# The training of `fairseq-train --arch {arch}`, for Hydra:
+# The training run of `fairseq-train --arch {arch}`, for Hydra:
 #   fairseq-hydra-train --config-dir "$(aiayn configs)" --config-name {arch} task.data=$PWD/DATA
 # Generated from aiayn_plugin/paper.py by `python -m aiayn_plugin.fairseq_plugin.hydra`.
 

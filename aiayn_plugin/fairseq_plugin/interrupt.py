@@ -1,4 +1,4 @@
-"""Ctrl-C in a training: it stops after the current update, once its checkpoint is saved.
+"""Ctrl-C in a training run: it stops after the current update, once its checkpoint is saved.
 
 The processes of a run agree on that update, because each waits for the others' gradients: every
 batch's statistics, which fairseq sums over all processes, say whether Ctrl-C has arrived. A second
@@ -52,7 +52,7 @@ class Interrupt:
             cfg.dataset.disable_validation = True
 
     def message(self) -> str:
-        """Return where the training stopped and how to continue."""
+        """Return where training stopped and how to continue."""
         if self.saved is None:
             return "stopped"
         if self.saved == self.update:
@@ -63,12 +63,12 @@ class Interrupt:
         )
 
 
-#: The state of the training in this process.
+#: The state of the training run in this process.
 interrupt = Interrupt()
 
 
 def stop_after_saving(save: Callable) -> Callable:
-    """Wrap checkpoint_utils.save_checkpoint: after Ctrl-C, end the training once it has saved."""
+    """Wrap checkpoint_utils.save_checkpoint: after Ctrl-C, end the run once it has saved."""
 
     @functools.wraps(save)
     def save_checkpoint(cfg, trainer, *args, **kwargs):

@@ -1,4 +1,4 @@
-"""§6.1: the floating-point operations of a training, estimated as in the paper and counted."""
+"""§6.1: the floating-point operations of training, estimated as in the paper and counted."""
 
 import re
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from .run import Run
 
 #: The paper's estimates of the sustained single-precision TFLOPS of one device.
 RATES = {"K80": 2.8, "K40": 3.7, "M40": 6.0, "P100": 9.5}
-TIME_NOTE = "The time of a training includes start-up, validation and saving checkpoints."
+TIME_NOTE = "Training time includes start-up, validation and saving checkpoints."
 FORMULA = (
     "a forward pass of m source and n target tokens takes 2 operations for each multiplication of "
     "its matrices: N·[a(m, m) + 2·m·d_model·d_ff] in the encoder, "
@@ -58,7 +58,7 @@ def forward_flops(s: ModelSettings, vocabulary: int, source: float, target: floa
 def counted_flops(
     s: ModelSettings, vocabulary: int, updates: int, pairs: float, source: float, target: float
 ) -> float:
-    """Return the operations of a training: 3 forward passes for each pair of each update.
+    """Return the operations of training: 3 forward passes for each pair of each update.
 
     pairs, source, target: pairs and tokens of an update, without padding. All pairs are taken to
     have the mean lengths; attention costs slightly more for the longer ones.

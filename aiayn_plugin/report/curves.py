@@ -1,4 +1,4 @@
-"""The curves of a training over updates and over hours, of one run or of several."""
+"""Training curves over updates and over hours, of one run or of several."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial

@@ -169,7 +169,7 @@ def _facts(caption: str, facts: Facts) -> Table:
 
 
 def _outcome(run: Run, cost: Cost) -> Table:
-    """Return the state of the training and its results."""
+    """Return the state of the run and its results."""
     record, restarts = run.record, len(run.record.restarts)
     limit = f" of {run.settings.max_update:,}" if run.settings else ""
     facts: Facts = {
@@ -250,7 +250,7 @@ def _training_data(run: Run, cost: Cost) -> Facts:
 
 
 def _cost(run: Run, cost: Cost) -> list[Block]:
-    """Return the exact parameters, and the operations of the training."""
+    """Return the exact parameters, and the operations of training."""
     estimated, devices = format_power(cost.estimated), format_count(cost.devices, "device")
     if not isinstance(cost.estimated, str):
         estimated += f": {cost.seconds:,.0f} s × {devices} × {cost.tflops} TFLOPS"
@@ -270,7 +270,7 @@ def _cost(run: Run, cost: Cost) -> list[Block]:
 
 
 def _origin(run: Run) -> Facts:
-    """Return versions, device, inputs and the command of the training."""
+    """Return versions, device, inputs and the command of the run."""
     facts, versions = run.facts, run.facts["text"]["versions"]
     device, seed = facts["device"], facts["seed"]
     processes = format_count(facts["devices"] or 1, "process", "processes")

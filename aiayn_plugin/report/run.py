@@ -83,7 +83,7 @@ def read_run(path: Path) -> Run:
     """Return what is known of a run. Raises InputError if there is no run under that path."""
     run = Run(printable(path.resolve().name), path)
     if path.is_file():
-        name, absent = run.name, "has no record of a training"
+        name, absent = run.name, "has no record of a training run"
         run.record = _read(run, name, path, read_record) or run.record
     elif path.is_dir():
         names = (f"checkpoints/{RECORD_FILE}", RECORD_FILE)

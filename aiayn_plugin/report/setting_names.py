@@ -5,7 +5,7 @@ from typing import Any
 
 from .document import Term
 
-#: The English names of the settings that a training records.
+#: The English names of the settings that a training run records.
 NAMES: Mapping[str, str] = {
     "N": "layers in each stack",
     "d_model": "width of the model",

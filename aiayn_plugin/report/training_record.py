@@ -1,6 +1,6 @@
-"""The record of a training, `run.jsonl`, as facts and curves.
+"""The record of a training run, `run.jsonl`, as facts and curves.
 
-The training may have been killed, restarted, or still be running. Lines that cannot be read are
+The run may have been killed, restarted, or still be running. Lines that cannot be read are
 counted and skipped, and memory stays bounded whatever the file holds.
 """
 
@@ -44,7 +44,7 @@ class Point:
 
 @dataclass
 class TrainingRecord:
-    """A training. Updates that a restart repeated are here once, with their later values."""
+    """A training run. Updates that a restart repeated are here once, with their later values."""
 
     facts: dict[str, Any] = field(default_factory=lambda: conform({}, START))
     train: list[Point] = field(default_factory=list)
@@ -80,7 +80,7 @@ class TrainingRecord:
 
     @property
     def state(self) -> str:
-        """Whether the training has finished."""
+        """Whether the run has finished."""
         if self.finished:
             return "finished"
         return f"not finished; last recorded at {self.last_time}" if self.last_time else "unknown"
@@ -94,7 +94,7 @@ class TrainingRecord:
         fields = conform(content, LINE)
         event, update = fields["event"], fields["update"]
         if update is None or event not in ("start", "end", *self.curves):
-            self.faults["line that is not a record of a training"] += 1
+            self.faults["line that is not a record of a training run"] += 1
             return
         self.last_time = (fields["time"] or "")[:40] or self.last_time
         self.finished = event == "end"

@@ -1,4 +1,4 @@
-"""A bundle holds what translating needs, and nothing of the training."""
+"""A bundle holds what translating needs, and nothing of training."""
 
 import json
 import re

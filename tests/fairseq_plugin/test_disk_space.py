@@ -1,4 +1,4 @@
-"""Disk space for the checkpoints of a training."""
+"""Disk space for the checkpoints of a training run."""
 
 import pytest
 from models import configuration

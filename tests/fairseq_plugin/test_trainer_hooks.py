@@ -58,7 +58,7 @@ def test_a_loss_that_is_not_finite_ends_the_training(corpus, tmp_path, loss):
     criterion = LossOf(first.criterion, loss)
     training = Trainer(first.cfg, first.task, first.get_model(), criterion)
     batch = next(epochs.next_epoch_itr())
-    training.valid_step(batch)  # only the training needs a finite loss
+    training.valid_step(batch)  # only training needs a finite loss
     training.set_num_updates(2)
     with pytest.raises(InputError, match=f"^update 3: the loss is {loss}: lower the learning"):
         training.train_step([batch])

@@ -1,4 +1,4 @@
-"""The table at the head of a training's log."""
+"""The table at the head of a training log."""
 
 import sys
 

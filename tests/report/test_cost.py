@@ -1,4 +1,4 @@
-"""§6.1: the floating-point operations of a training, counted and as the paper estimates them."""
+"""§6.1: the floating-point operations of training, counted and as the paper estimates them."""
 
 import pytest
 import torch

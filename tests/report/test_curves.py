@@ -11,7 +11,7 @@ pytestmark = pytest.mark.usefixtures("quiet")
 
 @pytest.fixture
 def read(tmp_path):
-    """`read(record)` returns a training that was recorded."""
+    """`read(record)` returns a training run that was recorded."""
     return lambda record: read_record(record.write(tmp_path / "run.jsonl"))
 
 

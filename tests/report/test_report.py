@@ -161,7 +161,7 @@ def test_the_report_says_what_the_time_includes(tmp_path):
     """Of one run and of several."""
     run = Record().start().train(10, 60).write(tmp_path / "run.jsonl")
     for runs in ([run], [run, run]):
-        assert "time of a training includes start-up, validation and" in markdown_of(*runs)
+        assert "Training time includes start-up, validation and" in markdown_of(*runs)
 
 
 def test_settings_data_and_origin(make):
@@ -286,7 +286,7 @@ RECORD = "checkpoints/run.jsonl"
     [
         (RECORD, None, "Missing: checkpoints/run.jsonl."),
         (RECORD, b"", "Outcome"),
-        (RECORD, b"\xff\x00\n" * 9, "run.jsonl: 9 × line that is not a record of a training"),
+        (RECORD, b"\xff\x00\n" * 9, "run.jsonl: 9 × line that is not a record of a training run"),
         (RECORD, "pipe", "run.jsonl: not a regular file"),
         (RECORD, "/dev/zero", "run.jsonl: not a regular file"),
         ("scores.json", None, "Outcome"),  # the other scores will do
@@ -361,7 +361,7 @@ def test_paths_that_are_not_runs(tmp_path):
     for path, message in (
         (tmp_path / "none", "does not exist: give a run directory"),
         (tmp_path, "has neither checkpoints/run.jsonl nor run.jsonl nor scores.json"),
-        (tmp_path / "empty.jsonl", "has no record of a training"),
+        (tmp_path / "empty.jsonl", "has no record of a training run"),
         (tmp_path / "pipe", "is not a regular file"),
     ):
         with pytest.raises(SystemExit, match=message):

@@ -1,4 +1,4 @@
-"""The record of a training: curves and facts, of whole and of damaged files."""
+"""The record of a training run: curves and facts, of whole and of damaged files."""
 
 import json
 import sys
@@ -102,7 +102,7 @@ def test_a_damaged_line_costs_only_itself(read, line):
     lines = interrupted().text().encode().splitlines()
     record = read(b"\n".join(part for good in lines for part in (good, line)) + b"\n")
     assert updates(record.train) == [10, 20, 30, 40, 50]
-    assert record.faults == {"line that is not a record of a training": len(lines)}
+    assert record.faults == {"line that is not a record of a training run": len(lines)}
 
 
 @pytest.mark.parametrize("value", [None, "8", "NaN", "Infinity", "1e31", "[1]", "true"])

@@ -10,7 +10,7 @@ from commands import PLUGIN, SMALL
 from fairseq import options
 from models import parse
 
-#: A training of two updates and one batch of validation.
+#: A training run of two updates and one batch of validation.
 BASE = ["--max-tokens", "1000", "--max-update", "2", "--max-valid-steps", "1"]
 STOCK = [
     *("--task", "translation", "--arch", "transformer_tiny", "--optimizer", "adam"),

@@ -1,4 +1,4 @@
-"""`aiayn report` on trainings by fairseq-train: killed and resumed, and of fairseq's own model."""
+"""`aiayn report` on runs of fairseq-train: killed and resumed, and with fairseq's own model."""
 
 import itertools
 import json
@@ -45,7 +45,9 @@ def test_a_killed_training_is_reported_as_one(run, repo, corpus, tmp_path, repor
     hours = [point["hours"] for point in training["train"]]
     assert all(a <= b for a, b in itertools.pairwise(hours)) and training["finished"]
     assert all({"loss", "ppl", "lr", "gnorm"} <= p["values"].keys() for p in training["train"])
-    assert found["faults"] == ["checkpoints/run.jsonl: 1 × line that is not a record of a training"]
+    assert found["faults"] == [
+        "checkpoints/run.jsonl: 1 × line that is not a record of a training run"
+    ]
     cost = found["cost"]
     assert facts["parameters"] == cost["formula_parameters"]
     assert cost["counted"] > 0 and "device" in cost["estimated"]

@@ -89,9 +89,9 @@ def test_the_published_result_is_reproduced_with_their_batches_schedule_and_sear
     environment = {"DRY_RUN": "1", "SEEDS": "1 2", "RUN": str(tmp_path), "PRECISION": "--bf16"}
     done = run("bash", "examples/multi30k_published.sh", "tests", env=environment)
     assert done.returncode == 0 and not done.stderr
-    trainings = [line for line in done.stdout.splitlines() if "fairseq-train" in line]
-    assert [line.count("--lr 0.005") for line in trainings] == [1, 1, 0, 0, 1, 1]
-    for line in trainings:
+    training_commands = [line for line in done.stdout.splitlines() if "fairseq-train" in line]
+    assert [line.count("--lr 0.005") for line in training_commands] == [1, 1, 0, 0, 1, 1]
+    for line in training_commands:
         assert "--max-tokens 4096 --update-freq " in line and " --patience 10 " in line
         assert ("--bf16" in line) == ("--arch aiayn_tiny" in line)
     searches = [line for line in done.stdout.splitlines() if "fairseq-generate" in line]

@@ -21,7 +21,7 @@ ROWS = [
 ]
 SEEDS = ["base_seed2", "base_seed3"]
 RECIPE = ("bash", "examples/table3.sh")
-#: A training that takes seconds.
+#: A training run that takes seconds.
 SHORT = {"UPDATES": "2", "TOKENS": "300", "WARMUP": "10"}
 
 
@@ -43,11 +43,11 @@ def dry_run(run, tmp_path_factory):
 @pytest.mark.usefixtures("quiet")
 def test_every_row_is_the_papers_change_in_its_ratio(dry_run):
     folder, output = dry_run
-    trainings = commands(output, "fairseq-train")
-    assert [command[1] for command in trainings] == [
+    training_commands = commands(output, "fairseq-train")
+    assert [command[1] for command in training_commands] == [
         f"{folder}/{row}/data" for row in (ROWS[0], *SEEDS, *ROWS[1:])
     ]
-    for command in trainings:
+    for command in training_commands:
         row = command[1].split("/")[-2]
         paper = get_settings(f"aiayn_{row.partition('_seed')[0]}")
         args = parse(*command[2:], data=command[1])
@@ -179,7 +179,7 @@ def test_finished_rows_are_skipped_and_failed_rows_repeated(run, places, tmp_pat
 
 
 def test_a_row_is_trained_once_at_a_time(run, repo, corpus, tmp_path):
-    """A training that outlives the recipe that started it holds the lock of its row."""
+    """A training run that outlives the recipe that started it holds the lock of its row."""
     if not (repo / ".venv").is_dir():
         pytest.skip("needs .venv: run examples/setup.sh")
     (tmp_path / "data").symlink_to(corpus)
@@ -194,7 +194,7 @@ def test_a_row_is_trained_once_at_a_time(run, repo, corpus, tmp_path):
 @pytest.mark.long
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
 def test_a_killed_training_resumes_and_is_not_finished(run, places, tmp_path, how):
-    """SIGTERM ends the recipe, and SIGKILL the training under it."""
+    """SIGTERM ends the recipe, and SIGKILL the training run under it."""
     places["UPDATES"] = "60"
     row = tmp_path / "run" / "c_n2"
     with subprocess.Popen(

@@ -1,4 +1,4 @@
-"""Whole trainings, as a user runs them."""
+"""Whole training runs, as a user runs them."""
 
 import os
 import re
