@@ -21,7 +21,7 @@ from .tokens import Text, load_text
 def read_texts(pair: LanguagePair, dest: Path, workers: Workers) -> dict[str, list[Text]]:
     """Return the texts of each split; fetch and unpack archives if earlier runs did not.
 
-    Raises InputError if a text is unfit or archives cannot be fetched, with a line for each.
+    Raises InputError if a text is invalid or archives cannot be fetched, with a line for each.
     """
     needed = {
         corpus.archive.name: corpus.archive
@@ -69,8 +69,9 @@ def _check_disk_space(archives: list[Download], folder: Path) -> None:
     """Raise InputError if the disk is too full for the archives that are not fetched yet."""
     folder.mkdir(exist_ok=True)
     missing = [archive for archive in archives if not (folder / archive.name).exists()]
-    partial = sum(path.stat().st_size for path in folder.glob("*.part"))
-    needed = sum(archive.size or 0 for archive in missing) - partial
+    partial = [folder / f"{archive.name}.part" for archive in missing]
+    needed = sum(archive.size or 0 for archive in missing)
+    needed -= sum(path.stat().st_size for path in partial if path.exists())
     free = shutil.disk_usage(folder).free
     if needed > free:
         raise InputError(f"{folder}: {needed / 1e9:.1f} GB to fetch, {free / 1e9:.1f} GB free")
@@ -99,7 +100,7 @@ def _unpack(pair: LanguagePair, corpus: Corpus, dest: Path, workers: Workers) ->
 
 
 def _read_from_disk(pair: LanguagePair, corpus: Corpus, workers: Workers) -> Text:
-    """Return the text of a corpus of the user, whose files remain in place."""
+    """Return the text of a user's own corpus, whose files remain in place."""
     source, target = (pair.folder / Path(file).expanduser() for file in corpus.files)
     return _load(corpus, (source, target), workers)
 

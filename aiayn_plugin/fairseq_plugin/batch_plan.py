@@ -12,7 +12,7 @@ from ..training.batching import BatchPlan, plan_batches, sort_by_longer_side
 
 logger = logging.getLogger(__name__)
 
-#: Deviation of the mean tokens per update from --tokens-per-update without a warning.
+#: Tolerated deviation of the mean tokens per update from --tokens-per-update, as a fraction.
 TOLERANCE = 0.05
 
 
@@ -33,6 +33,10 @@ class BatchPlanner:
         devices = options.get("num_shards", 1)
         if self.plan is not None and self._planned_for == (dataset, max_tokens, devices):
             return self.plan
+        if options.get("max_sentences") is not None:
+            raise InputError(
+                "tokens_per_update and batch_size both set the size of the batches: give only one"
+            )
         # fairseq shuffles with this seed before it sorts by length.
         with data_utils.numpy_seed(options.get("seed", 1) + options.get("epoch", 1)):
             order = dataset.ordered_indices()
@@ -40,8 +44,7 @@ class BatchPlanner:
             order, _ = dataset.filter_indices_by_size(order, options["max_positions"])
         if not len(order):
             raise InputError(
-                "every training sentence exceeds --max-tokens or the limits on positions: raise "
-                "these"
+                "every training sentence exceeds --max-tokens or the position limits: raise them"
             )
         sizes = sentence_sizes(dataset)
         order = sort_by_longer_side(order, sizes)
@@ -53,7 +56,6 @@ class BatchPlanner:
                 None,
                 num_tokens_vec=longer_side,
                 max_tokens=limit,
-                max_sentences=options.get("max_sentences"),
                 required_batch_size_multiple=options.get("required_batch_size_multiple", 1),
             )
 

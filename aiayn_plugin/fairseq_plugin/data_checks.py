@@ -1,4 +1,4 @@
-"""Checks of prepared data: missing, changed or broken files end a command with one line."""
+"""Checks of prepared data: missing, changed or broken files end a command with a short error."""
 
 import itertools
 import logging
@@ -18,7 +18,7 @@ from ..text.manifest import read_manifest, read_verified_dictionary, verify_file
 from .binary_data import check_sentences
 
 logger = logging.getLogger(__name__)
-#: Values of --dataset-impl for text, and for files of binary_data.py, which are fairseq's default.
+#: Values of --dataset-impl for text, and for the files that binary_data.py checks, the default.
 #: None: fairseq does not recognise the format, and check_sentences raises the error.
 TEXT_FORMATS = ("raw", "fasta")
 BINARY_FORMATS = (None, "mmap")
@@ -44,7 +44,7 @@ def check_directories(cfg: Any) -> None:
 
 
 def check_buckets(cfg: Any) -> None:
-    """Raise InputError for --num-batch-buckets with numpy 2, whose removed names fairseq uses.
+    """Raise InputError for --num-batch-buckets with numpy 2, which removed names fairseq uses.
 
     cfg: the task's configuration.
     """
@@ -73,7 +73,7 @@ def check_dictionary(path: Path) -> None:
         return
     if not path.is_file() and path.name not in read_manifest(path.parent):
         present = ", ".join(sorted(file.name for file in path.parent.glob("dict.*.txt")))
-        hint = f"; there is {present}: see --source-lang and --target-lang" if present else ""
+        hint = f"; found {present}: see --source-lang and --target-lang" if present else ""
         raise InputError(f"{path} is missing: {ADVICE}{hint}")
     read_verified_dictionary(path)
 
@@ -88,7 +88,7 @@ def check_split(
 ) -> None:
     """Check the files of a split before FairseqTask.load_dataset reads them.
 
-    cfg: the task's configuration. dictionaries: of source and target. Warns if the split has no
+    cfg: the task's configuration. dictionaries: source and target. Warns if the split has no
     target side and does not need it. Raises InputError if the split does not exist, or if a file is
     missing, changed or broken.
     """
@@ -160,14 +160,15 @@ def _find_prefixes(
 
 
 def check_lengths(indices: Any, dataset: FairseqDataset, max_positions: Any) -> None:
-    """Raise InputError if a sentence is longer than max_positions, a pair of source and target."""
+    """Raise InputError if a sentence is longer than max_positions (source, target)."""
     _, too_long = dataset.filter_indices_by_size(indices, max_positions)
     if too_long:
-        first = min(too_long)
+        first, number = min(too_long), len(too_long)
+        exceed = "1 sentence exceeds" if number == 1 else f"{number:,} sentences exceed"
         tokens = tuple(map(int, dataset.size(first)))
         raise InputError(
-            f"{len(too_long)} sentences exceed the (source, target) limits {max_positions} of the "
-            f"model and the task, such as sentence {first + 1} with {tokens} tokens: raise "
+            f"{exceed} the (source, target) limits {max_positions} of the model and the task, such "
+            f"as sentence {first + 1} with {tokens} tokens: raise "
             "--max-source-positions and --max-target-positions (except for learned positions), or "
             "skip these sentences with --skip-invalid-size-inputs-valid-test"
         )

@@ -73,14 +73,15 @@ def complete_training(args: Namespace, cli_options: Mapping[str, Any]) -> None:
     Raises InputError if fairseq's names for them contradict each other or ours, and for two options
     that set the size of the batches.
     """
+    contradicting = batch_options(cli_options)
+    if contradicting and getattr(args, "tokens_per_update", 0) > 0:  # of our task
+        raise InputError(
+            f"--tokens-per-update and {flag(contradicting[0])} both set the size of the batches: "
+            "give one of them"
+        )
     model: dict[str, Any] = {}
     if (architecture := paper_architecture(args.arch)) is not None:
         model = {**model_defaults(args.arch, architecture), **to_paper_settings(vars(args))}
-        if args.tokens_per_update > 0 and (contradicting := batch_options(cli_options)):
-            raise InputError(
-                f"--tokens-per-update and {flag(contradicting[0])} both set the size of the "
-                "batches: give one of them"
-            )
     vars(args).update({**model, **vars(args)})
 
 
@@ -100,7 +101,7 @@ def model_defaults(arch: str, architecture: str) -> dict[str, Any]:
 def complete_search(args: Namespace, cli_options: Mapping[str, Any]) -> None:
     """Set the options of search and of raw text that were not given, after fairseq's second pass.
 
-    fairseq-generate reads and writes subwords, so only fairseq-interactive gets the latter.
+    fairseq-generate reads and writes subwords, so raw text is for fairseq-interactive only.
     """
     if args.task == "aiayn_translation":
         if hasattr(args, "buffer_size"):

@@ -37,6 +37,7 @@ class Recorder(logging.Handler):
         self.parameters = sum(p.numel() for p in model.parameters())
         self.path: Path | None = Path(cfg.checkpoint.save_dir, RECORD_FILE)
         self.update: int | None = None  # None until the start is recorded
+        self.is_out_of_time = False  # --stop-time-hours
         # fairseq's own clock, "wall", stops counting after some restarts.
         self.began = time.monotonic()
 
@@ -64,10 +65,12 @@ class Recorder(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Record the end, which fairseq announces only in its log."""
-        if self.update is None or not record.getMessage().startswith("done training in "):
+        message = record.getMessage()
+        if "stop_time_hours" in message:
+            self.is_out_of_time = True
+        if self.update is None or not message.startswith("done training in "):
             return
-        limits = self.cfg.optimization
-        if limits.stop_time_hours > 0 and self.update < (limits.max_update or math.inf):
+        if self.is_out_of_time and self.update < (self.cfg.optimization.max_update or math.inf):
             return  # the same command with more hours continues
         self.record("end", self.update)
 

@@ -1,4 +1,4 @@
-"""CUDA graphs: a GPU repeats all kernels of a training step without the CPU launching each."""
+"""CUDA graphs: a GPU replays all kernels of a training step without the CPU launching each."""
 
 import logging
 from collections.abc import Callable
@@ -78,12 +78,13 @@ class GraphedStep:
             # Detached, because a capture fails if it reuses autograd nodes of another stream.
             outputs = tuple(x.detach() for x in self.step(*inputs))
         except torch.OutOfMemoryError:
-            self._stop_capturing()
+            if self.graph_count:
+                self._stop_capturing()
             raise
         self._gradients = [p.grad for p in self._parameters]
         self._seen.add(shapes)
         if captures:
-            # Nothing can be compiled during a capture; what has just been computed is compiled.
+            # Nothing can be compiled during a capture; the call above has compiled everything.
             try:
                 self._graphs[shapes] = self._capture(inputs)
             except torch.OutOfMemoryError:
@@ -102,11 +103,10 @@ class GraphedStep:
 
     def _stop_capturing(self) -> None:
         """Free the memory of all graphs, and capture no more."""
-        if self.graph_count:
-            logger.warning(
-                "not enough GPU memory for CUDA graphs: training continues without them, which is "
-                "slower; a smaller --max-tokens avoids this"
-            )
+        logger.warning(
+            "not enough GPU memory for CUDA graphs: training continues without them, which is "
+            "slower; a smaller --max-tokens avoids this"
+        )
         self._reset()
         self._max_graphs = 0
         torch.cuda.empty_cache()

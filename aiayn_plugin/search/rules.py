@@ -3,7 +3,6 @@
 They differ in the length penalty, the limit on the length, and the stopping rule.
 """
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,8 +12,10 @@ from torch import Tensor
 from ..errors import InputError
 from ..paper import SearchSettings
 
-#: Of the length penalty's exponent. Larger values overflow, and would rank by length alone.
+#: Limit of the length penalty's exponent. Larger values overflow, and would rank by length alone.
 MAX_EXPONENT = 10
+#: Larger limits of --max-len-a and --max-len-b could overflow.
+MAX_LENGTH = 10**9
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,7 @@ class PaperRules:
 class FairseqRules:
     """fairseq's rules: log P / |Y|^lenpen, a limit per batch, stopping at `beam` hypotheses.
 
-    fairseq returns all finished hypotheses; here only the best `kept` are. With stop_early, a
+    fairseq returns all finished hypotheses, these rules only the best `kept`. With stop_early, a
     sentence also stops once these cannot change, as in PaperRules.
     """
 
@@ -134,7 +135,7 @@ def _check(settings: SearchSettings, vocabulary_size: int) -> None:
         )
     if settings.nbest < 1:
         raise InputError(f"--nbest {settings.nbest} must be at least 1")
-    if not (0 <= settings.max_len_a < math.inf and settings.max_len_b >= 0):
-        raise InputError("--max-len-a and --max-len-b must not be negative or infinite")
+    if not (0 <= settings.max_len_a <= MAX_LENGTH and 0 <= settings.max_len_b <= MAX_LENGTH):
+        raise InputError(f"--max-len-a and --max-len-b must be from 0 to {MAX_LENGTH:,}")
     if not settings.temperature > 0:
         raise InputError(f"--temperature {settings.temperature} must be above 0")

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from typing import Any
 
 from starlette.applications import Starlette
@@ -72,7 +72,7 @@ class Service:
     async def attention(self, request: Request) -> Response:
         """GET /attention?text=…: the attention page of a sentence and its translation."""
         if request.headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
-            raise HTTPException(403, "cross-site requests are rejected: enter the address yourself")
+            raise HTTPException(403, "cross-site requests are rejected: open the URL directly")
         text = request.query_params.get("text", "")
         self.limits.check(text, "the sentence")
         request.state.sentences = 1
@@ -94,17 +94,28 @@ class Service:
         if kind == ATTENTION_PAGE:
             return [self._attention_page(line) for line in lines]
         translate = self.translators[kind - 1].translate_nbest
-        try:
+        with _blame_server():
             return translate(lines, progress=self.batcher.stop_if_abandoned)
-        except InputError as error:  # of the model or the memory, not of a sentence
-            raise RuntimeError(str(error)) from error
 
     def _attention_page(self, line: str) -> str:
         translator = self.translators[0]
         [sentence] = encode_lines(translator, [line], max_subwords=MAX_SUBWORDS)
-        maps = [compute_maps(translator, sentence)]
+        with _blame_server():
+            maps = [compute_maps(translator, sentence)]
         about = f"{self.name}: {self.languages}"
         return attention_page(maps, translator.pipeline, self.name, about, home="./")
+
+
+@contextlib.contextmanager
+def _blame_server() -> Iterator[None]:
+    """Turn an InputError, which would blame the client, into a RuntimeError.
+
+    Checked sentences cause none: the model or memory does.
+    """
+    try:
+        yield
+    except InputError as error:
+        raise RuntimeError(str(error)) from error
 
 
 def _as_json(translations: Sequence[Translation], nbest: int) -> dict[str, Any]:
@@ -118,7 +129,7 @@ def application(
 ) -> ASGIApp:
     """Return the ASGI application of a service.
 
-    hosts: the allowed values of the Host header; None: any. on_startup: called once it answers.
+    hosts: the allowed values of the Host header; None: any. on_startup: called once it is ready.
     """
 
     @contextlib.asynccontextmanager
@@ -206,7 +217,7 @@ class _Gateway:
         """Return the error response to an unsafe request."""
         if {"content-length", "transfer-encoding"}.issubset(request.headers):
             # A proxy in front may disagree on where such a request ends (RFC 9112, §6.3).
-            message = "Content-Length and Transfer-Encoding exclude each other: send one of them"
+            message = "Content-Length and Transfer-Encoding are mutually exclusive: send only one"
             return JSONResponse({"error": message}, 400, CLOSE)
         host = request.headers.get("host", "").lower()
         name, colon, port = host.rpartition(":")

@@ -28,7 +28,7 @@ class Subwords(ABC):
         """Return the subwords of the tokens, separated by single spaces."""
         tokens = list(tokens)
         long = max(map(len, tokens), default=0) > MAX_WORD_LENGTH
-        # A token that consists of the mark `▁` has no word-pieces.
+        # A token that consists only of the mark `▁` has no word-pieces.
         return " ".join(filter(None, map(self._split if long else self._split_cached, tokens)))
 
     @abstractmethod
@@ -63,7 +63,7 @@ class Bpe(Subwords):
         for number, merge in enumerate(merges, start=2):
             if len(merge.strip("\r\n ").split(" ")) != 2:  # as subword-nmt reads it
                 raise InputError(f"{codes}, line {number}: not a pair of subwords: {merge!r}")
-        self._bpe = BPE(StringIO(content.decode(), newline="\n"), vocab=vocabulary)
+        self._bpe = BPE(StringIO(content.decode("utf-8-sig"), newline="\n"), vocab=vocabulary)
         self._vocabulary = vocabulary
         super().__init__()
 

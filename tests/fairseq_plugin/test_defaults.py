@@ -139,13 +139,14 @@ def test_options_that_set_the_batches_turn_tokens_per_update_off():
 @pytest.mark.parametrize(
     "argv, message",
     [
-        (["--lr", "0.0007"], "drop --lr, or choose another --lr-scheduler"),
-        (["--tokens-per-update", "100", "--update-freq", "2"], "give one of them"),
+        ("--arch aiayn_base --lr 0.0007", "drop --lr, or choose another --lr-scheduler"),
+        ("--arch aiayn_base --tokens-per-update 100 --update-freq 2", "give one of them"),
+        ("--arch transformer --tokens-per-update 100 --batch-size 2", "give one of them"),
     ],
 )
 def test_contradictions_end_with_one_line(argv, message):
     with pytest.raises(InputError) as error:
-        parse("--arch", "aiayn_base", *argv)
+        parse(*argv.split())
     assert message in str(error.value) and "\n" not in str(error.value)
 
 

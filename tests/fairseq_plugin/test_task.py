@@ -92,9 +92,11 @@ def second_shard(corpus, tmp_path):
 
 def train_two_epochs(run, first, second, folder):
     """Return the finished command, and the last update and the mean tokens of each epoch."""
-    flags = "--tokens-per-update 1000 --max-tokens 500 --max-epoch 2 --disable-validation".split()
-    log = run("fairseq-train", f"{first}:{second}", *TRAIN, *flags, "--save-dir", folder)
+    flags = "--tokens-per-update 1000 --max-tokens 500 --max-epoch 2 --stop-time-hours 9".split()
+    flags += ["--disable-validation", "--save-dir", folder]
+    log = run("fairseq-train", f"{first}:{second}", *TRAIN, *flags)
     records = [json.loads(line) for line in (folder / "run.jsonl").read_text().splitlines()]
+    assert records[-1]["event"] == "end"  # within the time limit
     epochs = [record for record in records if record["event"] == "epoch"]
     return log, [(epoch["update"], float(epoch["values"]["wpb"])) for epoch in epochs]
 

@@ -56,3 +56,8 @@ def test_word_pieces_split_and_join_words(tmp_path):
     model.write_bytes(b"x")
     with pytest.raises(InputError, match="not a model of sentencepiece"):
         WordPieces(model)
+
+
+def test_a_byte_order_mark_does_not_hide_the_version(tmp_path):
+    (tmp_path / "codes").write_text("\ufeff#version: 0.2\na b</w>\n", encoding="utf-8")
+    assert Bpe(tmp_path / "codes").merges == [("a", "b</w>")]
