@@ -1,4 +1,4 @@
-"""Figures by matplotlib, as files and inside pages."""
+"""Matplotlib figures, as files and inside pages."""
 
 import io
 import logging
@@ -17,17 +17,16 @@ logger = logging.getLogger(__name__)
 FORMATS = ("svg", "pdf", "png")
 
 
-def load_matplotlib() -> Any:
-    """Return the library, set up to write files. Raises InputError if it is not installed."""
+def load_matplotlib() -> None:
+    """Import matplotlib, set up to write files. Raises InputError if it is not installed."""
     for library in ("matplotlib", "fontTools"):
-        logging.getLogger(library).setLevel(logging.ERROR)  # they log much at DEBUG
+        logging.getLogger(library).setLevel(logging.ERROR)  # they log a lot at DEBUG
     try:
         import matplotlib
     except ImportError:
         raise InputError("figures need matplotlib: pip install matplotlib") from None
     # Text is kept as text: it can be searched, and the reader's fonts have every script.
     matplotlib.rcParams.update({"svg.fonttype": "none", "pdf.fonttype": 42})
-    return matplotlib
 
 
 def new_figure(width: float, height: float) -> Any:
@@ -38,15 +37,16 @@ def new_figure(width: float, height: float) -> Any:
     return Figure(figsize=(width, height), layout="constrained")
 
 
-def check_format(path: Path) -> None:
-    """Raise InputError for a file name without one of FORMATS."""
+def check(path: Path) -> None:
+    """Raise InputError for a file name without one of FORMATS, or without matplotlib."""
     if path.suffix[1:].lower() not in FORMATS:
         raise InputError(f"{path}: the name of a figure must end in .svg, .pdf or .png")
+    load_matplotlib()
 
 
 def save(figure: Any, path: Path) -> None:
     """Write a figure atomically. Raises InputError for an unknown format."""
-    check_format(path)
+    check(path)
     with write_file_atomically(path) as temporary, warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         figure.savefig(temporary, format=path.suffix[1:].lower(), dpi=200, bbox_inches="tight")
@@ -54,8 +54,8 @@ def save(figure: Any, path: Path) -> None:
     missing = dict.fromkeys(chr(int(glyph[1])) for glyph in glyphs if glyph)
     if missing and path.suffix.lower() != ".svg":
         logger.warning(
-            "%s: no installed font has %s, so boxes are drawn instead: an .svg is shown with the "
-            "reader's fonts",
+            "%s: no installed font has %s, so boxes are drawn instead: an .svg uses the reader's "
+            "fonts",
             path,
             " ".join(missing),
         )

@@ -3,10 +3,11 @@
 
     python preprocess/benchmark.py --pairs 250000 1000000 --runs 3 --work DIR
 
-generates sentence pairs with the lengths of WMT and word frequencies by Zipf's law, and runs
-aiayn wmt14 on each number of pairs. On the largest, it also runs the same steps by the commands of
-these packages, each with 1 or all workers, whichever is faster on a sample; --runs times, by turns.
---plot draws time, memory and disk over the number of pairs, extrapolated to 40 million.
+generates sentence pairs with WMT-like lengths and word frequencies following Zipf's law, and runs
+aiayn wmt14 on each number of pairs. On the largest, it also runs the same steps with the commands
+of these packages, each with 1 or all workers, whichever is faster on a sample; --runs times, in
+alternation. --plot draws time, memory and disk against the number of pairs, extrapolated to 40
+million.
 """
 
 import argparse
@@ -36,12 +37,12 @@ from aiayn_plugin.errors import InputError
 from aiayn_plugin.html_page import COLOURS
 
 LANGS = ("en", "de")
-TYPES = 400_000  # different words per language; a text may lack the rarest
+TYPES = 400_000  # distinct words per language; a text may lack the rarest
 SAMPLE = 20_000  # pairs on which the commands are tried with 1 and with all workers
 VOCABULARY = 37_000
 LARGEST = 40_000_000  # pairs to which growth is extrapolated: WMT 2014 English-French has 36M
 #: The timed steps: their message in aiayn wmt14, of which the last includes the earlier ones, and
-#: the same step by the commands.
+#: the same step as commands.
 STEPS = {
     "tokenise": (
         "train: tokenised",
@@ -177,7 +178,7 @@ def plugin(corpus: Path, dest: Path, workers: int) -> dict[str, tuple[float, flo
                 stages[match[1]] = float(match[2].replace(",", "")), peak[0]
                 peak[0] = 0.0
     if process.returncode:
-        sys.exit(f"aiayn wmt14 ended with status {process.returncode}")
+        sys.exit(f"aiayn wmt14 exited with status {process.returncode}")
     return stages
 
 
@@ -194,9 +195,9 @@ def watch(process: subprocess.Popen, peak: list[float]) -> None:
 
 
 def agreement(dest: Path, out: Path) -> float:
-    """Return the fraction of lines that have the same tokens on both sides.
+    """Return the fraction of lines that the plugin and the command tokenise alike.
 
-    XML escapes, which the command always produces, do not count. The command differs from Moses's
+    XML escapes, which the command always produces, are ignored. The command differs from Moses's
     script in letters and single quotes (see text/tokenizer.py).
     """
     same = total = 0
@@ -236,15 +237,14 @@ def main() -> None:
     args = parser.parse_args()
     if args.plot:
         try:
-            plots.check_format(args.plot)
-            plots.load_matplotlib()
+            plots.check(args.plot)
         except InputError as error:
             parser.error(str(error))
         if len(set(args.pairs)) < 2:
-            parser.error("--plot needs two or more numbers of --pairs")
+            parser.error("--plot needs two or more values of --pairs")
     os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     if args.work.exists():
-        parser.error(f"{args.work} exists already")
+        parser.error(f"{args.work} already exists")
     figures: dict = {"workers": args.workers, "sizes": {}, "plugin": [], "commands": []}
     for pairs in sorted(args.pairs):
         corpus, dest = args.work / f"{pairs}.raw", args.work / f"{pairs}"
@@ -267,7 +267,7 @@ def main() -> None:
 
 
 def compare(args: argparse.Namespace, figures: dict, pairs: int) -> None:
-    """Run the commands on the largest text, and print the medians of both sides."""
+    """Run the commands on the largest text, and print the medians of commands and plugin."""
     corpus, dest, out = args.work / f"{pairs}.raw", args.work / f"{pairs}", args.work / "commands"
     figures["jobs"] = choose_workers(corpus, out, args.workers)
     for number in range(args.runs):
@@ -287,7 +287,7 @@ def compare(args: argparse.Namespace, figures: dict, pairs: int) -> None:
 
 
 def draw_growth(sizes: dict[int, dict]) -> Any:
-    """Return a figure of time, memory and disk over the number of pairs.
+    """Return a figure of time, memory and disk against the number of pairs.
 
     Beyond the largest measured number, a dashed line continues the last two.
     """

@@ -60,8 +60,7 @@ def run(args: argparse.Namespace) -> None:
     if min(args.neighbourhood, args.kernel, args.runs, *args.lengths) < 1:
         raise InputError("--neighbourhood, --kernel, --runs and --lengths must be at least 1")
     if args.plot:
-        plots.check_format(args.plot)
-        plots.load_matplotlib()
+        plots.check(args.plot)
     check_device(args.device)
     rows: list[dict] = []
     print(f"{'n':>6} {'layer':<15}{HEADER}")
@@ -122,7 +121,7 @@ def train_layer(name: str, layer: nn.Module, x: Tensor, gradient: Tensor) -> Non
 def _measure(n: int, args: argparse.Namespace) -> list[dict]:
     """Return a row per layer: median seconds and peak bytes.
 
-    The layers alternate, so that a machine that slows down for a while affects all.
+    The layers alternate, so that a temporary slowdown of the machine affects all.
     """
     # about six n × n matrices of 8 heads in float32, forward and backward
     is_too_large = 6 * H * n * n * 4 / 1e9 > args.max_gigabytes
@@ -167,7 +166,7 @@ def _print_ratios(rows: list[dict], r: int) -> None:
     ):
         full = [row for row in rows if row["layer"] == layer and row["n"] in restricted]
         if full:
-            print(f"\n{title}, over restricted, r = {r}")
+            print(f"\n{title}, relative to restricted, r = {r}")
             print(f"{'n':>6}{HEADER}")
         for row in full:
             ratios = (row[name] / restricted[row["n"]][name] for name in QUANTITIES)

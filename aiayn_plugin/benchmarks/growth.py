@@ -1,6 +1,6 @@
-"""Measure how training and translating grow with batch, sentence length and beam.
+"""Measure how training and translation scale with batch size, sentence length and beam size.
 
-Trains and searches with the plugin's model of a size and random weights. All sentences of a
+Trains and searches with a plugin model of the chosen size and random weights. All sentences of a
 measurement have the same length, so nothing is padded, and every hypothesis is as long as its
 source.
 """
@@ -31,7 +31,7 @@ from .train_worker import Training
 from .worker import Worker
 
 DTYPES = {"float32": torch.float32, "bf16": torch.bfloat16}
-#: Sentence length while the beam grows.
+#: Sentence length for the measurements over beam sizes.
 BEAM_LENGTH = 30
 
 
@@ -40,11 +40,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("--size", choices=sorted(ARCHITECTURES), default="base", help="size of the model")
     add("--precision", choices=DTYPES, default="float32", help="precision of training and search")
     add_numbers = partial(add, nargs="+", type=int, metavar="N")
-    add_numbers("--lengths", default=[10, 30, 100, 300], help="tokens of the sentences")
-    tokens_help = "source and target tokens of a training batch, each"
+    add_numbers("--lengths", default=[10, 30, 100, 300], help="sentence lengths, in tokens")
+    tokens_help = "tokens of a training batch, on each side"
     add_numbers("--max-tokens", default=[600, 1200, 2400, 4800], help=tokens_help)
     add_numbers("--beams", default=[1, 2, 4, 8, 16], help="beam sizes")
-    add_numbers("--sentences", default=[1, 8, 64], help="sentences of a search")
+    add_numbers("--sentences", default=[1, 8, 64], help="sentences to translate at once")
     add("--runs", type=int, default=3, help="number of runs, whose median is reported")
     add("--cpu", action="store_true", help="use the CPU even if there is a GPU")
     add("--output", type=Path, metavar="FILE.json", help="write the results as JSON")
@@ -57,8 +57,7 @@ def run(args: argparse.Namespace) -> None:
     if min(args.runs, *args.lengths, *args.max_tokens, *args.beams, *args.sentences) < 1:
         raise InputError("all numbers must be at least 1")
     if args.plot:
-        plots.check_format(args.plot)
-        plots.load_matplotlib()
+        plots.check(args.plot)
     device = "cpu" if args.cpu else default_device()
     results = {
         "device": device_name(device),
@@ -141,8 +140,8 @@ def draw_figure(results: dict[str, Any]) -> Any:
     for axes, quantity in ((speed, "rate"), (memory, "bytes")):
         for number, n in enumerate(dict.fromkeys(row["length"] for row in training)):
             points = [(row["batch"], row[quantity]) for row in training if row["length"] == n]
-            _draw(axes, points, number, f"{n:,} tokens a sentence")
-        axes.set(xlabel="tokens of a batch, on each side")
+            _draw(axes, points, number, f"{n:,} tokens per sentence")
+        axes.set(xlabel="tokens per batch, on each side")
     speed.set(title="Training", ylabel="target tokens/s")
     memory.set(title="Memory of the forward and backward pass", ylabel="GB")
     for number, n in enumerate(dict.fromkeys(row["sentences"] for row in search)):
@@ -155,7 +154,7 @@ def draw_figure(results: dict[str, Any]) -> Any:
             points = [(row[growing], n / row["seconds"]) for row in mine if row[fixed] == value]
             _draw(axes, sorted(points), number, label)
     beam.set(title=f"Translating {BEAM_LENGTH} tokens", xlabel="beam", ylabel="sentences/s")
-    length.set(title=f"Translating with beam {SearchSettings.beam}", xlabel="tokens of a sentence")
+    length.set(title=f"Translating with beam {SearchSettings.beam}", xlabel="tokens per sentence")
     for axes in (speed, memory, beam, length):
         is_log = axes in (beam, length)
         axes.set(xscale="log", yscale="log" if is_log else "linear")

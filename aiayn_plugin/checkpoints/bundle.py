@@ -16,7 +16,7 @@ from ..text.settings import EXAMPLES_FILE, PAIRS_FILE, SETTINGS_FILE, TextSettin
 from . import shared_model
 from .averaging import average
 from .compatibility import Identity
-from .safe_load import configuration, glance
+from .safe_load import configuration, load
 
 #: The checkpoint of a run directory; a bundle has `shared_model.WEIGHTS_FILE` instead.
 MODEL_FILE = "model.pt"
@@ -55,11 +55,11 @@ def locate(run_dir: Path, checkpoint: Path | None = None) -> tuple[Path, Path]:
 def task_settings(
     checkpoint: Path, architectures: Collection[str] = ("aiayn_transformer", *ARCHITECTURES)
 ) -> dict[str, Any]:
-    """Return the task's settings in a checkpoint of a translation model of these architectures.
+    """Return the task settings in a checkpoint of a translation model with these architectures.
 
     Raises InputError for any other checkpoint.
     """
-    state = glance(checkpoint)
+    state = load(checkpoint, with_data=False)
     try:
         cfg, architecture = configuration(state)
     except InputError as error:
@@ -85,8 +85,8 @@ def bundle(
 ) -> int:
     """Write what translation needs to a new directory, and return its size in bytes.
 
-    The model keeps its weights in this dtype, its settings and its identity. examples: sentences
-    that the translation page offers. Raises InputError or OSError for unusable input, and if the
+    The weights are stored in this dtype; settings and identity are kept. examples: sentences that
+    the translation page offers. Raises InputError or OSError for unusable input, and if the
     output exists.
     """
     checkpoint, data = locate(run_dir, checkpoint)

@@ -26,7 +26,7 @@ from .bundle import text_files, write_bundle
 from .compatibility import Identity
 from .loading import LoadedModel, model_settings
 from .marian import GENERATION, build_config, build_weights, max_positions, read_marian
-from .safe_load import configuration, glance
+from .safe_load import configuration, load
 from .shared_model import CONFIG_FILE, NO_TRAINING, WEIGHTS_FILE
 
 CARD = Path(__file__).with_name("model_card.md")
@@ -49,7 +49,7 @@ def export_transformers(loaded: LoadedModel, checkpoint: Path, data: Path, outpu
             f"{data} has separate dictionaries, but a transformers tokenizer has one vocabulary: "
             "only a joined dictionary can be exported"
         )
-    settings = model_settings(configuration(glance(checkpoint))[0]["model"])
+    settings = model_settings(configuration(load(checkpoint, with_data=False))[0]["model"])
     tokenizer, twins = build_fast_tokenizer(subwords.merges, loaded.source)
     positions = max_positions(loaded.model)
     contents = {
@@ -124,7 +124,7 @@ def _model_card(text: TextSettings, positions: str) -> str:
     if positions != "sinusoids":
         note = (
             "\n`save_pretrained` leaves out the table of positions, and transformers then replaces "
-            "it by\nsinusoids, which this model was not trained with. Copy the two "
+            "it with\nsinusoids, which this model was not trained with. Copy the two "
             "`embed_positions.weight` of\nthis `model.safetensors` into the saved one.\n"
         )
     return CARD.read_text("utf-8").format(

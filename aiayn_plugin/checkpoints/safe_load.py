@@ -23,21 +23,14 @@ FREE_MEMORY = 256 << 20
 torch.serialization.add_safe_globals([Namespace])
 
 
-def load(path: Path) -> dict:
+def load(path: Path, with_data: bool = True) -> dict:
     """Return a fairseq checkpoint on the CPU, without running any code in it.
 
-    Raises InputError if the file is broken, not a checkpoint of fairseq or unsafe, and OSError if
+    with_data: False does not verify the weights, or, in a .pt, read their data.
+
+    Raises InputError if the file is broken, unsafe or not a fairseq checkpoint, and OSError if
     it cannot be read.
     """
-    return _read(path)
-
-
-def glance(path: Path) -> dict:
-    """Like load, but without verifying the weights, or, in a .pt, reading their data."""
-    return _read(path, with_data=False)
-
-
-def _read(path: Path, with_data: bool = True) -> dict:
     try:
         is_shared = path.suffix == shared_model.WEIGHTS_SUFFIX
         state = (shared_model if is_shared else torch_file).read(path, with_data)

@@ -35,7 +35,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("--input", type=Path, metavar="FILE", help=input_help)
     add("--split", help="split of the prepared data to show instead of raw text, such as test")
     add_numbers = partial(add, type=int, nargs="+")
-    numbers_help = "sentences of --split, from 0 as fairseq-generate counts them (default: 0)"
+    numbers_help = "sentences of --split, numbered from 0 as by fairseq-generate (default: 0)"
     add_numbers("--numbers", metavar="N", help=numbers_help)
     add("--reference", action="store_true", help="show the target of --split, not a translation")
     output_help = (
@@ -83,8 +83,7 @@ def _check_options(args: argparse.Namespace) -> None:
     else:
         if args.layers is not None and args.output is None:
             raise InputError("--layers needs --output; the figure has --layer")
-        plots.check_format(args.figure)
-        plots.load_matplotlib()
+        plots.check(args.figure)
     for path in filter(None, (args.figure, args.output)):
         if path.is_dir():
             raise InputError(f"{path} is a directory: give a file name")
@@ -93,7 +92,7 @@ def _check_options(args: argparse.Namespace) -> None:
     if args.split is None and (args.reference or args.numbers is not None):
         raise InputError("--reference and --numbers need --split")
     if args.split is not None and args.input is not None:
-        raise InputError("--input and --split exclude each other: give one")
+        raise InputError("--input and --split are mutually exclusive: give one")
 
 
 def _read_sentences(

@@ -19,11 +19,11 @@ from .parallel import Counts, LinePairs, map_pairs
 from .stages import Stage
 from .tokens import Job
 
-#: The subwords of the training text, a line each: side, subword, count.
-SUBWORDS_FILE = "pieces.tsv"
-#: Entries from which a dictionary's token IDs take four bytes instead of two, as in fairseq.
+#: The subwords of the training text, one per line: side, subword, count.
+SUBWORDS_FILE = "subwords.txt"
+#: Dictionary size from which token IDs take four bytes instead of two, as in fairseq.
 MIN_WIDE = 65_500
-#: fairseq's numbers of the types of token IDs, in an .idx.
+#: fairseq's codes for the types of token IDs, in an .idx.
 TYPE_CODES = {"uint16": 8, "uint32": 9}
 
 
@@ -55,7 +55,7 @@ def count_subwords(sides: Sequence[Iterable[str]]) -> Counts:
 def write_dictionary(path: Path, counts: Counts) -> None:
     """Write the dictionary that fairseq-preprocess makes of these counts.
 
-    The most frequent subword comes first, and words with a count of 0 fill up a multiple of 8.
+    The most frequent subword comes first, and words with a count of 0 pad it to a multiple of 8.
     """
     subwords = sorted(counts.keys() - {*SPECIAL_SYMBOLS}, key=lambda name: (-counts[name], name))
     missing = -(len(SPECIAL_SYMBOLS) + len(subwords)) % 8

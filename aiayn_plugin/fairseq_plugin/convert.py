@@ -1,4 +1,4 @@
-"""Checkpoints of fairseq's post-norm `transformer` family in the plugin's model, and back."""
+"""Convert checkpoints between fairseq's post-norm `transformer` family and the plugin's model."""
 
 import re
 from argparse import Namespace
@@ -127,7 +127,7 @@ def weights_to_fairseq(
                 weight = torch.cat((weight.new_zeros(FIRST_POSITION, weight.size(1)), weight))
             converted[name] = weight
     if unused := sorted(ours.keys() - used):
-        raise InputError(f"the model of the checkpoint's settings has no weight {unused[0]}")
+        raise InputError(f"the model that the settings describe has no weight {unused[0]}")
     return converted
 
 
@@ -148,26 +148,19 @@ def convert(state: dict) -> tuple[dict, str]:
             ours, cfg["model"], model = _convert_to_ours(args, weights)
             identity = Identity(original.dictionaries, settings_without_shape(ours), languages)
             result = "aiayn_transformer"
-        elif kind is AiaynTransformer or name == "aiayn_transformer":
+        elif kind is AiaynTransformer:
             cfg["model"], model = _convert_to_fairseq(args, weights)
             cfg["task"]["_name"] = "translation"
             identity = Identity(original.dictionaries, languages=languages)
             result = "fairseq's transformer"
         else:
             raise InputError(
-                f"the architecture {name} is neither of fairseq's transformer family nor of "
+                f"the architecture {name} belongs neither to fairseq's transformer family nor to "
                 "aiayn_plugin"
             )
     except InputError:
         raise
-    except (
-        ArithmeticError,
-        AttributeError,
-        LookupError,
-        RuntimeError,
-        TypeError,
-        ValueError,
-    ) as error:
+    except Exception as error:  # settings and weights may be malformed in any way
         raise InputError(f"the settings or weights do not fit a {name}: {error}") from None
     last = {"criterion_name": "", "optimizer_name": "", "lr_scheduler_state": {}, "num_updates": 0}
     return {

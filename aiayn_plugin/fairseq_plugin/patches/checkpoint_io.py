@@ -34,10 +34,10 @@ def link_or_copy(copy: Callable) -> Callable:
 def save_atomically(save: Callable) -> Callable:
     """Wrap checkpoint_utils.torch_persistent_save: write finite weights only, and atomically.
 
-    The plugin's task also gets the checkpoint of --save-interval-updates where an epoch ends at
-    that update, and at --max-update: fairseq leaves it out, and the average would miss it, such as
-    the final weights of base, since 100,000 is not a multiple of 1,500. It is written first, so
-    that a run killed before the other name exists does not resume without it.
+    With the plugin's task, also write the checkpoint of --save-interval-updates where an epoch ends
+    at that update, and at --max-update: fairseq skips it, so the average would miss, for example,
+    base's final weights, since 100,000 is not a multiple of 1,500. It is written first, so that a
+    run killed before the other name exists does not resume without it.
     """
 
     def torch_persistent_save(obj: Any, filename: str, async_write: bool = False) -> None:
@@ -60,7 +60,7 @@ def save_atomically(save: Callable) -> Callable:
             if (cause := find_os_error(error)) is None:
                 raise
             raise InputError(
-                f"{filename} cannot be written: {cause.strerror}; once that is solved, the same "
+                f"{filename} cannot be written: {cause.strerror}; once this is fixed, the same "
                 "command resumes from the last checkpoint"
             ) from error
 
@@ -142,7 +142,7 @@ def _check_identity(cfg: Any, task: Any, filename: str) -> None:
 
     Fine-tuning may change the dictionaries, with a warning.
     """
-    state = safe_load.glance(Path(PathManager.get_local_path(filename)))
+    state = safe_load.load(Path(PathManager.get_local_path(filename)), with_data=False)
     trained = Identity.read(state.get("task_state"))
     trained.check_settings(task.identity())
     try:

@@ -153,7 +153,7 @@ def report_unusable_model(load: Callable) -> Callable:
             ) from error
         except Exception as error:
             for path in filter(os.path.isfile, filenames):
-                _check_names(safe_load.glance(Path(path)), path)
+                _check_names(safe_load.load(Path(path), with_data=False), path)
             raise _error_about(
                 filenames, f"its model cannot be built: {_describe_error(error)}"
             ) from error
@@ -209,7 +209,7 @@ def unpack_safely(load: Callable) -> Callable:
             path = load(archive_file)
         except InputError:
             raise
-        except Exception as error:  # tarfile raises nearly any for a malformed header
+        except Exception as error:  # tarfile may raise any for a malformed header
             raise InputError(
                 f"{archive_file} cannot be unpacked as an archive: {_first_line(error)}"
             ) from error
