@@ -1,4 +1,4 @@
-"""Attention Is All You Need, as a plugin of fairseq: `--user-dir aiayn_plugin`.
+"""Attention Is All You Need, as a fairseq plugin: `--user-dir aiayn_plugin`.
 
 fairseq imports this package by the name of its directory, and then the package registers its model,
 task, criterion, optimizer, schedule and scorer. If fairseq is not loaded yet, it registers nothing,

@@ -28,7 +28,7 @@ def write_file_atomically(path: Path) -> Iterator[Path]:
     """Yield an empty temporary file, which replaces `path` if the `with` block succeeds.
 
     Creates the parent directory. Raises InputError if the disk is full, another process is writing
-    `path`, or it is not a regular file, but a device, say.
+    `path`, or it is not a regular file (a device, say).
     """
     if path.exists() and not path.is_file():
         raise InputError(f"{path} is not a regular file: choose another output")
@@ -153,7 +153,7 @@ def _open_and_lock(temporary: Path, path: Path) -> int:
     """Return the locked descriptor of a temporary file or directory of `path`.
 
     Raises FileNotFoundError if it is missing or was removed before it was locked, and InputError if
-    another process keeps its lock. One that only removes a leftover holds the lock for a moment.
+    another process keeps its lock. One that only removes a leftover holds it briefly.
     """
     try:
         descriptor = os.open(temporary, os.O_RDWR)  # NFS locks only files open for writing

@@ -61,7 +61,7 @@ def page(
 
 def language_name(code: str) -> str:
     """Return the English name of a language, such as "German" for "de"; an unknown code itself."""
-    from babel import Locale  # here, because it is needed for no other part of a page
+    from babel import Locale  # here, since only language names need it
 
     return Locale("en").languages.get(code.replace("-", "_"), code)
 

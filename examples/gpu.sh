@@ -4,7 +4,7 @@
 # them in one run, and not since CUDA graphs were added.
 #   bash examples/gpu.sh [DATA]            DATA: a prepared directory (default: runs/quickstart/data)
 #   bash examples/gpu.sh --trial [DATA]    the same at a small size on the CPU, to test this script
-# Uses .venv or any python3 that has fairseq and torch. Each part writes a table (for training with a
+# Uses .venv or any python3 that has fairseq and torch. Each part writes a table (for training, with a
 # profile) and a JSON file to RUN (default: runs/gpu). Parts whose JSON file exists are skipped.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -71,7 +71,7 @@ for size in "${sizes[@]}"; do
   part "train_$size" train --size "$size" "${half[@]}"
 done
 
-# The share of an update of 25,000 tokens that each of eight GPUs has, without exchanging gradients.
+# The share of an update of 25,000 tokens that each of eight GPUs computes, without the all-reduce.
 part train_share train --size base "${share[@]}"
 
 part "train_${sizes[-1]}_checkpointed" train --size "${sizes[-1]}" --checkpoint-activations \
@@ -99,7 +99,7 @@ for precision in "${precisions[@]}"; do
 done
 aiayn report "$RUN"/curve_* --output "$RUN/curves"
 
-# A model trained long enough to end its sentences, converted for both sides.
+# A model trained long enough to end its sentences, converted for both systems.
 if [ ! -f "$RUN/stock.pt" ]; then
   train model --positions fairseq --tokens-per-update 4096 --disable-validation \
     --log-interval 100 "${model[@]}"

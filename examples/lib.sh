@@ -1,11 +1,11 @@
 # Functions of the recipes. A recipe sets RUN, its directory, and sources this file. DRY_RUN=1 prints
-# every command, for a shell in the project's root, and runs none. PREPARE holds more options for the
+# every command, for a shell in the project's root, and runs none. PREPARE holds extra options for the
 # command that prepares the data, such as --protect-patterns.
 # shellcheck shell=bash
 unset CDPATH
 start=$PWD
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit
-trap 'exit 130' INT # some commands handle Ctrl-C themselves, so bash alone would go on
+trap 'exit 130' INT # some commands handle Ctrl-C themselves, so bash alone would continue
 
 # run COMMAND: run or print it.
 run() {
@@ -37,7 +37,7 @@ save_output() {
 # say: print standard input; as comments if commands are only printed.
 say() { if [ -n "${DRY_RUN:-}" ]; then sed 's/^./# &/'; else cat; fi; }
 
-# from_root PATH: print a path given in the caller's directory, relative to the root if it is below.
+# from_root PATH: convert a path from the caller's directory: relative to the root if it is below it.
 from_root() {
   local root=$PWD
   (cd "$start" && realpath -m --relative-base "$root" "$1")
@@ -49,7 +49,7 @@ export PATH=$PWD/.venv/bin:$PATH
 # glibc keeps freed tensors' memory, in huge pages, instead of returning it to the kernel.
 tunables=hugetlb=1:mmap_threshold=33554432:trim_threshold=8589934592:top_pad=268435456
 export GLIBC_TUNABLES=${GLIBC_TUNABLES:-glibc.malloc.${tunables//:/:glibc.malloc.}}
-# On a GPU, memory blocks grow: batches differ in length, so the blocks of one rarely fit the next.
+# On a GPU, let memory blocks grow: batches differ in length, so one's blocks rarely fit the next.
 export PYTORCH_ALLOC_CONF=${PYTORCH_ALLOC_CONF:-expandable_segments:True}
 # fairseq is unmaintained: Python and its libraries warn about code we cannot change.
 export PYTHONWARNINGS=${PYTHONWARNINGS:-ignore}
@@ -91,7 +91,7 @@ translate() {
     --path "$2" --gen-subset "$1" --beam 4 --lenpen 0.6 --batch-size 64
 }
 
-# translate_text SOURCE OUTPUT OPTIONS: translate raw text by aiayn translate.
+# translate_text SOURCE OUTPUT OPTIONS: translate raw text with aiayn translate.
 translate_text() {
   if [ -n "${DRY_RUN:-}" ]; then
     printf '%q ' aiayn translate "$RUN" "${@:3}" && printf '< %q > %q\n' "$1" "$2"
@@ -100,7 +100,7 @@ translate_text() {
   fi
 }
 
-# average N: average the last N checkpoints in $RUN/model.pt.
+# average N: average the last N checkpoints into $RUN/model.pt.
 average() {
   step "average the last $1 checkpoints"
   run aiayn average --inputs "$RUN/checkpoints" --num-update-checkpoints "$1" \
@@ -296,9 +296,9 @@ check_trees() {
 }
 
 # treebanks DIRECTORY: copy or, if DIRECTORY is empty, download gold trees to $RUN/raw: the Penn
-# Treebank sample, the training documents of CRAFT and GENIA, MASC without its Wall Street Journal;
-# and GUM, whose trees a parser predicted, without its Reddit documents, which have no words. gum.txt
-# lists GUM's files.
+# Treebank sample, the training documents of CRAFT and GENIA, MASC without its Wall Street Journal
+# texts; and GUM, whose trees a parser predicted, without its Reddit documents, which have no words.
+# gum.txt lists GUM's files.
 treebanks() {
   local raw=$RUN/raw part=$RUN/raw.part id
   if [ ! -d "$raw" ]; then

@@ -13,7 +13,7 @@ source_dir=
 if [[ ${1:--} != -* ]]; then
   source_dir=$1
   [ -d "$source_dir" ] || {
-    echo "multi30k.sh: error: no directory $source_dir" >&2
+    echo "multi30k.sh: error: no such directory: $source_dir" >&2
     exit 1
   }
   shift

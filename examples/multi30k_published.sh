@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# A published result on its authors' data: Multi30k, English to German, in the text of Wu et al. (ACL
-# 2021, arXiv 2105.14462), who report BLEU4 = 41.02 on test.2016 for fairseq's transformer_tiny. Trains
-# fairseq's model by their command, and the plugin's model of the same size (4+4 layers, d_model 128,
-# d_ff 256, h 4), with several seeds, and scores them as they do.
+# A published result on its authors' data: Multi30k, English to German, as preprocessed by Wu et al.
+# (ACL 2021, arXiv 2105.14462), who report BLEU4 = 41.02 on test.2016 for fairseq's transformer_tiny.
+# Trains fairseq's model with their command, and the plugin's model of the same size (4+4 layers,
+# d_model 128, d_ff 256, h 4), with several seeds, and scores them as they do.
 #   bash examples/multi30k_published.sh            download the text from github.com/LividWo/Revisit-MMT
 #   bash examples/multi30k_published.sh DIRECTORY  use its {train,valid,test.2016}.{en,de}
 # To resume after an interruption, run it again.
@@ -26,8 +26,8 @@ step "prepare"
 log fairseq-preprocess -s en -t de --joined-dictionary --trainpref "$TOP/raw/train" \
   --validpref "$TOP/raw/valid" --testpref "$TOP/raw/test.2016" --destdir "$TOP/data"
 
-# Their command, without the options that are defaults. Two processes stand for their two GPUs; a single
-# one takes two batches for each update.
+# Their command, without the options that are defaults. Two processes replace their two GPUs; a single
+# process computes two batches per update.
 batches=(--max-tokens 4096 --update-freq 1)
 if has_gpu || [ "$(count_cores)" = 1 ]; then
   batches=(--max-tokens 4096 --update-freq 2 --distributed-world-size 1)
@@ -63,7 +63,7 @@ for model in ${MODELS:-published paper fairseq}; do
     RUN=$TOP/$model-$seed
     run mkdir -p "$RUN"
     DATA=$TOP share_data
-    if [ ! -f "$RUN/model.pt" ]; then # after --patience, fairseq-train would go on
+    if [ ! -f "$RUN/model.pt" ]; then # after --patience, fairseq-train would resume
       step "train $model, seed $seed"
       train_model "$model" "$seed"
       run aiayn average --inputs "$RUN/checkpoints" --num-epoch-checkpoints 10 --output "$RUN/model.pt"

@@ -9,8 +9,8 @@
 #   DRY_RUN=1 bash examples/parsing_sample.sh    print every command and run none
 # To resume after an interruption, run it again.
 #   RUN        results (default: runs/parsing_sample): RUN/MODEL for each model
-#   MODELS     semi: all trees; wsj: those of the Wall Street Journal alone; both with recombinations of
-#              the latter (default: "wsj semi"); the last one parses the examples, and RUN itself links
+#   MODELS     semi: all trees; wsj: those of the Wall Street Journal alone; both with recombined
+#              Journal trees (default: "wsj semi"); the last one parses the examples, and RUN itself links
 #              to its data and model
 #   PRECISION  empty for float32 (default: --bf16 if the processor has bfloat16 instructions)
 set -euo pipefail

@@ -3,7 +3,7 @@
 # The paper used about 17 million sentences: the high-confidence and BerkeleyParser corpora of Vinyals
 # et al. (2015), which have not been published.
 #   bash examples/parsing_semi.sh LDC_DIRECTORY TREES...
-#   bash examples/parsing_semi.sh LDC_DIRECTORY TREES... -- ARGUMENTS    more arguments of fairseq-train
+#   bash examples/parsing_semi.sh LDC_DIRECTORY TREES... -- ARGUMENTS    more arguments for fairseq-train
 #   DRY_RUN=1 bash examples/parsing_semi.sh LDC_DIRECTORY TREES...       print every command
 # TREES are files of bracketed trees, or @FILE, a list of their paths, one per line.
 #   RUN     results (default: runs/parsing_semi)

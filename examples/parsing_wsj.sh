@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # The paper's parser on the Wall Street Journal only (§6.3; Table 4: F1 91.3).
 #   bash examples/parsing_wsj.sh LDC_DIRECTORY
-#   bash examples/parsing_wsj.sh LDC_DIRECTORY ARGUMENTS    more arguments of fairseq-train
+#   bash examples/parsing_wsj.sh LDC_DIRECTORY ARGUMENTS    more arguments for fairseq-train
 #   DRY_RUN=1 bash examples/parsing_wsj.sh LDC_DIRECTORY    print every command and run none
 # LDC_DIRECTORY is the Penn Treebank (LDC99T42 or LDC95T7, which need a licence): sections 2 to 21
-# train, 22 validates, 23 tests. To resume after an interruption, run it again.
+# for training, 22 for validation, 23 for testing. To resume after an interruption, run it again.
 #   RUN         results (default: runs/parsing_wsj)
-#   MAX_TOKENS  tokens per batch of a device (default: by GPU memory, 12,288 for 24 GiB; CPU 4,096)
+#   MAX_TOKENS  tokens per batch and device (default: by GPU memory, 12,288 for 24 GiB; CPU 4,096)
 #   PRECISION   --bf16, --fp16 or empty for float32 (default: --bf16 on GPUs)
 # The paper tuned dropout on section 22 and does not report the result. Here both dropouts are 0.2 and
 # the warm-up has 16,000 updates, as later in tensor2tensor, by the paper's authors.

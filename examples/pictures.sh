@@ -2,7 +2,7 @@
 # Update attention.png, report.png and table1.png in examples/pictures; the first two need the result of
 # quickstart.sh. Needs Chromium and its driver; Table 1 takes a minute on an idle machine.
 #   bash examples/pictures.sh                       all three
-#   bash examples/pictures.sh attention report      these pictures
+#   bash examples/pictures.sh attention report      only these
 #   DRY_RUN=1 bash examples/pictures.sh             print every command and run none
 set -euo pipefail
 RUN=runs/pictures
@@ -10,7 +10,7 @@ RUN=runs/pictures
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 pictures=examples/pictures
 
-# shot NAME WIDTH PAGE SELECTOR: save a picture of a page down to an element.
+# shot NAME WIDTH PAGE SELECTOR: save a screenshot of a page down to an element.
 shot() {
   run python examples/screenshot.py "file://$PWD/$3" "$pictures/$1.png" "$2" "$4"
 }

@@ -1,4 +1,4 @@
-"""Write the output of a recipe's command to a log, and show what matters of it.
+"""Write the output of a recipe's command to a log, and show its important lines.
 
 COMMAND 2>&1 | python progress.py LOG
 
@@ -14,7 +14,7 @@ from collections import deque
 
 from aiayn_plugin.training.remaining_time import duration
 
-#: fairseq-train's log: its configuration, the statistics of updates and of a validation.
+#: fairseq-train's log: its configuration, the statistics of updates and of validation.
 LAST_UPDATE = re.compile(r"\| fairseq_cli\.train \| \{.*'max_update': (\d+)")
 UPDATE = re.compile(r"\| train_inner \|.* loss=([\d.]+),.* num_updates=(\d+)")
 VALID = re.compile(r"\| valid on '.*' subset \| loss ([\d.]+)")
@@ -31,7 +31,7 @@ class Progress:
         self.update = self.last = self.shown = 0
         self.loss = self.valid = ""
         self.first: tuple[int, float] | None = None  # the first update seen, and when
-        self.is_open = False  # whether the line on the terminal has no end yet
+        self.is_open = False  # whether the line on the terminal still lacks its newline
 
     def read(self, line: str) -> None:
         """Take the values in a line of the log, and show them."""
@@ -69,7 +69,7 @@ class Progress:
 
 
 def main() -> None:
-    """Read standard input to its end, which Ctrl-C brings about in the other processes."""
+    """Read standard input to its end. Ctrl-C ends it, by stopping the process that writes it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     progress, end, explained, failed = Progress(), deque[str](maxlen=15), set[str](), False
     with open(sys.argv[1], "a", encoding="utf-8") as log:
@@ -86,7 +86,7 @@ def main() -> None:
                 print(message, file=sys.stderr, flush=True)
     progress.end_line()
     if failed and not explained:
-        print(*end, f"the whole log is in {sys.argv[1]}\n", sep="", end="", file=sys.stderr)
+        print(*end, f"the full log is in {sys.argv[1]}\n", sep="", end="", file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # From nothing to BLEU without downloading data: translates dates, times, numbers, amounts, measures
-# and lists from English to German. Takes about three minutes on two CPU cores, and as long to set up.
+# and lists from English to German. Takes 2 to 6 minutes on two CPU cores, plus 3 for setup.
 #   bash examples/quickstart.sh [ARGUMENTS]    ARGUMENTS go to fairseq-train, such as --seed 2
 # To resume after an interruption, run it again.
 #   RUN        results (default: runs/quickstart)
@@ -26,7 +26,7 @@ translate_and_score 5
 say <<END
 
 Done. $RUN holds the text, the data, the checkpoints, their average (model.pt) and translation.txt.
-To see what the heads attend to, and a report on the training:
+To see what the heads attend to, and a report on the training run:
 
   .venv/bin/aiayn attention $RUN --split test --numbers 1 331 996
   .venv/bin/aiayn report $RUN

@@ -1,4 +1,4 @@
-"""Save a picture of a page, from its top to the end of the element that a CSS selector names.
+"""Save a screenshot of a page, from its top to the bottom of the element that SELECTOR matches.
 
 python examples/screenshot.py URL PICTURE WIDTH SELECTOR
 """

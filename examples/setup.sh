@@ -16,14 +16,14 @@ fi
 VENV=$PWD/.venv
 log=$VENV/setup.log
 
-# Settings of the user for other installations must not affect this one.
+# User settings for other installations must not affect this one.
 export PIP_USER=0 PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_INPUT=1 PIP_PROGRESS_BAR=off
 unset PIP_TARGET PIP_PREFIX PYTHONHOME
 
 temporary=$(mktemp -d)
 pulse=
 trap 'rm -rf "$temporary"; [ -z "$pulse" ] || kill "$pulse" 2>/dev/null || true' EXIT
-trap 'exit 130' INT TERM # pip handles an interrupt itself, so bash alone would go on
+trap 'exit 130' INT TERM # pip handles an interrupt itself, so bash alone would continue
 
 usable='import sys, venv, ensurepip; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 13))'
 has_torch='
@@ -67,7 +67,7 @@ find_python() {
   echo python3
 }
 
-# If TORCH is set, .venv must have this version or get it.
+# If TORCH is set, .venv must have this version or be created with it.
 check_torch() {
   local found
   [ -n "${TORCH:-}" ] || return 0
@@ -85,9 +85,9 @@ check_python() {
   local advice="install Python 3.10 to 3.13 or set PYTHON=/path/to/python" version
   "$1" -c "$usable" >/dev/null 2>&1 && return
   version=$("$1" -c 'import sys; print("%d.%d.%d" % sys.version_info[:3])' 2>/dev/null) ||
-    die "no Python runs as $1: $advice"
+    die "cannot run $1 as Python: $advice"
   case $version in
-    3.1[0-3].*) die "Python $version at $1 has no venv and ensurepip: install them (on Debian and Ubuntu: apt install python3-venv)" ;;
+    3.1[0-3].*) die "Python $version at $1 lacks venv or ensurepip: install them (on Debian and Ubuntu: apt install python3-venv)" ;;
     [12].* | 3.[0-9].*) die "Python $version at $1 is too old: $advice" ;;
     *) die "Python $version at $1 is too new: $advice" ;;
   esac
@@ -126,7 +126,7 @@ install_plugin() {
   pip install "$@" --no-build-isolation "$temporary/plugin[test,corpus,export,parsing,serve,view,wordpiece]"
 }
 
-# Download a small package with pip, the only program that has the index, proxy and certificates.
+# Download a small package with pip: only pip has the index, proxy and certificate settings.
 check_network() {
   pip download --quiet --no-deps --no-cache-dir --retries 1 --timeout 15 \
     --dest "$temporary" subword-nmt >>"$log" 2>&1 </dev/null ||
@@ -199,13 +199,13 @@ install_everything() {
       failed "cannot install $own"
   fi
   [ "$(torch_version)" = "$installed" ] ||
-    die "pip replaced torch $installed by $(torch_version)"
+    die "pip replaced torch $installed with $(torch_version)"
   "$VENV/bin/python" -c 'import fairseq' >>"$log" 2>&1 || failed "fairseq cannot be imported"
 }
 
 if command -v flock >/dev/null; then
   exec 9<.
-  flock -n 9 || { say "waiting for a set-up of this checkout that is running" && flock 9; } || true
+  flock -n 9 || { say "waiting for a running setup of this checkout" && flock 9; } || true
 fi
 
 check_torch

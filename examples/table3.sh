@@ -4,7 +4,7 @@
 # set with their last checkpoint, without averaging, as in the paper. Ends with a report on all
 # finished rows.
 #   bash examples/table3.sh             all rows of the table below
-#   bash examples/table3.sh base c_n2   these rows
+#   bash examples/table3.sh base c_n2   only these rows
 #   SCALE=paper bash examples/table3.sh c_n2    the paper's sizes, on WMT 2014 (newstest2013)
 #   DRY_RUN=1 bash examples/table3.sh   print every command and run none
 # To resume after an interruption, run it again: finished rows are skipped.
@@ -12,14 +12,14 @@
 #   JOBS     number of rows trained at a time, which share the cores (default: 1); with several, the
 #            logs are only in RUN/ROW: train.log and stderr.log
 #   TEXT     directory with train, val and test_2016_flickr .en and .de (default: download them)
-#   UPDATES, WARMUP, TOKENS  updates, those until the peak rate, and target tokens of each (default:
-#            1000, 500, 2500)
+#   UPDATES, WARMUP, TOKENS  updates, warm-up updates, and target tokens per update (default: 1000,
+#            500, 2500)
 #   DATA     directory with a prepared data/ that replaces Multi30k; with SCALE=paper as in
 #            wmt14_en_de_base.sh, whose other variables work too
 set -euo pipefail
 SCALE=${SCALE:-small}
 JOBS=${JOBS:-1}
-# The paper's scale has the paper's values.
+# SCALE=paper implies the paper's values.
 if [ "$SCALE" = paper ] && [ -n "${UPDATES-}${WARMUP-}${TOKENS-}" ]; then
   echo "table3.sh: error: UPDATES, WARMUP and TOKENS are for SCALE=small: unset them" >&2
   exit 1
@@ -28,8 +28,8 @@ UPDATES=${UPDATES:-1000}
 WARMUP=${WARMUP:-500}
 TOKENS=${TOKENS:-2500}
 
-# The rows: name (aiayn_NAME is the architecture of the paper's size), changes of the small model from
-# the first row, and changes of the paper's model from base. N is half the paper's; d_model, d_ff, d_k
+# The rows: name (aiayn_NAME is the architecture of the paper's size), changes to the small model of
+# the first row, and changes to the paper's base model. N is half the paper's; d_model, d_ff, d_k
 # and d_v are a quarter; h, P_drop and ε_ls are the paper's.
 table() {
   sed 's/^ *//' <<'TABLE'
@@ -75,7 +75,7 @@ esac
 [[ $JOBS =~ ^[1-9][0-9]*$ ]] || die "JOBS=$JOBS must be an integer of at least 1"
 [ -z "${DRY_RUN:-}" ] || JOBS=1
 for folder in "${TEXT:-.}" "${DATA:-.}"; do
-  [ -d "$folder" ] || [ "$SCALE" = paper ] || die "no directory $folder (TEXT or DATA)"
+  [ -d "$folder" ] || [ "$SCALE" = paper ] || die "no such directory: $folder (TEXT or DATA)"
 done
 # In the table's order, each once.
 rows=$(if [ $# -gt 0 ]; then grep -xF "$(printf '%s\n' "$@")" <<<"$names"; else echo "$names"; fi)
@@ -93,7 +93,7 @@ fi
 # change ROW: print the changes of a row's small model from base.
 change() { table | awk -F ' *[|] *' -v row="$1" '$1 == row { print $2 }'; }
 
-# arguments ROW: print the row's arguments of fairseq-train, or of wmt14_train.
+# arguments ROW: print the row's arguments for fairseq-train, or for wmt14_train.
 arguments() {
   local row=${1%%_seed*} base more=
   base=$(change base)

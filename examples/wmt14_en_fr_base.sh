@@ -1,17 +1,17 @@
 #!/usr/bin/env bash
 # The paper's base model on WMT 2014 en-fr, from the public files to BLEU (Table 2: 38.1).
 #   bash examples/wmt14_en_fr_base.sh
-#   bash examples/wmt14_en_fr_base.sh ARGUMENTS     more arguments of fairseq-train
+#   bash examples/wmt14_en_fr_base.sh ARGUMENTS     more arguments for fairseq-train
 #   DRY_RUN=1 bash examples/wmt14_en_fr_base.sh     print every command and run none
 # To resume after an interruption, run it again. All visible GPUs are used.
 #   RUN         results (default: runs/wmt14_en_fr_base)
 #   DATA        downloads and prepared data, shared by base and big (default: runs/wmt14_en_fr)
-#   MAX_TOKENS  tokens per batch of a device (default: by GPU memory, 12,288 for 24 GiB; CPU 4,096)
+#   MAX_TOKENS  tokens per batch and device (default: by GPU memory, 12,288 for 24 GiB; CPU 4,096)
 #   TABLE       your own table of corpora and addresses (default: aiayn_plugin/corpus/wmt14.yaml)
 #   PRECISION   --bf16, --fp16 or empty for float32 (default: --bf16 on GPUs)
-# Expect (estimates, see examples/measurements.md): the download, 1.5 hours for the data on two
-# cores and the learning of word-pieces; 1.1 hours of training on one H200, where the paper took 12
-# hours on eight P100; two CPU cores would need 21 days in bfloat16, 77 in float32. Disk: 62 GB
+# Expect (estimates, see examples/measurements.md): the download, and 1.5 hours for the data on
+# two cores, plus learning word-pieces; 1.1 hours of training on one H200, where the paper took 12
+# hours on eight P100s; two CPU cores would need 21 days in bfloat16, 77 in float32. Disk: 62 GB
 # for the data, 5 GB for checkpoints.
 set -euo pipefail
 RUN=${RUN:-runs/wmt14_en_fr_base}

@@ -1,5 +1,5 @@
 #!/usr/bin/env python
-"""Generate a parallel English-German corpus from the Unicode CLDR (by Babel) and num2words.
+"""Generate a parallel English-German corpus from the Unicode CLDR (through Babel) and num2words.
 
     python preprocess/cldr.py --dest raw
 
@@ -83,7 +83,7 @@ KINDS: dict[str, tuple[Kind, int, list[str]]] = {
 
 
 def draw(rng: Random, kind: str) -> Pair:
-    """Return a pair of this kind, with or without a label, without white space except spaces."""
+    """Return a pair of this kind, with or without a label; spaces are its only white space."""
     make, _, labels = KINDS[kind]
     english, german = labelled(rng.choice(labels), make(rng))
     return " ".join(english.split()), " ".join(german.split())
@@ -92,7 +92,7 @@ def draw(rng: Random, kind: str) -> Pair:
 def make_corpus(count: int, seed: int, kinds: Sequence[str] = tuple(KINDS)) -> dict[str, Pair]:
     """Return `count` pairs in random order, as English sentence -> (kind, German sentence).
 
-    Raises ValueError if these kinds do not give enough different English sentences.
+    Raises ValueError if these kinds do not yield enough distinct English sentences.
     """
     rng, pairs, misses = Random(seed), dict[str, Pair](), 0
     weights = [KINDS[kind][1] for kind in kinds]
@@ -124,7 +124,7 @@ def write(dest: Path, splits: Mapping[str, Mapping[str, Pair]]) -> None:
 
 
 def main() -> None:
-    """Run the command. An error prints one line and gives status 1."""
+    """Run the command. An error prints one line and exits with status 1."""
     parser = argparse.ArgumentParser(description="Make an English-German corpus from CLDR.")
     parser.add_argument("--dest", type=Path, required=True, help="directory for the files")
     for name, count in (("train", 40_000), ("valid", 500), ("test", 1_000)):

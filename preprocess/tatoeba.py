@@ -3,9 +3,9 @@
 
     python preprocess/tatoeba.py --pairs deu.txt --test tatoeba-test-*.* --valid 2000 --destdir raw
 
-reads the tab-separated pairs of manythings.org/anki, English first, drops repeated pairs and those
-of which a side, letter case and punctuation aside, is a line of a test set, and writes train.en,
-train.de, valid.en and valid.de. Both sides of a validation pair occur once in the corpus.
+reads the tab-separated pairs of manythings.org/anki, English first, drops duplicates and pairs with
+a side that, ignoring case and punctuation, is a line of a test set, and writes train.en, train.de,
+valid.en and valid.de. Both sides of a validation pair occur only once in the corpus.
 """
 
 import argparse
@@ -53,7 +53,7 @@ def read_pairs(path: Path) -> Iterable[Pair]:
 
 
 def main() -> None:
-    """Run the command line of the module's docstring."""
+    """Run the command."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--pairs", type=Path, required=True, help="file of English TAB German")
     parser.add_argument("--test", type=Path, nargs="+", required=True, help="test sets, raw text")

@@ -17,7 +17,7 @@ from .page import group_words
 #: Line styles of heads 1 to 4, 5 to 8, and so on: solid, or the lengths of dashes and gaps.
 LENGTHS = ((4, 2), (1, 2), (6, 2, 1, 2), (9, 3), (1, 4), (6, 2, 1, 2, 1, 2), (2, 4))
 DASHES: tuple[Any, ...] = ("-", *((0, lengths) for lengths in LENGTHS))
-#: Characters of a label; a longer word is truncated.
+#: Maximum characters of a label; longer words are truncated.
 MAX_LABEL = 28
 #: The vertical distance, in rows, between the first and the last head's line of a pair of words.
 SPREAD = 0.5

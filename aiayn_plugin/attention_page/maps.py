@@ -53,7 +53,7 @@ class Sentence:
 def attention_maps(translator: Translator, lines: Sequence[str]) -> list[AttentionMaps]:
     """Return the attention maps of raw lines and their translations, in all layers.
 
-    Raises InputError for an empty line, and one that is too long for the model.
+    Raises InputError for an empty line or one that is too long for the model.
 
     >>> [maps] = attention_maps(translator, ["It is in this spirit ."])  # doctest: +SKIP
     >>> maps.source, maps.encoder.shape  # doctest: +SKIP
@@ -67,8 +67,8 @@ def encode_lines(
 ) -> list[Sentence]:
     """Return raw lines with their translations.
 
-    max_subwords: the limit of a source. Raises InputError for an empty line, and one that is too
-    long.
+    max_subwords: the limit of a source. Raises InputError for an empty line or one that is
+    too long.
     """
     if isinstance(lines, str):
         raise TypeError("lines must be a list of lines, not one string")
@@ -82,7 +82,7 @@ def encode_lines(
 def load_sentences(
     translator: Translator, split: str, numbers: Sequence[int], use_references: bool
 ) -> list[Sentence]:
-    """Return sentences of a prepared split by number, from 0, as fairseq-generate counts them.
+    """Return sentences of a prepared split by number, from 0, as fairseq-generate numbers them.
 
     Each comes with its translation, or with its reference. Raises InputError for an unknown split
     or number.
@@ -136,7 +136,7 @@ def compute_maps(
 
 
 def check_length(subwords: Sequence[str], name: str, max_subwords: int | None) -> None:
-    """Raise InputError, which calls the sentence `name`, if it is too long for a page."""
+    """Raise InputError if a sentence, `name` in the message, is too long for a page."""
     if max_subwords is not None and len(subwords) > max_subwords:
         raise InputError(
             f"{name} has {len(subwords):,} subwords with its end symbol; a page shows at most "

@@ -24,7 +24,7 @@ def attention_page(
     """Return the page of some sentences of a model.
 
     name: the model's name, for the title; about: one line that says what the page shows;
-    home: the address of the service that the page is a part of.
+    home: the URL of the service that the page is part of.
     """
     data = {
         "about": about,

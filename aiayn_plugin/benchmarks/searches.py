@@ -1,8 +1,7 @@
 """The searches that `aiayn benchmark translate` compares: fairseq-generate's and CTranslate2's.
 
-Each translates with a function of a batch size and a count. It returns the seconds of each batch
-and the hypothesis of each sentence number; with a count, those of the first sentences, one at a
-time.
+Each is a function of a batch size and a count. It returns the seconds of each batch and the
+hypothesis of each sentence number; with a count, it translates the first sentences, one at a time.
 """
 
 import argparse

@@ -70,7 +70,7 @@ class LayerType(NamedTuple):
 
 #: The rows of Table 1, in its order.
 TABLE_1: Mapping[str, LayerType] = {
-    # QKᵀ and the weights times V: d multiply-adds per pair of positions in either.
+    # QKᵀ and the weights times V: d multiply-adds per pair of positions in each.
     "full": LayerType(
         *("self-attention", "O(n²·d)", "O(1)", "O(1)"),
         *(lambda s: 2 * s.n**2 * s.d, lambda s: 1, lambda s: 1),

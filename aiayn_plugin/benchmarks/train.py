@@ -3,7 +3,7 @@
 Measures target tokens per second and peak memory of the plugin's model and of fairseq's model of
 the same size, alternating, on batches of the same size, each side in its fastest precision. Without
 DATA, the sentences are random words from a vocabulary of the paper's size, with log-normal lengths
-roughly those of WMT English-German; source and target differ by at most a fifth.
+roughly those of WMT English-German; source and target lengths differ by at most a fifth.
 """
 
 import argparse
@@ -40,7 +40,7 @@ FAIRSEQ_OPTIONS = (
 #: Random sentences for a benchmark without data: roughly the lengths of WMT English-German.
 VOCABULARY, MEAN_LENGTH, LENGTH_SIGMA = 37_000, 28, 0.6
 #: Random sentences per token of a batch. More would make the lengths in a batch more alike: these
-#: have 5 to 6 % of padding, WMT's 4.5M in batches of 25,000 tokens less than 1 %.
+#: have 5 to 6% padding, WMT's 4.5M in batches of 25,000 tokens less than 1%.
 SENTENCES_PER_TOKEN = 8
 
 
@@ -53,7 +53,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         precision_help = f"precisions to try for {side}; the fastest is compared"
         add_list(option, choices=PRECISIONS, default=["float32"], help=precision_help)
     tokens_help = (
-        "batch sizes to try, in tokens of the longer side with padding; the fastest counts"
+        "batch sizes to try, in tokens of the longer side with padding; the fastest is used"
     )
     add_list("--max-tokens", type=int, default=[2500], metavar="N", help=tokens_help)
     memory_help = "source and target tokens of the batch for peak memory"

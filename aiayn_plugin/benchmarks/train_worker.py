@@ -65,7 +65,7 @@ class Training:
     def update(self, batches: list[dict]) -> bool:
         """Train on each batch, and return whether no update was skipped.
 
-        fairseq skips an update if its gradients overflow in float16, which is fast.
+        fairseq skips updates whose gradients overflow in float16; skipped updates take less time.
         """
         before = self.trainer.get_num_updates()
         for batch in batches:

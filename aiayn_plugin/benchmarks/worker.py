@@ -32,7 +32,7 @@ class Worker:
             return self._executor.submit(_call, method, args).result()
         except BrokenProcessPool:
             reason = failure_reason(self.log.read_text(encoding="utf-8"))
-        except Exception as error:  # whatever the command may raise, such as out of memory
+        except Exception as error:  # whatever the command may raise, such as out-of-memory errors
             reason = failure_reason(str(error))
         raise InputError(f"measuring {' '.join(self.argv)} failed: {reason}")
 

@@ -76,9 +76,9 @@ class Identity:
     def check_dictionaries(self, model: "Identity", data: object, names: Sequence[str]) -> None:
         """Raise InputError if dictionaries or direction differ from those of the training data.
 
-        names: of the source and target dictionary files in `data`. What the checkpoint does not
-        record is not compared. Two languages may share a dictionary, so that token IDs do not
-        reveal the direction.
+        names: the source and target dictionary files in `data`. What the checkpoint does not
+        record is not compared. Two languages may share a dictionary, so token IDs do not reveal
+        the direction.
         """
         direction = [self.languages.get(side) for side in SIDES]
         if model.languages and direction == [model.languages[side] for side in reversed(SIDES)]:

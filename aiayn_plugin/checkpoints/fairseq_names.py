@@ -1,4 +1,4 @@
-"""fairseq's names of weights, which transformers uses as well, and the plugin's."""
+"""Names of weights: fairseq's, which transformers uses as well, and the plugin's."""
 
 #: Components of fairseq's weight names, and ours; see rename_weight for final_layer_norm.
 NAMES = {

@@ -44,7 +44,7 @@ def model_settings(cfg: Any) -> ModelSettings:
 
 
 def check_dictionaries(settings: ModelSettings, source: Any, target: Any) -> None:
-    """Raise InputError if one matrix should embed two different dictionaries, with `symbols`."""
+    """Raise InputError if one matrix would embed two dictionaries whose `symbols` differ."""
     if settings.tie_embeddings == "all" and source.symbols != target.symbols:
         raise InputError(
             "the source and target dictionaries differ, but one matrix embeds both (§3.4): prepare "

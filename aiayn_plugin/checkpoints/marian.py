@@ -37,9 +37,9 @@ SPECIAL_IDS = {
     "eos_token_id": Vocabulary.eos,
     "decoder_start_token_id": Vocabulary.eos,
 }
-#: What the paper's model needs of a configuration, which must give it.
+#: Settings that the paper's model needs, and that a configuration must give.
 REQUIRED = {"activation_function": "relu", "scale_embedding": True, **SPECIAL_IDS}
-#: As above, with transformers' default, if the configuration does not give it.
+#: Likewise, with transformers' defaults for those that the configuration does not give.
 OPTIONAL = {"encoder_layerdrop": 0, "decoder_layerdrop": 0, "activation_dropout": 0}
 #: The search of generate() that comes closest to the paper's (§6.1).
 GENERATION = {
@@ -100,8 +100,8 @@ def build_weights(
 ) -> dict[str, Tensor]:
     """Return the weights of a MarianMTModel that computes what the model does, in float32.
 
-    twins: see text.fast_tokenizer. The row of a further token is that of its twin, and its logit
-    −∞, so that the probabilities of the dictionary's tokens do not change.
+    twins: see text.fast_tokenizer. A further token has the row of its twin and a logit of −∞, so
+    the probabilities of the dictionary's tokens do not change.
     """
     ours = model.float().cpu().state_dict()
     order, width = _sines_first(settings.d_model), settings.d_model // settings.h
@@ -165,7 +165,7 @@ def read_marian(directory: Path, vocabulary: int) -> tuple[ModelSettings, int, d
 def _read_settings(config: dict[str, Any]) -> ModelSettings:
     """Return the settings; those that weights show (biases, positions) follow later."""
     if config["model_type"] != "marian":
-        raise InputError(f"its model is a {config['model_type']!r:.40}, not a marian")
+        raise InputError(f"its model_type is {config['model_type']!r:.40}, not 'marian'")
     found = {name: config.get(name) for name in REQUIRED}
     found |= {name: config.get(name, value) for name, value in OPTIONAL.items()}
     for name in ("layers", "attention_heads", "ffn_dim"):
@@ -179,7 +179,7 @@ def _read_settings(config: dict[str, Any]) -> ModelSettings:
     share = config.get("share_encoder_decoder_embeddings", True)
     tie = config.get("tie_word_embeddings", True)
     if share and not tie:
-        raise InputError("the paper's model cannot share embeddings, but not the projection")
+        raise InputError("the paper's model cannot share embeddings without the projection")
     sizes = (config[f"encoder_{name}"] for name in ("layers", "attention_heads", "ffn_dim"))
     N, h, d_ff, d_model = map(int, (*sizes, config["d_model"]))
     if min(N, h, d_ff, d_model) < 1 or d_model % h:
@@ -199,13 +199,13 @@ def _read_settings(config: dict[str, Any]) -> ModelSettings:
 def _convert_weights(
     theirs: Mapping[str, Tensor], settings: ModelSettings, vocabulary: int
 ) -> tuple[ModelSettings, dict[str, Tensor]]:
-    """Return the settings, completed by what the weights show, and our weights."""
+    """Return the settings, completed from the weights, and our weights."""
     bias = theirs.get(BIAS, torch.zeros(1, vocabulary))[0]
     if bias[:vocabulary].any():
-        raise InputError(f"{BIAS} is not 0, and the paper's projection (§3.4) has no bias")
+        raise InputError(f"{BIAS} is not 0, but the paper's projection (§3.4) has no bias")
     if len(bias) < vocabulary or bias[vocabulary:].gt(-math.inf).any():
         raise InputError(
-            f"the model has a vocabulary of {len(bias):,} tokens, and the dictionary one of "
+            f"the model has a vocabulary of {len(bias):,} tokens, but the dictionary one of "
             f"{vocabulary:,}: give the --data that it was exported with"
         )
     names = _vector_names(settings.tie_embeddings)

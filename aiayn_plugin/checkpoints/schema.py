@@ -16,7 +16,7 @@ from .torch_file import DTYPES, FileError
 SETTINGS = ("args", "cfg")
 #: Tensors by name; few of fairseq's criteria have parameters.
 TENSORS = ("model", "criterion")
-#: Training state; the last line is of versions of fairseq before 0.6.
+#: Training state; the last line is from versions of fairseq before 0.6.
 STATE = (
     *("optimizer_history", "task_state", "extra_state", "last_optimizer_state", "fsdp_metadata"),
     *("optimizer", "best_loss", "epoch", "batch_offset", "val_loss"),

@@ -95,7 +95,7 @@ class _Budget:
         self.opcodes_left = MAX_OPCODES
 
     def spend(self, size: int) -> int:
-        """Return the size. Raises FileError if it exceeds the rest."""
+        """Return the size. Raises FileError if it exceeds what is left."""
         if not 0 <= size <= self.left:
             raise FileError("it claims more data than it holds")
         self.left -= size
@@ -134,7 +134,7 @@ def _read_archive(file: BufferedReader, budget: _Budget, with_data: bool) -> Any
             budget.spend(size)
             data = bytearray(archive.read(record))
             if len(data) != size:
-                raise FileError("it is cut off")
+                raise FileError("it is truncated")
             return _from_bytes(data)
 
         return _unpickle(archive.read(pickled), budget, read_storage)
@@ -146,7 +146,7 @@ def _check_directory(file: BufferedReader) -> None:
     file.seek(max(0, size - 98))
     end = file.read()  # the end record of 22 bytes, after those of zip64 for more than 4 GiB
     if end[-22:-18] != b"PK\5\6" or end[-2:] != b"\0\0":
-        raise FileError("it is cut off")
+        raise FileError("it is truncated")
     (directory,) = struct.unpack("<L", end[-10:-6])
     if end[-42:-38] == b"PK\6\7":  # zipfile then believes the record of zip64
         (directory,) = struct.unpack("<Q", end[-58:-50])
@@ -173,7 +173,7 @@ def _read_legacy(file: BufferedReader, budget: _Budget) -> Any:
     for key in keys:
         file.seek(8, 1)  # the number of elements
         if file.readinto(storages[key]) != len(storages[key]):
-            raise FileError("it is cut off")
+            raise FileError("it is truncated")
     return value
 
 

@@ -75,7 +75,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 class Version(argparse.Action):
-    """Prints the versions that a report of a problem needs, and exits."""
+    """Prints the versions that a bug report needs, and exits."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
         fairseq = "fairseq" if sys.version_info < (3, 11) else "fairseq-fixed"

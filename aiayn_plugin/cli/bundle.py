@@ -20,7 +20,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     precisions = ["float32", "float16"]
     precision_help = "precision of the stored weights"
     add("--precision", choices=precisions, default="float32", help=precision_help)
-    examples_help = "sentences that the page of aiayn serve offers, one a line"
+    examples_help = "sentences that the page of aiayn serve offers, one per line"
     add("--examples", metavar="FILE", type=Path, help=examples_help)
     add("--output", metavar="DIR", type=Path, required=True, help="directory to create")
 

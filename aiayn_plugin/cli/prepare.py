@@ -1,8 +1,8 @@
 """Create a fairseq data directory from raw parallel text.
 
 Reads the files that `--trainpref raw/train -s en -t de` names, raw/train.en and raw/train.de, and
-those of the other splits. Cleans the training pairs by length and ratio, and splits all text by the
-Moses tokeniser and by byte-pair encoding, which it learns on both languages. The binary files are
+those of the other splits. Cleans the training pairs by length and ratio, and splits all text with
+the Moses tokeniser and byte-pair encoding, which it learns on both languages. The binary files are
 those of fairseq-preprocess, with one dictionary. BPE codes, settings, and raw validation and test
 text are kept with them. The data directory appears only when it is complete.
 """

@@ -1,9 +1,9 @@
 """Create a fairseq data directory of sentences and their trees, for parsing (§6.3).
 
-Reads bracketed trees in the format of the Penn Treebank, and removes traces, functions and indices.
-The sources are the words, split by byte-pair encoding that is learned on them. The targets are the
-trees as labelled brackets, with part-of-speech tags instead of words. The data directory appears
-only when it is complete. An argument @FILE is replaced by the lines of FILE.
+Reads bracketed trees in the format of the Penn Treebank, and removes traces, function tags and
+indices. The sources are the words, split with byte-pair encoding learned on them. The targets are
+the trees as labelled brackets, with part-of-speech tags instead of words. The data directory
+appears only when it is complete. An argument @FILE is replaced by the lines of FILE.
 """
 
 import argparse

@@ -2,9 +2,9 @@
 
 The report shows the curves, settings, data, cost and scores of a run, next to the paper's Tables 2
 to 4. Several runs are laid out as in Table 3, with their differences from the first one. A run is
-a run directory, with checkpoints/run.jsonl (which every training writes), scores.json and
-scores-valid.json (aiayn score --json). The run may have been restarted or still be running.
-Missing and unreadable files are listed.
+a run directory, with checkpoints/run.jsonl (which every training run writes), scores.json and
+scores-valid.json (aiayn score --json). The run may have been restarted or still be running. Missing
+and unreadable files are listed.
 """
 
 import argparse

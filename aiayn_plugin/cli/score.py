@@ -91,7 +91,7 @@ def _score_trees(args: argparse.Namespace) -> tuple[Any, dict[str, Any]]:
     """Return the scores of trees, and what --json writes."""
     if args.reference is not None or args.min_bleu or args.min_exact:
         raise InputError(
-            "--reference, --min-bleu and --min-exact are for translations, and these are trees"
+            "--reference, --min-bleu and --min-exact are for translations, but these are trees"
         )
     if args.trees is not None and args.data is not None:
         raise InputError(

@@ -36,7 +36,7 @@ def learn(job: Job, tokenised: list[Stage]) -> Stage:
                     word, _, count = line.rpartition("\t")
                     words[word] += int(count)
         size = settings.vocabulary or settings.merges
-        say(f"learning {size:,} {settings.subword} subwords on {len(words):,} different words")
+        say(f"learning {size:,} {settings.subword} subwords on {len(words):,} distinct words")
         if settings.subword == "wordpiece":
             learn_wordpieces(words, size, folder)
         else:
@@ -71,9 +71,9 @@ def learn_bpe(words: Counts, size: int, total: bool, codes: Path) -> None:
 
 
 def learn_wordpieces(words: Counts, size: int, folder: Path) -> None:
-    """Write a vocabulary of `size` word-pieces, and the same as a dictionary of fairseq.
+    """Write a vocabulary of `size` word-pieces, and the same as a fairseq dictionary.
 
-    Raises InputError if the text has more different characters than `size`.
+    Raises InputError if the text has more distinct characters than `size`.
     """
     from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
 

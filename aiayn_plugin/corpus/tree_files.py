@@ -13,7 +13,7 @@ from .parallel import Workers
 
 
 class TreeSet(NamedTuple):
-    """Trees of one kind: of these files, those in the slice `kept`, each `weight` times.
+    """Trees of one kind: those in the slice `kept` of the files, each `weight` times.
 
     wsj_labels: whether their labels and tags are mapped to those of the Wall Street Journal.
     recombined: if above 0, this number of recombined trees replaces each of them.

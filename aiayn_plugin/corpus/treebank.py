@@ -40,7 +40,7 @@ def read_tree_set(job: Job, trees: TreeSet) -> Text:
         if not lines:
             why = ""
             if kept:
-                why = f"; at {trees.weight:g} times each none is left: raise this number"
+                why = f"; a weight of {trees.weight:g} leaves none: raise it"
             elif trees.kept != slice(None):
                 why = "; --hold-out leaves none for training"
             raise InputError(f"{trees.name}: found {total:,} trees in {len(outputs):,} files{why}")
@@ -94,7 +94,7 @@ def _write_kept(inputs: list[Path], dests: Iterable[Path], kept: range, weight: 
 
 
 def _recombine(source: Path, target: Path, copies: int) -> int:
-    """Replace the sentences and trees of both files by recombined ones; return their number."""
+    """Replace the sentences and trees of both files with recombined ones; return their number."""
     trees = [Tree.fromstring(line) for line in read_lines(target)]
     recombiner = Recombiner(trees)
     with (

@@ -1,7 +1,7 @@
-"""fairseq's binary sentences: a .bin holds their tokens, an .idx their sizes and offsets.
+"""fairseq's binary data: a .bin holds the tokens of sentences, an .idx their sizes and offsets.
 
-fairseq does not check these files: a .bin of zeros is read as sentences of <s>, and a token that is
-not in the dictionary ends training hours later. So each pair is checked when it is loaded.
+fairseq does not check these files: a .bin of zeros is read as sentences of <s>, and a token ID
+outside the dictionary crashes training hours later. So each pair is checked when it is loaded.
 """
 
 import struct
@@ -22,8 +22,8 @@ CHUNK_SIZE = 1 << 18
 def check_sentences(prefix: str, vocabulary: int, eos: int) -> int:
     """Return the number of sentences in prefix.idx and prefix.bin.
 
-    vocabulary: entries of the dictionary. eos: the token that ends each sentence. Raises InputError
-    if a file is missing or broken, or if the files do not match each other or the dictionary. Reads
+    vocabulary: size of the dictionary. eos: the token that ends each sentence. Raises InputError if
+    a file is missing or broken, or if the files do not match each other or the dictionary. Reads
     the .bin once.
     """
     idx, bin = Path(f"{prefix}.idx"), Path(f"{prefix}.bin")

@@ -48,7 +48,7 @@ class AiaynLabelSmoothedCrossEntropy(LabelSmoothedCrossEntropyCriterion):
         return self.report_accuracy or self.ignore_prefix_size > 0
 
     def build_log(self, loss, nll, sample) -> tuple[float, dict]:
-        """Return the sample size and the logging output of a batch with these sums."""
+        """Return the sample size and logging output of a batch, given its summed losses."""
         sample_size = sample["target"].size(0) if self.sentence_avg else sample["ntokens"]
         log = {
             "loss": loss.data,

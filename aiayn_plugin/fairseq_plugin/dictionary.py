@@ -7,7 +7,7 @@ from fairseq.data import Dictionary
 
 
 class TokenDictionary(Dictionary):
-    """fairseq's dictionary, except that a sentence is copied from the GPU at once.
+    """fairseq's dictionary, except that a sentence is copied from the GPU in one transfer.
 
     fairseq reads each token of a tensor four times, and each read waits for the GPU.
     """

@@ -30,7 +30,7 @@ def check_disk_space(cfg: DictConfig, parameters: int) -> None:
 def needed_bytes(cfg: DictConfig, parameters: int) -> int:
     """Return the size of the checkpoints that a run keeps: those to average, best and last.
 
-    Without a limit to the epochs that are kept, only one of them counts.
+    Without a limit on the epoch checkpoints to keep, only one is counted.
     """
     checkpoint = cfg.checkpoint
     if checkpoint.no_save:

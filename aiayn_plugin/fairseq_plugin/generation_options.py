@@ -34,7 +34,7 @@ def build_search_generator(
     extra_gen_cls_kwargs: dict[str, Any] | None = None,
     prefix_allowed_tokens_fn: Any = None,
 ) -> Any:
-    """Return a Generator by the rules of --length-penalty, or one of fairseq's generators.
+    """Return a Generator that follows --length-penalty, or one of fairseq's generators.
 
     build_fairseq_generator: FairseqTask.build_generator of the task; the arguments after it are
     those of build_generator. Raises InputError for invalid search settings.
@@ -84,7 +84,7 @@ def build_search_generator(
 
 
 def _prepare_fairseq_search(models: list, options: Namespace, reason: str) -> None:
-    """Check the beam, tell models that need it, and log why fairseq's search is used.
+    """Check the beam, pass it to models that need it, and log why fairseq's search is used.
 
     Raises InputError for an invalid beam.
     """
@@ -95,7 +95,7 @@ def _prepare_fairseq_search(models: list, options: Namespace, reason: str) -> No
             if hasattr(module, "set_beam_size"):  # ConvS2S; its beam is still the paper's
                 module.set_beam_size(options.beam)
     logger.info(
-        "%s: searched by fairseq, with --beam %s, --lenpen %s (the exponent of |Y|); "
+        "%s: using fairseq's search, with --beam %s, --lenpen %s (the exponent of |Y|); "
         "--length-penalty fairseq gives fairseq's defaults",
         reason,
         options.beam,

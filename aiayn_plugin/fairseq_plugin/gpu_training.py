@@ -19,12 +19,12 @@ logger = logging.getLogger(__name__)
 
 #: What a graph reads of a batch; src_lengths is not used.
 NET_INPUT_KEYS = {"src_tokens", "src_lengths", "prev_output_tokens"}
-#: Fraction of the longer side by which the shorter side may be padded to its length.
+#: Maximum padding of the shorter side, as a fraction of the longer side's length.
 MAX_PADDING = 1 / 8
 
 
 def prepare_gpu(cfg: Any, model: Any) -> None:
-    """Let torch compile the layers and use the GPU's own kernels, unless --no-compile is given."""
+    """Compile the layers and use the plugin's GPU kernel, unless --no-compile is given."""
     enabled = _is_compiled(cfg, model)
     enable_compilation(enabled)
     use_short_attention(enabled)
@@ -88,14 +88,14 @@ class GraphedTrainStep:
 
     @staticmethod
     def can_replay(sample: Mapping[str, Any]) -> bool:
-        """Return whether a batch has nothing that a graph would not read."""
+        """Return whether a graph reads everything in a batch."""
         return sample["net_input"].keys() == NET_INPUT_KEYS
 
 
 def pad_equally(source: Tensor, *target: Tensor, max_length: int) -> list[Tensor]:
     """Pad the shorter side of a batch to the length of the other, if that adds little.
 
-    source: (batch, m); target: tensors (batch, n). Batches are sorted by their longer side, so that
+    source: (batch, m); target: tensors (batch, n). Batches are sorted by their longer side, so
     most of those with the same length then have the same shape.
     """
     sides = [source, *target]

@@ -1,8 +1,8 @@
 """Ctrl-C in a training run: it stops after the current update, once its checkpoint is saved.
 
-The processes of a run agree on that update, because each waits for the others' gradients: every
-batch's statistics, which fairseq sums over all processes, say whether Ctrl-C has arrived. A second
-Ctrl-C stops at once.
+The processes of a run must agree on that update, since each waits for the others' gradients: the
+statistics of every batch, which fairseq sums over all processes, record whether Ctrl-C has arrived.
+A second Ctrl-C stops at once.
 """
 
 import functools
@@ -27,7 +27,7 @@ class Interrupt:
         self.agreed = False  #: whether all processes stop after this update
 
     def catch(self) -> None:
-        """From now on let an update end after Ctrl-C, unless a program has its own handler."""
+        """From now on, finish the update after Ctrl-C, unless the program has its own handler."""
         is_main = threading.current_thread() is threading.main_thread()
         if is_main and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
             self.process = os.getpid()
@@ -35,7 +35,7 @@ class Interrupt:
 
     def _arrive(self, *_: Any) -> None:
         if os.getpid() != self.process:
-            return  # loads data for the update
+            return  # a data loader's process
         # torchrun repeats the signal that the terminal has already sent to its processes.
         if self.saved is None or self.arrived and "TORCHELASTIC_RUN_ID" not in os.environ:
             raise KeyboardInterrupt

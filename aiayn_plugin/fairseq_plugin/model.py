@@ -52,7 +52,7 @@ class AiaynEncoder(Encoder, FairseqEncoder):
     """The encoder with fairseq's interface."""
 
     def forward(self, src_tokens: Tensor, src_lengths: Tensor | None = None, **unused) -> dict:
-        """Map (batch, m) tokens to fairseq's dictionary, with the batch dimension first.
+        """Map (batch, m) tokens to fairseq's encoder output, with the batch dimension first.
 
         "encoder_out": [(batch, m, d_model)]; "encoder_padding_mask": [(batch, m)], True at
         padding, or [] without padding.
@@ -131,7 +131,7 @@ class AiaynTransformer(FairseqEncoderDecoderModel):
 
     #: The class of all attention sub-layers.
     attention_class: type[MultiHeadAttention] = MultiHeadAttention
-    #: The one of paper.ARCHITECTURES whose settings are the defaults of a subclass.
+    #: The entry of paper.ARCHITECTURES whose settings are the defaults of a subclass.
     architecture = "aiayn_base"
     #: The dtype of matrix multiplications, if not that of the weights: --bf16 in training.
     matmul_dtype: torch.dtype | None = None
@@ -154,7 +154,7 @@ class AiaynTransformer(FairseqEncoderDecoderModel):
 
     @classmethod
     def choose_attention(cls, cfg: Any) -> BuildAttention:
-        """Return what builds an attention sub-layer; cfg: the options of the model."""
+        """Return a callable that builds an attention sub-layer; cfg: the options of the model."""
         return cls.attention_class
 
     @classmethod
@@ -195,7 +195,7 @@ class AiaynTransformer(FairseqEncoderDecoderModel):
     ) -> tuple[Tensor, dict]:
         """Like AiaynDecoder.forward, for a batch of source and shifted target tokens.
 
-        With features_only, "projection" in the dictionary is the matrix that maps them to logits.
+        With features_only, "projection" in the dictionary is the matrix from features to logits.
         It is an output because torch, on several GPUs with --find-unused-parameters, expects no
         gradient for a weight that no output depends on.
         """
@@ -226,7 +226,7 @@ class AiaynTransformer(FairseqEncoderDecoderModel):
 
 
 def paper_architecture(arch: str | None) -> str | None:
-    """Return the one of paper.ARCHITECTURES whose settings are the defaults of an --arch.
+    """Return the entry of paper.ARCHITECTURES whose settings are the defaults of an --arch.
 
     It is the --arch itself, or the `architecture` of its class. None if the model is not the
     plugin's.

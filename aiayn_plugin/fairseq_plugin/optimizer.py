@@ -78,7 +78,7 @@ class AiaynAdam(FairseqOptimizer):
 
     supports_flat_params = True  # updates are elementwise, so --fp16 may flatten the weights
     supports_memory_efficient_fp16 = True  # moments of half-precision weights are float32
-    #: Whether gradients stay the same tensors, to which CUDA graphs add.
+    #: Whether to keep the same gradient tensors, since CUDA graphs accumulate into them.
     keeps_gradients = False
 
     def __init__(self, cfg: AdamConfig, params: Any) -> None:
@@ -115,7 +115,7 @@ class AiaynAdam(FairseqOptimizer):
         if aggregate_norm_fn is not None or not gradients or not is_float32:
             # Sharded weights need an aggregated norm, half-precision gradients a float32 one.
             norm = super().clip_grad_norm(max_norm, aggregate_norm_fn)
-        else:  # the norm of all weights at once; fairseq's takes one small GPU kernel per weight
+        else:  # the norm of all gradients at once; fairseq's takes a small GPU kernel for each
             norm = torch.nn.utils.get_total_norm(gradients)
             if max_norm > 0:
                 torch.nn.utils.clip_grads_with_norm_(self.params, max_norm, norm)
@@ -127,7 +127,7 @@ class AiaynAdam(FairseqOptimizer):
         """Take the moments from the checkpoint, and the settings from this run.
 
         Raises InputError if only one of them has flattened weights, and for moments of a different
-        shape, outside of which the fused kernel would write.
+        shape, since the fused kernel would write out of bounds.
         """
         saved, own = (
             sum(len(group["params"]) for group in groups)
@@ -136,7 +136,7 @@ class AiaynAdam(FairseqOptimizer):
         if saved != own:
             raise InputError(
                 f"the optimizer has {saved} tensors in the checkpoint and {own} here: on a GPU, "
-                "--fp16 flattens all weights to one. Resume in the checkpoint's precision, or "
+                "--fp16 flattens all weights into one. Resume in the checkpoint's precision, or "
                 "reset Adam's moments with --reset-optimizer"
             )
         groups = [
@@ -154,7 +154,7 @@ class AiaynAdam(FairseqOptimizer):
 
 
 def _fits(moments: Any, weight: Tensor) -> bool:
-    """Return whether a checkpoint's moments are laid out like their weight, or not yet there."""
+    """Return whether a checkpoint's moments are laid out like their weight, or missing."""
     if moments == {}:
         return True
     tensors = [moments[name] for name in ("exp_avg", "exp_avg_sq")]

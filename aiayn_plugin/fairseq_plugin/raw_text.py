@@ -19,7 +19,7 @@ from ..text.pipeline import TextPipeline
 from ..text.settings import find_settings
 
 NAME = "aiayn"
-#: fairseq's options for raw text. Each of them given alone keeps fairseq's meaning.
+#: fairseq's options for raw text. If one is given, the other keeps fairseq's default.
 OPTIONS = ("tokenizer", "bpe")
 
 
@@ -37,7 +37,7 @@ def default_encoders(data: str, given: Container[str]) -> dict[str, str]:
 
 
 def first_directory(data: str) -> Path:
-    """Return the first of the data directories of a task, which has the files of all."""
+    """Return the first data directory of a task, which has the files that all of them share."""
     return Path(utils.split_paths(data)[0])
 
 
@@ -62,7 +62,7 @@ class _Encoder:
     def build_tokenizer(cls, cfg: Any) -> "_Encoder":
         """Return the encoder for the task in fairseq's configuration, of which `cfg` is a part.
 
-        Raises InputError if there is none, or if its data was not made by aiayn prepare.
+        Raises InputError if there is no task, or if its data was not made by aiayn prepare.
         """
         if not OmegaConf.is_config(cfg):
             raise InputError(

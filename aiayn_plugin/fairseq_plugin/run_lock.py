@@ -9,7 +9,7 @@ from omegaconf import DictConfig
 
 from ..atomic import hold_lock
 
-#: The lock of this process's run. Forked data loaders outlive a killed run, so they give it up.
+#: The lock of this process's run. Forked data loaders outlive a killed run, so they release it.
 _lock = ExitStack()
 os.register_at_fork(after_in_child=_lock.close)
 
@@ -24,6 +24,6 @@ def lock_save_dir(cfg: DictConfig) -> None:
     directory = Path(cfg.checkpoint.save_dir)  # fairseq-train has created it
     is_used = directory.is_dir() and not cfg.checkpoint.no_save
     if is_used and is_master(cfg.distributed_training):
-        busy = f"{directory} is in use by a different training: stop it, or give another --save-dir"
+        busy = f"{directory} is in use by another training run: stop it, or give another --save-dir"
         with suppress(OSError):
             _lock.enter_context(hold_lock(directory, busy, patience=1))

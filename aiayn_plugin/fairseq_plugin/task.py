@@ -36,8 +36,8 @@ class AiaynTranslationConfig(TranslationConfig):
         default=0,
         metadata={
             "help": "target tokens per update, without padding, over all devices (§5.1: 25,000), "
-            "in batches of at most --max-tokens; 0: batches of fairseq's --max-tokens and "
-            "--update-freq"
+            "in batches of at most --max-tokens; 0: use --max-tokens and --update-freq, "
+            "as fairseq does"
         },
     )
     length_penalty: ChoiceEnum(("gnmt", "fairseq")) = field(  # type: ignore[valid-type]
@@ -115,7 +115,7 @@ class AiaynTranslation(TrainerHooks):
         return TokenDictionary.load(filename)
 
     def load_dataset(self, split, epoch=1, combine=False, **kwargs):
-        """Like fairseq's. Raises InputError if a file of it is missing, changed or broken."""
+        """Like fairseq's. Raises InputError if one of its files is missing, changed or broken."""
         generation = self.cfg._get_root().get("generation") or {}
         uses_target = generation.get("score_reference") or generation.get("prefix_size")
         needs_target = self.has_criterion or bool(uses_target)

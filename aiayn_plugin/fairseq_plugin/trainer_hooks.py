@@ -102,8 +102,8 @@ class TrainerHooks(TranslationTask):
                 raise
             # without "out of memory", for which fairseq would skip the batch
             raise TrainingMemoryError(
-                f"update {self.update}: not enough memory for a batch: start the same command with "
-                "a smaller --max-tokens (--tokens-per-update keeps updates as large)"
+                f"update {self.update}: not enough memory for a batch: run the same command with "
+                "a smaller --max-tokens (--tokens-per-update keeps the size of updates)"
             ) from error
         return loss, sample_size, {**log, STATISTIC: float(interrupt.arrived)}
 
@@ -119,7 +119,7 @@ class TrainerHooks(TranslationTask):
         return graphed(sample)
 
     def _last_update(self) -> int:
-        """Return the number of the last update; 0 without --max-update, and in other processes."""
+        """Return the last update's number; 0 without --max-update, or outside the first process."""
         cfg = self.training_cfg
         return cfg.optimization.max_update if is_master(cfg.distributed_training) else 0
 

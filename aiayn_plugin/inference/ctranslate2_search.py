@@ -40,7 +40,7 @@ class CTranslate2Search:
     """A search by a model of build_translator, with the interface of BeamSearch.
 
     CTranslate2 ends a sentence at `beam` finished hypotheses, as fairseq does. These are ranked by
-    the length penalty of the settings. All sentences of a batch have the limit of the longest one,
+    the length penalty of the settings. All sentences of a batch share the limit of the longest one,
     and the score of a hypothesis that reaches it lacks log P of the end symbol.
     """
 

@@ -50,9 +50,9 @@ class Parser(Predictor):
     ) -> list[list[Parse]]:
         """Return the trees of each sentence, best first; at most `nbest`, none for an empty line.
 
-        A sentence that is too long for the model gets a tree without constituents, with a warning;
-        `first` is the number that it gives to the first line. progress is called after each batch
-        with its number of sentences.
+        A sentence that is too long for the model gets a tree without constituents, with a warning,
+        which numbers lines from `first`. progress is called after each batch with its number of
+        sentences.
         """
         if isinstance(lines, str):
             raise TypeError("lines must be a list of lines, not one string")

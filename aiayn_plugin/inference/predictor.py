@@ -57,7 +57,7 @@ class Predictor:
         settings = replace(PARSING_SEARCH if parses else SearchSettings(), **options)
         if loaded.translator is not None:
             if trees_only:
-                raise InputError("trees_only needs the engine torch")
+                raise InputError("trees_only needs the torch engine")
             from .ctranslate2_search import CTranslate2Search
 
             self._search = CTranslate2Search(loaded, settings)

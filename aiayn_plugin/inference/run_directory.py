@@ -20,7 +20,7 @@ PRECISIONS = {
     "bfloat16": torch.bfloat16,
     "int8": torch.float32,
 }
-#: The libraries that search.
+#: The libraries that can run the search.
 ENGINES = ("torch", "ctranslate2")
 
 

@@ -45,9 +45,8 @@ class Translator(Predictor):
         """Return the translations of each raw line, best first; at most `nbest`.
 
         An empty line stays empty. A line with more tokens than the model can read is translated in
-        segments, with a warning; `first` is the number that it gives to the first line. progress is
-        called after each batch with its number of sentences. Raises InputError if a sentence has no
-        translation.
+        segments, with a warning, which numbers lines from `first`. progress is called after each
+        batch with its number of sentences. Raises InputError if a sentence has no translation.
         """
         if isinstance(lines, str):
             raise TypeError("lines must be a list of lines, not one string")

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-#: Number of queries and of keys up to which the kernel for short sentences is faster on a GPU.
+#: Maximum queries and keys for which the kernel for short sentences is faster on a GPU.
 MAX_SHORT = 128
 #: Computes attention over short sentences on a GPU; set by use_short_attention.
 _short_attention: Callable[..., Tensor] | None = None
@@ -76,7 +76,7 @@ def is_fused_step_faster(q: Tensor) -> bool:
 
 
 def use_short_attention(enabled: bool) -> None:
-    """Enable or disable the kernel for short sentences, on an NVIDIA GPU from Ampere on."""
+    """Enable or disable the kernel for short sentences, on NVIDIA GPUs since Ampere."""
     global _short_attention
     _short_attention = None
     if enabled and torch.version.hip is None and torch.cuda.get_device_capability() >= (8, 0):

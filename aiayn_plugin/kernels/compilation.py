@@ -27,14 +27,14 @@ def enable_compilation(enabled: bool) -> None:
     global _enabled
     _enabled = enabled
     if enabled:
-        # Layers are compiled anew for batches or sentences of 1 and for long sentences.
+        # Layers are recompiled for batches or sentences of size 1, and for long sentences.
         torch._dynamo.config.recompile_limit = 32
 
 
 def compile_on_gpu(dynamic: bool | None = None) -> Callable[[Callable], Callable]:
     """Decorate a function whose first argument is a tensor: compile it for tensors on a GPU.
 
-    dynamic: as for torch.compile. Only after enable_compilation.
+    dynamic: as for torch.compile. Has no effect before enable_compilation.
     """
 
     def decorate(function: Callable) -> Callable:

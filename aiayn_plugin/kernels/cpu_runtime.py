@@ -1,4 +1,4 @@
-"""How the process uses the CPU: threads that wait sleep, and freed memory is kept.
+"""How the process uses the CPU: waiting threads sleep, and freed memory is kept.
 
 The environment variables for both are read before Python starts, and take precedence.
 """
@@ -61,7 +61,7 @@ def _is_machine_busy() -> bool:
 def _let_waiting_threads_sleep() -> None:
     """Start threads that do nothing, one more than there are processors.
 
-    An idle thread of GNU's OpenMP spins for milliseconds before it sleeps, and takes that time from
+    An idle thread of GNU OpenMP spins for milliseconds before it sleeps, and takes that time from
     the threads that compute. With more threads than processors it sleeps almost immediately
     (libgomp's manual, GOMP_SPINCOUNT).
     """

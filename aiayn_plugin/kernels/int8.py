@@ -13,7 +13,7 @@ from .packing import InferenceLinear, replace_linear_layers
 #: Without VNNI, pairs of int8 products are added in 16 bits. torch then quantises x to 7 bits, so
 #: that no sum overflows.
 REDUCE_RANGE = not has_vnni()
-#: Output features and rows of x from which oneDNN is faster than FBGEMM.
+#: Minimum output features and rows of x for oneDNN to be faster than FBGEMM.
 ONEDNN_MIN_OUTPUTS, ONEDNN_MIN_ROWS = 4096, 48
 
 

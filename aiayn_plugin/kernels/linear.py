@@ -9,7 +9,7 @@ from torch.autograd.function import once_differentiable
 
 from .device import is_amd
 
-#: Multiplications in a matmul from which oneDNN's higher overhead per call pays off.
+#: Minimum multiplications in a matmul for oneDNN's higher overhead per call to pay off.
 MIN_MULTIPLICATIONS = 2**24
 
 
@@ -40,7 +40,7 @@ class Linear(nn.Linear):
     def __init__(self, in_features: int, out_features: int, bias: bool = True) -> None:
         super().__init__(in_features, out_features, bias)
         if not bias:
-            # nn.Linear registers None as the bias. fairseq's trainer would take all of these for
+            # nn.Linear registers None as the bias. fairseq's trainer would treat all of these as
             # one shared parameter, and log each.
             del self._parameters["bias"]
             self.bias = None  # type: ignore[assignment]

@@ -9,10 +9,10 @@ from torch import Tensor, nn
 
 from .linear import has_onednn, linear, onednn_linear, prefers_onednn
 
-#: Rows of x up to which a packed float32 weight is faster: the beams of a few sentences.
+#: Maximum rows of x for a packed float32 weight to be faster: the beams of a few sentences.
 MAX_PACKED_ROWS = 32
-#: Elements of a float32 weight from which packing is faster on an Intel processor, where MKL has
-#: less overhead per call.
+#: Minimum elements of a float32 weight for packing to be faster on an Intel processor, where MKL
+#: has less overhead per call.
 MIN_PACKED_ELEMENTS = 2**19
 
 #: Builds an inference layer x ↦ xWᵀ + b from W (out_features, in_features), and b or None.
@@ -36,8 +36,8 @@ def replace_linear_layers(model: nn.Module, build: BuildLayer) -> None:
     """Replace each nn.Linear of an inference model by build(weight, bias), in place.
 
     Also adds the layers whose weights and biases a module's inference_layers() returns, by the
-    names of their attributes; an nn.Linear that shares its weight with one of these is left as it
-    is. A second call changes nothing.
+    names of their attributes; an nn.Linear that shares its weight with one of these is left
+    unchanged. A second call changes nothing.
     """
     modules = list(model.modules())
     if any(isinstance(module, InferenceLinear) for module in modules):

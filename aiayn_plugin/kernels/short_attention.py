@@ -91,7 +91,7 @@ def _backward(
 
 
 def _settings(q: Tensor, k: Tensor, v: Tensor, causal: bool, padding: Tensor | None) -> dict:
-    """Return the sizes for which Triton compiles the kernels."""
+    """Return the compile-time settings of the kernels."""
     size = max(16, triton.next_power_of_2(max(q.size(2), k.size(2))))
     return {
         "SIZE": size,
@@ -121,8 +121,8 @@ def short_attention(
     """Return softmax(QKᵀ/√d_k)V, (batch, h, n, d_v), for at most 128 queries and keys.
 
     q: (batch, h, n, d_k), k: (batch, h, m, d_k), v: (batch, h, m, d_v); d_k and d_v are powers of
-    two of at least 16. padding: boolean (batch, m), True at padding, which must not be all of a
-    sentence. causal: position i attends to positions up to i, and to itself if it is padding.
+    two of at least 16. padding: boolean (batch, m), True at padding; no sentence may be all
+    padding. causal: position i attends to positions up to i, and to itself if it is padding.
     """
     q, k, v = _with_contiguous_rows(q, k, v)
     out = _like_heads(q, v.size(3))

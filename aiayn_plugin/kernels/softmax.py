@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-#: Scores in a row from which torch's float32 softmax uses vector instructions. Shorter rows take
+#: Minimum row length for torch's float32 softmax to use vector instructions. Shorter rows take
 #: several times as long, so they are padded, except where that would more than quadruple them.
 VECTOR_LENGTH = 16
 

@@ -46,7 +46,7 @@ def scaled_dot_product_attention(
     """Equation (1), step by step: softmax(QKᵀ/√d_k)V.
 
     q is (…, n, d_k), k (…, m, d_k), v (…, m, d_v). The mask broadcasts to (…, n, m): boolean, True
-    where a query may attend to a key, or additive (0 or −∞). No row may be masked entirely.
+    where a query may attend to a key, or additive (0 or −∞). No row may be fully masked.
     Returns the output (…, n, d_v) and the weights (…, n, m) before dropout.
     """
     # Scaling q costs less than scaling the scores, and keeps the matmul within float16's range.
@@ -56,7 +56,7 @@ def scaled_dot_product_attention(
 
 
 def masked_softmax(scores: Tensor, mask: Tensor | None) -> Tensor:
-    """Return the softmax of scores (…, n, m), which change in place; the mask is as above."""
+    """Return the softmax of scores (…, n, m), modified in place; the mask is as above."""
     if mask is not None:
         scores += additive_mask(mask, scores.dtype) if mask.dtype == torch.bool else mask
     return softmax(scores)
@@ -76,7 +76,7 @@ def split_heads(x: Tensor, h: int) -> Tensor:
 class Projection(Linear):
     """x ↦ xW, or xW + b with a bias.
 
-    W is initialised with Glorot's uniform distribution for `stacked` such matrices in one.
+    W is initialised with Glorot's uniform distribution, as one of `stacked` concatenated matrices.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class Projection(Linear):
 class MultiHeadAttention(nn.Module):
     """§3.2.2: h heads of scaled dot-product attention, concatenated and projected by W^O.
 
-    `dropout` acts on the attention weights (0 in the paper's translation models). `neighbourhood`
+    `dropout` applies to attention weights (0 in the paper's translation models). `neighbourhood`
     is r of Table 1's restricted self-attention: each position attends to r positions around it or,
     if `causal`, to the last r. With `recompute`, training stores only the inputs for the backward
     pass and recomputes the rest there.
@@ -105,7 +105,7 @@ class MultiHeadAttention(nn.Module):
 
     #: Equation (1). A subclass may define a method with the same arguments and results instead,
     #: which then computes all of its attention, in training and with the key-value cache. The cache
-    #: holds keys in no particular order: what depends on their order needs takes_positions.
+    #: holds keys in no particular order: an equation that depends on it needs takes_positions.
     equation: Callable[..., tuple[Tensor, Tensor]] = staticmethod(scaled_dot_product_attention)
     #: Whether `equation` takes a sixth argument: the Positions in self-attention, else None.
     takes_positions = False
@@ -130,7 +130,7 @@ class MultiHeadAttention(nn.Module):
         self.h, self.d_k, self.d_v, self.dropout = h, d_k, d_v, dropout
         self.causal, self.neighbourhood, self.recompute = causal, neighbourhood, recompute
         # These are initialised as three slices of one Glorot matrix. For base the bound is
-        # √(6/(512 + 1536)) = 0.054, while for each alone it would be √(6/1024) = 0.077: post-norm
+        # √(6/(512 + 1536)) = 0.054; for each matrix alone it would be √(6/1024) = 0.077: post-norm
         # layers learn faster from smaller weights (measurements, "Initialization of attention").
         self.W_Q = Projection(d_model, h * d_k, stacked=3, bias=bias)
         self.W_K = Projection(d_model, h * d_k, stacked=3, bias=bias)

@@ -6,7 +6,7 @@ from torch import Tensor, nn
 
 
 class ScaledEmbedding(nn.Embedding):
-    """Token embeddings multiplied by √d_model; the row of the padding symbol is zero at first.
+    """Token embeddings multiplied by √d_model; the padding symbol's row is initially zero.
 
     The lookup gives that row no gradient, but a projection that shares the matrix does: the softmax
     over the vocabulary includes the padding symbol. Padding positions are masked in any case.

@@ -60,7 +60,7 @@ def build_embeddings(
 ) -> tuple[ScaledEmbedding, ScaledEmbedding]:
     """Return the embeddings of source and target; source, target: sizes of their dictionaries.
 
-    With tie_embeddings "all" both are the same module; different sizes are an InputError.
+    With tie_embeddings "all" both are the same module; raises InputError if the sizes differ.
     """
     if settings.tie_embeddings not in TIED_EMBEDDINGS:
         raise InputError(
@@ -83,7 +83,7 @@ class EmbeddedStack(nn.Module):
     def __init__(
         self, settings: ModelSettings, embedding: ScaledEmbedding, max_positions: int, *fairseq_args
     ) -> None:
-        """Build the stack; max_positions applies to all but the paper's sinusoids.
+        """Build the stack; the paper's sinusoids ignore max_positions.
 
         fairseq_args: constructor arguments of the fairseq class that a subclass also inherits from.
         """
@@ -94,7 +94,7 @@ class EmbeddedStack(nn.Module):
 
     @property
     def max_length(self) -> int:
-        """The maximum number of tokens of a sentence; a million stands for no limit."""
+        """The maximum number of tokens in a sentence; a million means no limit."""
         return self.positions.max_positions or 1_000_000
 
     def embed(self, tokens: Tensor, position: int | None = None) -> Tensor:
@@ -208,7 +208,7 @@ class Decoder(EmbeddedStack):
         return (self.embedding if self.W_vocabulary is None else self.W_vocabulary).weight
 
     def inference_layers(self) -> dict[str, tuple[Tensor, Tensor | None]]:
-        """Return the layer added for inference: the projection, also if its matrix is shared."""
+        """Return the layer added for inference: the projection, even if its matrix is shared."""
         return {"inference_projection": (self.projection, None)}
 
 
@@ -237,7 +237,7 @@ class Transformer(nn.Module):
     ) -> None:
         """Build a model with new weights; source, target: the sizes of the vocabularies.
 
-        max_positions: of source and target, for all but the paper's sinusoids. Raises InputError
+        max_positions: of source and target; the paper's sinusoids ignore them. Raises InputError
         for settings that contradict each other or the sizes.
         """
         super().__init__()

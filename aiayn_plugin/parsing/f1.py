@@ -19,7 +19,7 @@ DELETED_LABELS = ("TOP", TRACE, ",", ":", "``", "''", ".")
 EQUIVALENT_LABELS = {"PRT": "ADVP"}
 #: Replaces a tag that wrongly marks a word as punctuation.
 WRONG_TAG = "?"
-#: Words of the longest sentence that counts as short.
+#: Maximum number of words in a short sentence.
 MAX_SHORT_WORDS = 40
 
 
@@ -70,7 +70,7 @@ def compare_trees(gold: Tree, system: Tree) -> BracketCounts:
     if words != gold_words:
         same = len(commonprefix([words, gold_words]))
         raise InputError(
-            f"without punctuation by its own tags, word {same + 1} is "
+            f"ignoring punctuation as tagged in each tree, word {same + 1} is "
             f"{_excerpt(words[same:])} instead of {_excerpt(gold_words[same:])}"
         )
     expected, actual = Counter(list_brackets(gold)), Counter(list_brackets(system))
@@ -154,7 +154,7 @@ def compare_all(
 
     pairs: gold tree and system tree of each sentence. Short sentences have up to MAX_SHORT_WORDS
     words. The third result counts the trees of `punctuate_like`; if the words differ, all brackets
-    are wrong. The fourth gives number and reason of each sentence that EVALB skips.
+    are wrong. The fourth gives the number and reason of each sentence that EVALB skips.
     """
     total = short = by_gold = BracketCounts()
     skipped = []
@@ -182,8 +182,8 @@ def tags_by_position(
 
     pairs: gold tree and system tree of each sentence. All words except traces count, punctuation
     too; sentences whose number of words differs are left out. A parser that loses its place in long
-    sentences shows it here. For example, with width 2, (S (NN a) (NN b) (. .)) beside (S (NN a) (JJ
-    b) (. .)) gives (1, 1, 2) and (3, 1, 1).
+    sentences shows it here. For example, with width 2, (S (NN a) (NN b) (. .)) and (S (NN a) (JJ b)
+    (. .)) give (1, 1, 2) and (3, 1, 1).
     """
     correct: Counter[int] = Counter()
     words: Counter[int] = Counter()

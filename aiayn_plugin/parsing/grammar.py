@@ -46,7 +46,7 @@ class TreeGrammar:
         self.kind, self.closed_by = torch.tensor(kinds), torch.tensor(closed_by)
 
     def start(self, source: Tensor, limits: Tensor) -> Tensor:
-        """Return the number of words (batch,) of sentences (batch, m); an unknown subword is one.
+        """Return the number of words (batch,) of sentences (batch, m); unknown subwords count.
 
         Raises InputError if a sentence's limit (batch,) is below its smallest tree.
         """

@@ -26,9 +26,9 @@ def linearise_tree(tree: Tree) -> list[str]:
 def build_tree(symbols: Sequence[str], words: Sequence[str]) -> tuple[Tree, int]:
     """Return a well-formed tree over exactly these words, and the number of repairs it took.
 
-    This inverts `linearise_tree`, without repairs. A repair closes an open bracket, drops a
-    superfluous bracket or tag or a constituent without words, adds a missing tag, or puts TOP above
-    several constituents. Raises ValueError if there are no words.
+    This inverts `linearise_tree`, whose output needs no repairs. A repair closes an open bracket,
+    drops a superfluous bracket or tag or a constituent without words, adds a missing tag, or puts
+    TOP above several constituents. Raises ValueError if there are no words.
 
     For example, "(S (NP NN )VP" over "dogs bark" gives (S (NP (NN dogs) (NN bark))) and four
     repairs: )VP was never opened, "bark" has no tag, and two brackets are not closed.

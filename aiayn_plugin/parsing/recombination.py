@@ -28,9 +28,9 @@ class Recombiner:
                     self.constituents[part.label()].append((len(part.leaves()), part))
 
     def recombine(self, tree: Tree, depth: int = 1) -> Tree:
-        """Return a copy of a tree with exchanged constituents, also inside exchanged ones.
+        """Return a copy of a tree with exchanged constituents, even inside exchanged ones.
 
-        depth: the number of brackets around its children. The outermost label stays.
+        depth: the number of brackets around its children. The outermost label is kept.
         """
         if is_preterminal(tree):
             return tree

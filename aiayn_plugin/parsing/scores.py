@@ -67,7 +67,7 @@ class TreeScores:
         ranges = tags_by_position(zip(self.gold, self.system, strict=True))
         if len(ranges) > 1:
             by_word = (f"{first} {correct / words:.1%}" for first, correct, words in ranges)
-            lines.append(f"tags by word {', '.join(by_word)}   from this word on, punctuation too")
+            lines.append(f"tags by word {', '.join(by_word)}   from this word on, with punctuation")
         if self.skipped:
             lines.append(
                 f"skipped      {counts.skipped:,} of {counts.sentences:,} sentences, as EVALB "

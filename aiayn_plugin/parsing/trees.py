@@ -48,9 +48,9 @@ def read_trees(path: str | Path) -> Iterator[Tree]:
 
 
 def read_sentences(path: str | Path) -> Iterator[Tree]:
-    """Yield a tree for each sentence of a file, as EVALB reads it: a line is a sentence.
+    """Yield a tree for each sentence of a file, as EVALB reads it: one sentence per line.
 
-    Several trees in a line are put under TOP, and a line without words gives an empty TOP. Each
+    Several trees on a line are put under TOP, and a line without words gives an empty TOP. Each
     tree is a sentence, however, if some span lines, as in the Penn Treebank. Raises InputError as
     `read_trees` does.
     """
@@ -80,7 +80,7 @@ def _parse_lines(lines: Iterable[tuple[int, str]], path: str | Path) -> Iterator
             if depth > MAX_TREE_DEPTH:
                 raise InputError(
                     f"{path}, line {number}: more than {MAX_TREE_DEPTH} open brackets; the tree "
-                    f"begins in line {begins}"
+                    f"begins on line {begins}"
                 )
             text.append(token)
             length = length + len(token) if depth else 0
@@ -119,12 +119,12 @@ def _parse_tree(text: str, path: str | Path, line: int) -> Tree:
 
 
 def category(label: str) -> str:
-    """Return a label without functions and indices: NP for NP-SBJ-1 and NP=2, but -LRB- and =."""
+    """Strip function tags and indices from a label: NP for NP-SBJ-1 and NP=2, but -LRB- and =."""
     return label if label[:1] in ("-", "=") else re.split("[-=]", label)[0]
 
 
 def clean_tree(tree: Tree) -> Tree | None:
-    """Return a tree without traces, emptied constituents, functions, indices and outer label.
+    """Return a tree without traces, emptied constituents, function tags, indices and outer label.
 
     Several constituents under the outer label, or a single word, are put under TOP. Returns None if
     nothing is left.
@@ -150,9 +150,9 @@ def _without_traces(tree: Tree) -> Tree | None:
 def map_to_wsj(tree: Tree, changes: Counter[str]) -> Tree | None:
     """Return a clean tree with labels and tags of the Wall Street Journal only; count the changes.
 
-    A constituent with a different label is replaced by its children, as is one that consists of a
-    constituent with the same label. A word with a different tag gets the tag that the Wall Street
-    Journal has for it, or is removed (marks of transcripts). Returns None if no word is left.
+    A constituent with a different label is replaced by its children, as is one whose only child
+    has the same label. A word with a different tag gets the tag that the Wall Street
+    Journal has for it, or is removed (transcription marks). Returns None if no word is left.
     """
     kept = _map_to_wsj(tree, changes)
     if len(kept) == 1 and not is_preterminal(kept[0]):
@@ -201,7 +201,7 @@ def escape(word: str) -> str:
 
 
 def format_tree(tree: Tree) -> str:
-    """Return a tree in one line of the usual bracketed format."""
+    """Return a tree on one line, in the usual bracketed format."""
     if is_preterminal(tree):
         return f"({tree.label()} {escape(tree[0])})"
     return f"({tree.label()} {' '.join(map(format_tree, tree))})"

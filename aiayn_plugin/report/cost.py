@@ -60,8 +60,8 @@ def counted_flops(
 ) -> float:
     """Return the operations of training: 3 forward passes for each pair of each update.
 
-    pairs, source, target: pairs and tokens of an update, without padding. All pairs are taken to
-    have the mean lengths; attention costs slightly more for the longer ones.
+    pairs, source, target: pairs and tokens of an update, without padding. All pairs are assumed
+    to have the mean lengths; attention costs slightly more for the longer ones.
     """
     return 3 * updates * pairs * forward_flops(s, vocabulary, source / pairs, target / pairs)
 

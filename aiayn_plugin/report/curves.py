@@ -10,7 +10,7 @@ from ..training.optimizer import learning_rate
 from .document import Figure, Key
 from .training_record import Point, TrainingRecord
 
-#: Points of a line; more could not be seen.
+#: Points per line; more would not be visible.
 MAX_POINTS = 500
 #: Styles of lines, each with all colours before the next one, and their dashes in SVG.
 STYLES = {"-": "none", "--": "6 3", ":": "2 3", "-.": "7 3 2 3"}
@@ -75,14 +75,14 @@ def _equations(run: Line, schedules: Mapping[str, tuple[int, int]]) -> Iterator[
 
 
 def charts_of_runs(records: Mapping[str, TrainingRecord]) -> Iterator[Chart]:
-    """Yield a chart for each quantity with one line per run, of the validation if it has any."""
+    """Yield a chart per quantity, with a line per run, on the validation set if logged there."""
     for title, name, _, in_validation in QUANTITIES:
         curves = {
             run: record.valid if in_validation else record.train or record.epochs
             for run, record in records.items()
         }
         if lines := _lines(curves, name):
-            yield Chart(f"{title} of the validation" if in_validation else title, lines)
+            yield Chart(f"{title} on the validation set" if in_validation else title, lines)
 
 
 def _lines(curves: Mapping[str, Iterable[Point]], name: str) -> list[Line]:

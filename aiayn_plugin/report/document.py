@@ -55,7 +55,7 @@ class Figures(NamedTuple):
 
 
 class Numbers(NamedTuple):
-    """Large numbers: (value, what it is, more about it) each."""
+    """Numbers shown large: (value, name, note) each."""
 
     numbers: Sequence[tuple[str, str, str]]
 

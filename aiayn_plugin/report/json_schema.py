@@ -28,7 +28,7 @@ def conform(value: Any, schema: Any) -> Any:
             return {name: conform(fields.get(name), kind) for name, kind in schema.items()}
         known = {name: conform(item, schema[str]) for name, item in fields.items()}
         return {name: item for name, item in known.items() if item is not None}
-    if schema in (int, float):  # an integer is a float too, and a bool neither
+    if schema in (int, float):  # an integer is a float too, and a bool is neither
         smallest = 0 if schema is int else -LARGEST
         fits = type(value) in (int, schema) and smallest <= value <= LARGEST
     else:

@@ -5,8 +5,8 @@ from typing import Any
 
 from ..paper import Settings, get_settings
 
-#: Table 2: the BLEU on newstest2014 and the FLOPs of training, of English to German and to
-#: French; None for an empty cell.
+#: Table 2: the BLEU on newstest2014 and the FLOPs of training, each for English to German and for
+#: English to French; None for an empty cell.
 TABLE_2: Mapping[str, tuple[str | None, str | None, float | None, float | None]] = {
     "ByteNet": ("23.75", None, None, None),
     "Deep-Att + PosUnk": (None, "39.2", None, 1.0e20),

@@ -238,11 +238,11 @@ def _training_data(run: Run, cost: Cost) -> Facts:
         "validation pairs": format_integer(pairs["valid"]),
         "source vocabulary": format_integer(words["source"]),
         "target vocabulary": format_integer(words["target"]),
-        "source tokens of an update": format_integer(cost.source_tokens) or "not recorded",
-        "target tokens of an update": format_integer(cost.target_tokens),
+        "source tokens per update": format_integer(cost.source_tokens) or "not recorded",
+        "target tokens per update": format_integer(cost.target_tokens),
         setting_term("max_tokens"): format_integer(batches.get("max_tokens")),
         setting_term("update_freq"): format_integer(batches.get("update_freq")),
-        "updates of an epoch": format_integer(batches.get("updates")),
+        "updates per epoch": format_integer(batches.get("updates")),
         "padding": format_number(batches.get("padding"), ".1%"),
         "languages": language_pair(text["source_lang"], text["target_lang"]) if known else None,
         "subwords": f"{text['subword']}, {size}; tokenizer {text['tokenizer']}" if known else None,
@@ -261,11 +261,11 @@ def _cost(run: Run, cost: Cost) -> list[Block]:
         "FLOPs, counted": format_power(cost.counted),
     }
     note = (
-        f"{TIME_NOTE} Counted: {FORMULA}. All pairs are taken to have the mean lengths, over "
+        f"{TIME_NOTE} Counted: {FORMULA}. All pairs are assumed to have the mean lengths, over "
         f"{run.record.update:,} updates; those that a restart repeated are left out."
     )
     if not cost.source_tokens:
-        note += " Source tokens are not recorded, and are taken to be as many as target tokens."
+        note += " Source tokens are not recorded, and are assumed to equal the target tokens."
     return [_facts("Cost", facts), note]
 
 

@@ -14,7 +14,7 @@ EXAMPLES = 4
 
 
 def compare_by_chance(runs: Sequence[Run]) -> None:
-    """Add p to each BLEU: of a paired test against the first run of the split.
+    """Add p to each BLEU, from a paired test against the first run of the split.
 
     Runs with different references and sets too large to resample are left out.
     """
@@ -30,7 +30,7 @@ def compare_by_chance(runs: Sequence[Run]) -> None:
 
 
 def score_blocks(runs: Sequence[Run]) -> list[Block]:
-    """Return the scores of all sets, with the interval of each BLEU and, of several runs, p."""
+    """Return the scores of all sets, with the interval of each BLEU and, for several runs, p."""
     several = len(runs) > 1
     translations, trees = {}, {}
     for split in SCORE_FILES:

@@ -34,7 +34,7 @@ NAMES: Mapping[str, str] = {
     "max_update": "number of updates",
     "save_interval_updates": "updates between checkpoints",
     "keep_interval_updates": "checkpoints to keep",
-    "max_tokens": "tokens of the largest batch",
+    "max_tokens": "maximum tokens per batch",
     "update_freq": "batches per update on each device",
 }
 #: The paper's symbols; the other settings go by their flag.

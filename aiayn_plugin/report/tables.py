@@ -73,7 +73,7 @@ def table_2(run: Run, cost: Cost) -> list[Block]:
     column = {"de": 1, "fr": 2}[run.facts["text"]["target_lang"]]
     own: list[Any] = [run.name, None, None, None, None, "this run, paper BLEU"]
     own[column] = format_number(scores["paper_bleu"])
-    if not isinstance(cost.estimated, str):  # the counted operations are another quantity
+    if not isinstance(cost.estimated, str):  # the counted operations are a different quantity
         own[column + 2] = format_power(cost.estimated)
     note = (
         f"sacreBLEU of the same translations: {scores['bleu']:.2f} ({scores['signature']}). "
@@ -106,8 +106,8 @@ def table_3(runs: Sequence[Run], costs: Sequence[Cost]) -> list[Block]:
     if not paper_rows:
         return [*blocks, "Table 3 has no row with these settings."]
     caption = (
-        "Table 3 as published (newstest2013, English to German): base, and the rows that the runs "
-        "have the columns of or are named after; an empty cell has base's value"
+        "Table 3 as published (newstest2013, English to German): base, and the rows whose "
+        "columns or name the runs share; an empty cell has base's value"
     )
     rows = []
     for arch in dict.fromkeys(("aiayn_base", *paper_rows.values())):

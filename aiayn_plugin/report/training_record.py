@@ -44,7 +44,7 @@ class Point:
 
 @dataclass
 class TrainingRecord:
-    """A training run. Updates that a restart repeated are here once, with their later values."""
+    """A training run. Updates that a restart repeated appear once, with their later values."""
 
     facts: dict[str, Any] = field(default_factory=lambda: conform({}, START))
     train: list[Point] = field(default_factory=list)
@@ -136,7 +136,7 @@ def read_record(path: Path) -> TrainingRecord:
     """Return what a run.jsonl holds. Raises OSError if it cannot be read."""
     record = TrainingRecord()
     with open(path, "rb") as file:
-        # A last line without an end is being written, or its process was killed.
+        # An unterminated last line is being written, or its process was killed.
         while (line := file.readline(MAX_LINE)).endswith(b"\n") or len(line) == MAX_LINE:
             record.read(line)
             if file.tell() > MAX_BYTES:

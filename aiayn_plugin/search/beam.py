@@ -265,7 +265,7 @@ class BeamSearch:
         if step < self.settings.min_len:
             scores[:, :, eos] = -math.inf
         if forced is not None:
-            # A prefix overrides everything except the limit.
+            # A prefix overrides the minimum length, but neither the limit nor the constraint.
             applies = forced.ne(pad) & limit.gt(step)[:, None, None]
             only_forced = torch.full_like(scores, -math.inf).scatter(2, forced, forced_score)
             scores.copy_(torch.where(applies, only_forced, scores))

@@ -2,7 +2,7 @@
 
 A search keeps b hypotheses of each sentence, and at each step several of them may continue the same
 one. That copies nothing: the keys and values of all hypotheses of a sentence share one buffer of
-slots, in the order in which they were computed, and a mask holds which slots are visible to which
+slots, in the order in which they were computed, and a mask marks which slots are visible to which
 hypothesis. For example, with b = 2, after two steps in which both hypotheses of step 2 continue the
 first one of step 1:
 
@@ -33,7 +33,7 @@ from ..model.attention import MultiHeadAttention, Positions, additive_mask, spli
 MIN_FREE_SLOTS = 16
 #: Capacities are multiples of this, because oneDNN generates code for each one.
 CAPACITY_MULTIPLE = 16
-#: Batch size from which bfloat16 attention in an int8 model saves more than converting costs.
+#: Minimum batch size for bfloat16 attention in an int8 model to save more than converting costs.
 MIN_BFLOAT16_BATCH = 16
 
 

@@ -11,7 +11,7 @@ from ..errors import InputError
 
 logger = logging.getLogger(__name__)
 
-#: Messages of torch about a GPU, about matrix multiplications on a GPU, and about a CPU.
+#: torch's messages for a GPU, for cuBLAS and for a CPU.
 OUT_OF_MEMORY = re.compile("out of memory|CUBLAS_STATUS_ALLOC_FAILED|can't allocate memory")
 
 

@@ -42,7 +42,7 @@ class Batcher:
         """Prepare an empty queue; `run` processes it.
 
         process: maps items of one kind, and the kind, to their results. It may call
-        `stop_if_abandoned` now and then. batch_size: maps a kind to its largest batch.
+        `stop_if_abandoned` periodically. batch_size: maps a kind to its largest batch.
         """
         self._process = process
         self._max_queued, self._batch_size = max_queued, batch_size
@@ -60,7 +60,7 @@ class Batcher:
         """Return the results of the items, in order.
 
         Raises QueueFull at once if they exceed the queue's capacity. If the caller is cancelled,
-        they leave the queue.
+        they are dequeued.
         """
         if self.queued + len(items) > self._max_queued:
             raise QueueFull(
@@ -121,7 +121,7 @@ class Batcher:
         except Exception as error:
             if len(batch) > 1:
                 for entry in batch:
-                    if not entry.result.done():  # its client is still there
+                    if not entry.result.done():  # its client is still connected
                         await self._run_batch([entry])
             elif not batch[0].result.done():
                 batch[0].result.set_exception(error)

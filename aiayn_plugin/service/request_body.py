@@ -7,7 +7,7 @@ from typing import Any
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 
-#: Seconds in which a body has to arrive.
+#: Seconds within which a body must arrive.
 BODY_TIMEOUT = 10
 #: For a response that is sent before the whole body has been read.
 CLOSE = {"Connection": "close"}

@@ -117,7 +117,7 @@ class Connection(H11Protocol):
 
 def serve(app: ASGIApp, listening: socket.socket) -> None:
     """Serve until Ctrl-C or SIGTERM; then complete the requests in flight, and return."""
-    # uvicorn raises the signal again after its shutdown, for the handler that it found.
+    # uvicorn raises the signal again after its shutdown, for the original handler.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
     logging.getLogger("uvicorn.error").setLevel(logging.WARNING)

@@ -1,7 +1,7 @@
 """fairseq's dictionary file: one word and its count per line; the line determines the token ID.
 
-fairseq accepts many malformed dictionaries. Token IDs of data and model then mean different words,
-without an error. So the file is first read here, strictly.
+fairseq accepts many malformed dictionaries. The same token IDs then silently mean different words
+in data and model. So the file is first read here, strictly.
 """
 
 import hashlib
@@ -26,7 +26,7 @@ _ADVICE = "use the dictionary that the data was prepared with, or prepare the da
 def read_dictionary(path: str | Path) -> list[tuple[str, int]]:
     """Return the words of a dictionary file and their counts, in the order of the file.
 
-    Accepts Windows line ends, as fairseq does. Raises InputError, with file and line, if the file
+    Accepts CRLF line endings, as fairseq does. Raises InputError, with file and line, if the file
     is malformed or cannot be read.
     """
     try:
@@ -104,7 +104,7 @@ class Vocabulary:
 def hash_words(words: Iterable[str]) -> str:
     """Return the SHA-256 of words in order: equal hashes mean equal token IDs.
 
-    Counts and line ends do not matter.
+    Counts and line endings do not matter.
     """
     return hashlib.sha256("\n".join(words).encode()).hexdigest()
 

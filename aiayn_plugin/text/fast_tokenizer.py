@@ -25,14 +25,14 @@ def build_fast_tokenizer(
     A dictionary writes `he@@` and `llo` where tokenizers writes `he` and `llo</w>`; token IDs are
     the same. A merge may also give a subword that the dictionary lacks, `<unk>` to our model.
     tokenizers needs a token ID for each: these follow the dictionary's, and the twins are the IDs
-    that our model reads in their place. Raises InputError if the dictionary cannot be written so.
+    that our model reads in their place. Raises InputError if the dictionary has no such form.
     """
     tokens = build_tokens(vocabulary.symbols)
     ids = {token: i for i, token in enumerate(tokens)}
     if len(ids) < len(tokens):
         raise InputError(
-            "the dictionary has an entry twice, or a special symbol as a subword: prepare the data "
-            "again"
+            "the dictionary has a duplicate entry or a special symbol as a subword: prepare the "
+            "data again"
         )
     subwords = dict.fromkeys(subword for merge in merges for subword in (*merge, "".join(merge)))
     twins = []

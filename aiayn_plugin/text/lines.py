@@ -7,9 +7,9 @@ from pathlib import Path
 
 from ..errors import InputError
 
-#: Characters of the longest word in real text; also the limit of Moses's clean-corpus-n.perl.
+#: Maximum characters of a word in real text; also the limit of Moses's clean-corpus-n.perl.
 MAX_WORD_LENGTH = 1_000
-#: Bytes of a dictionary or a subword model, and of settings.
+#: Maximum bytes of a dictionary or a subword model, and of settings.
 MAX_DATA_FILE, MAX_SETTINGS_FILE = 64 << 20, 1 << 20
 
 # Every character that some reader treats as the end of a line (str.splitlines, files in text mode)
@@ -24,10 +24,10 @@ def clean_line(text: str) -> str:
 
 
 def strip_line_ends(lines: Iterable[bytes]) -> Iterator[bytes]:
-    r"""Yield the lines of a file without their ends and without the byte-order mark.
+    r"""Yield the lines of a file without line endings and byte-order mark.
 
     Only \n ends a line, so that two parallel files stay aligned whatever Unicode line breaks they
-    contain. A \r before the \n is part of the end.
+    contain. A \r before the \n is part of the ending.
     """
     mark = codecs.BOM_UTF8
     for line in lines:
@@ -36,7 +36,7 @@ def strip_line_ends(lines: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def read_lines(path: str | Path) -> Iterator[str]:
-    """Yield the lines of a UTF-8 file without their ends.
+    """Yield the lines of a UTF-8 file without line endings.
 
     Raises InputError, with file and line number, if a line is not UTF-8.
     """

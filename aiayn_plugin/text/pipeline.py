@@ -1,4 +1,4 @@
-"""From raw text to subwords and back, in preparing data and in translating alike."""
+"""From raw text to subwords and back, both for preparing data and for translation."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace

@@ -24,7 +24,7 @@ TARGET = re.compile(r"T-(\d{1,18})\t(.*)")
 SEPARATORS = re.compile(r"@@|▁|\s")
 #: Target languages whose compounds are split for the paper's BLEU.
 COMPOUNDS = ("de",)
-#: Sentences of the largest set to resample; the samples of a larger one take gigabytes.
+#: Maximum number of sentences to resample; the samples of a larger set take gigabytes.
 MAX_RESAMPLED = 5_000
 
 
@@ -99,7 +99,7 @@ class PaperTokens:
     Three steps: replace Unicode punctuation, split the text into sacremoses's tokens for the
     target language, and in German make each hyphen inside a word a separate word (`E-Mail`
     becomes `E ##AT##-##AT## Mail`). `Tokenizer` differs from sacremoses in rare letters; the
-    scores keep sacremoses, whose tokens others compare.
+    scores keep sacremoses's tokens, which others also use.
     """
 
     def __init__(self, target_lang: str) -> None:
@@ -172,18 +172,18 @@ def score(system: list[str], references: list[str], target_lang: str) -> Scores:
 
 
 class Chance(NamedTuple):
-    """A BLEU and its variation with the choice of sentences, by bootstrap resampling."""
+    """A BLEU score and its variation over bootstrap samples of the sentences."""
 
     bleu: float
     mean: float  #: of the samples
-    half_width: float  #: of the 95 % interval around the mean
+    half_width: float  #: of the 95% interval around the mean
     p: float | None  #: that it differs from the first system by chance; None for the first one
 
 
 def resample(
     systems: Sequence[list[str]], references: list[str], target_lang: str, samples: int = 1000
 ) -> dict[str, list[Chance]]:
-    """Return the "paper BLEU" and "sacreBLEU" of each system of raw text, with their chances.
+    """Return the "paper BLEU" and "sacreBLEU" of each system of raw text, with p-values.
 
     The seed is sacrebleu's (12345, or the variable SACREBLEU_SEED). The memory needed grows with
     the product of sentences and samples.
@@ -204,7 +204,7 @@ def resample(
                 result.score,
                 float(result.mean),
                 float(result.ci),
-                # sacrebleu counts larger differences only, so equal scores would get the least p
+                # sacrebleu counts larger differences only, so equal scores would get the smallest p
                 1.0 if number and result.score == results[0].score else result.p_value,
             )
             for number, result in enumerate(results)

@@ -80,7 +80,7 @@ class TextSettings:
     def load(cls, path: str | Path) -> "TextSettings":
         """Return the settings that `save` wrote.
 
-        Raises InputError if the file is malformed or of another format, and OSError if it cannot be
+        Raises InputError if the file is malformed or in another format, and OSError if it cannot be
         read.
         """
         try:

@@ -235,8 +235,8 @@ class Tokenizer:
     def _representative(self, word: str) -> str:
         """Return the shortest word that affects a preceding full stop as `word` does.
 
-        `and` gives `a` (a small letter), `1939` gives `0` (a digit), `And` and `(and` give `A`. So
-        few different contexts are passed to sacremoses.
+        `and` gives `a` (a lower-case letter), `1939` gives `0` (a digit), `And` and `(and` give
+        `A`. This leaves few distinct contexts to pass to sacremoses.
         """
         start = word[0]
         if not (self._moses.islower(start) or "0" <= start <= "9"):

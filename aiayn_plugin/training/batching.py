@@ -14,7 +14,7 @@ MakeBatches = Callable[[int], list[np.ndarray]]
 class BatchPlan:
     """The batches of an epoch; an update uses update_freq batches on each of `devices` devices."""
 
-    max_tokens: int  #: limit of one batch, padding included, as fairseq's --max-tokens
+    max_tokens: int  #: limit of one batch, padding included, like fairseq's --max-tokens
     update_freq: int
     devices: int
     updates: int  #: per epoch
@@ -28,16 +28,15 @@ class BatchPlan:
         return (
             f"{self.updates:,} updates per epoch: each has {self.target_tokens:,.0f} target and "
             f"{self.source_tokens:,.0f} source tokens on average, in {batches} of at most "
-            f"{self.max_tokens:,} tokens on {devices}, where {self.padding:.1%} is padding"
+            f"{self.max_tokens:,} tokens on {devices}, with {self.padding:.1%} padding"
         )
 
 
 def sort_by_longer_side(order: np.ndarray, sizes: np.ndarray) -> np.ndarray:
-    """Return sentence indices sorted by the length of the longer side, otherwise in their order.
+    """Return sentence indices sorted by the length of the longer side; ties keep their order.
 
     order: (n,); sizes: (sentences, 2), source and target lengths. A batch is as wide as its longest
-    sentence, so sentences sorted by source length alone leave up to a third of the target side to
-    padding.
+    sentence, so sorting by source length alone makes up to a third of the target side padding.
     """
     return order[np.argsort(sizes[order].max(axis=1), kind="stable")]
 

@@ -198,7 +198,7 @@ def test_the_page_is_in_the_run_directory_unless_another_is_given(model_dir, cap
         (["MODEL", "--output", "."], "is a directory"),
         (["MODEL", "--figure", "x.gif"], r"\.svg, \.pdf or \.png"),
         (["MODEL", "--reference"], "need --split"),
-        (["MODEL", "--split", "test", "--input", "x"], "exclude each other"),
+        (["MODEL", "--split", "test", "--input", "x"], "mutually exclusive"),
         (["MODEL", "--input", "empty"], "no sentence to show"),
         (["MODEL", "--input", "long"], "line 1 has 301 subwords .* a page shows at most 256"),
         (

@@ -76,7 +76,7 @@ def test_the_page_opens_on_the_content_word_that_attends_most_to_one_word(browse
     assert visible(browser, ".side") == ["word", "attends to"] * 3
     assert visible(browser, ".words .pointed") == ["Tier"] * 3
     assert visible(browser, "#strip") == [
-        "Point at a word to see what it attends to; click to keep it.\n"
+        "Point at a word to see what it attends to; click to pin it.\n"
         "To predict “Tier”, the decoder attends most to “animal” (0.90), then “tired” (0.05), "
         "“was” (0.03), averaged over 3 heads."
     ]

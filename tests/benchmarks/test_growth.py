@@ -27,7 +27,7 @@ def test_training_and_search_are_measured_and_drawn(tmp_path, capsys):
     assert cases == {(n, *case) for n in (1, 3) for case in ((30, 1), (30, 2), (5, 4), (30, 4))}
     assert all(row["seconds"] > 0 for row in results["search"])
     text = plot.read_text()
-    for label in ("30 tokens a sentence", "3 sentences at once", "Translating with beam 4"):
+    for label in ("30 tokens per sentence", "3 sentences at once", "Translating with beam 4"):
         assert label in text
     assert "sentences/s" in capsys.readouterr().out
 

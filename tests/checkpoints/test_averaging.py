@@ -73,7 +73,7 @@ def test_bad_input_gives_one_line(tmp_path, capsys):
         "dictionary.pt": "were trained with different settings or dictionaries",
         "settings.pt": "were trained with different settings or dictionaries",
         "text.pt": "text.pt cannot be loaded safely",
-        "short.pt": "short.pt cannot be loaded safely: it is cut off",
+        "short.pt": "short.pt cannot be loaded safely: it is truncated",
         "hostile.pt": "hostile.pt cannot be loaded safely",
         "list.pt": "list.pt cannot be loaded safely: it is not a fairseq checkpoint",
         "absent.pt": "absent.pt does not exist: check the paths",

@@ -159,8 +159,8 @@ def set_weights(change):
             "activation_function is 'swish', decoder_start_token_id is 29, not 'relu', 2",
         ),
         (set_config(decoder_layers=3), "decoder_layers is 3, not 2"),
-        (set_config(model_type="bart"), "its model is a 'bart'"),
-        (set_config(tie_word_embeddings=False), "cannot share embeddings, but not"),
+        (set_config(model_type="bart"), "its model_type is 'bart'"),
+        (set_config(tie_word_embeddings=False), "cannot share embeddings without"),
         (set_config(d_model=10**12), "d_model is 1000000000000, and embeddings have 32"),
         (
             set_config(encoder_layers=10**12, decoder_layers=10**12),

@@ -82,7 +82,7 @@ def test_a_distributed_training_ends_where_memory_does(corpus, processes):
         assert type(error.value) is torch.OutOfMemoryError
     else:
         assert str(input_error(error.value)).startswith(
-            "update 3: not enough memory for a batch: start the same command with a smaller "
+            "update 3: not enough memory for a batch: run the same command with a smaller "
         )
         assert "out of memory" not in str(error.value), "fairseq would continue"
 

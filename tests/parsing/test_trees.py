@@ -154,7 +154,7 @@ def test_categories(label, expected):
         ),
         ("(S (NP the (NN dog)))", r"\(NP …\) mixes a word with"),
         ("(S ( a))", r"\(a …\) is empty"),
-        ("(S " * 201, "line 1: more than 200 open brackets; the tree begins in line 1"),
+        ("(S " * 201, "line 1: more than 200 open brackets; the tree begins on line 1"),
     ],
 )
 def test_errors_give_the_line(tmp_path, text, message):

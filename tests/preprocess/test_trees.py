@@ -204,7 +204,7 @@ def test_a_weight_that_leaves_no_tree_is_an_error(make, tmp_path):
     gold = write(tmp_path / "a.mrg", NOUNS)
     options = ("--train", gold, "--valid", gold, "--extra", 0.05, gold)
     message = make(tmp_path / "data", *options, code=1)
-    assert "at 0.05 times each none is left: raise this number" in message.splitlines()[-1]
+    assert "a weight of 0.05 leaves none: raise it" in message.splitlines()[-1]
 
 
 @pytest.mark.long

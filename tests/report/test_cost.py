@@ -73,8 +73,8 @@ def test_the_cost_of_a_run(tmp_path):
     estimate = "FLOPs, estimated as in the paper (time × devices × sustained rate)"
     assert cells[estimate][""] == "6.8 · 10¹⁶: 3,600 s × 2 devices × 9.5 TFLOPS"
     data = rows_of(found, "Data")
-    assert data["source tokens of an update"][""] == "60"
-    assert data["target tokens of an update"][""] == "50"
+    assert data["source tokens per update"][""] == "60"
+    assert data["target tokens per update"][""] == "50"
     assert data["source vocabulary"][""] == "1,000" and data["target vocabulary"][""] == "1,200"
     given = rows_of(report_on(run, tflops=2.0), "Cost")
     assert given[estimate][""] == "1.4 · 10¹⁶: 3,600 s × 2 devices × 2.0 TFLOPS"
@@ -101,4 +101,4 @@ def test_source_tokens_are_taken_from_the_target_without_a_plan(tmp_path):
     sizes = {"N": 2, "d_model": 128, "d_ff": 512, "h": 4}
     forward = forward_flops(Settings(**sizes), 1200, 12.5, 12.5)
     assert found.data["runs"][0]["cost"]["counted"] == pytest.approx(7 * 4 * 3 * forward)
-    assert rows_of(found, "Data")["source tokens of an update"][""] == "not recorded"
+    assert rows_of(found, "Data")["source tokens per update"][""] == "not recorded"

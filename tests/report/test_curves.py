@@ -60,7 +60,7 @@ def test_equation_3_is_the_rate_of_the_next_update(read):
 def test_several_runs_have_a_line_each(read):
     runs = {"a": read(interrupted()), "b": read(Record().start().valid(7, 60, loss=4.0))}
     charts = {chart.title: chart for chart in charts_of_runs(runs)}
-    first, second = charts["loss of the validation"].lines
+    first, second = charts["loss on the validation set"].lines
     assert [point[2] for point in first.points] == [8.0, 8.0]
     assert (second.label, second.points) == ("b", [(7, pytest.approx(1 / 60), 4.0)])
     many = list(charts_of_runs({str(n): runs["a"] for n in range(22)}))[0].lines

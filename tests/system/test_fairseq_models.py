@@ -103,7 +103,7 @@ def test_fairseqs_models_train_and_translate(fairseq, data, tmp_path, name):
     path = tmp_path / "checkpoint_last.pt"
     ours = generate(fairseq, data, path, "--max-len-b", "12")
     assert len(generated(ours)) == VALID, "no sentence is lost"
-    says = re.findall(r"(\w+): searched by fairseq, with --beam 4, --lenpen 0.6 \(", ours)
+    says = re.findall(r"(\w+): using fairseq's search, with --beam 4, --lenpen 0.6 \(", ours)
     assert len(says) == (name != "transformer")
     for flags in ([], ["--lenpen", "0.3", "--nbest", "2"], ["--prefix-size", "2"]):
         flags += ["--max-len-b", "12"]
@@ -130,7 +130,7 @@ def test_fairseqs_searches_with_the_plugins_model(fairseq, data, tmp_path):
         words = flags.split()
         ours = generate(fairseq, data, path, *words)
         assert len(generated(ours)) == number * VALID, flags
-        assert f"{words[0]}: searched by fairseq, with --beam" in ours
+        assert f"{words[0]}: using fairseq's search, with --beam" in ours
         theirs = generate(fairseq, data, path, *words, *STOCK)
         assert_same(generated(ours), generated(theirs))
 

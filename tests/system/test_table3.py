@@ -119,8 +119,8 @@ def test_the_papers_scale_takes_the_named_architectures(run, tmp_path):
         (["c_n2", "c_n3"], {}, ("unknown row c_n3", "base", "c_n2", "e_learned")),
         ([], {"SCALE": "large"}, ("SCALE=large", "small or paper")),
         ([], {"JOBS": "two"}, ("JOBS=two",)),
-        ([], {"TEXT": "absent"}, ("no directory absent",)),
-        ([], {"DATA": "absent"}, ("no directory absent",)),
+        ([], {"TEXT": "absent"}, ("no such directory: absent",)),
+        ([], {"DATA": "absent"}, ("no such directory: absent",)),
         ([], {"SCALE": "paper", "UPDATES": "3"}, ("UPDATES", "SCALE=small")),
     ],
 )

@@ -163,7 +163,7 @@ def test_a_recipe_shows_progress_and_errors_and_logs_the_rest(run, recipe):
     done = run("bash", "-c", f"{functions} log python -c 1/0", env=environment)
     assert done.returncode == 1
     assert done.stderr.endswith(
-        f"ZeroDivisionError: division by zero\nthe whole log is in {recipe}/train.log\n"
+        f"ZeroDivisionError: division by zero\nthe full log is in {recipe}/train.log\n"
     )
 
 

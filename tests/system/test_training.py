@@ -54,7 +54,7 @@ def test_a_run_stopped_and_started_is_the_same_run(run, corpus, tmp_path):
     assert re.search(r"label_smoothing +0.1 +0.1\n", first.stdout)
     batches = re.search(
         r"each has ([\d,]+) target and ([\d,]+) source tokens .* in (\d+) batches of at most "
-        r"([\d,]+) tokens on one device, where ([\d.]+)% is padding",
+        r"([\d,]+) tokens on one device, with ([\d.]+)% padding",
         first.stdout,
     )
     target, source, accumulated, most, padding = (
@@ -87,7 +87,7 @@ def test_a_directory_is_trained_in_once_at_a_time(run, corpus, tmp_path):
                 assert first.poll() is None and not late(), log.read_text()
                 time.sleep(0.05)
             assert last_line(run("fairseq-train", *options, "1")) == (
-                f"fairseq-train: error: {tmp_path} is in use by a different training: stop it, or "
+                f"fairseq-train: error: {tmp_path} is in use by another training run: stop it, or "
                 "give another --save-dir"
             )
             assert first.poll() is None

@@ -61,7 +61,7 @@ PATCHES: tuple[Patch, ...] = (
     Patch(
         "fairseq.checkpoint_utils.load_model_ensemble_and_task",
         trust.report_unusable_model,
-        "a model that cannot be built ends with an error of the library that failed first",
+        "building an unusable model raises the error of whichever library fails first",
         "fairseq says which checkpoint is wrong, and why",
     ),
     Patch(
@@ -107,7 +107,7 @@ PATCHES: tuple[Patch, ...] = (
     Patch(
         "fairseq.logging.progress_bar.progress_bar",
         with_record,
-        "all that fairseq-train logs passes through its progress bars only",
+        "everything that fairseq-train logs passes only through its progress bars",
         "fairseq has a hook for what it logs",
     ),
 )

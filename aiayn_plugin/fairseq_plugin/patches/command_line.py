@@ -38,13 +38,13 @@ def with_paper_defaults(parse: Callable) -> Callable:
         cli_options: dict[str, Any] = {}
 
         def modify(parser: ArgumentParser) -> None:
-            """fairseq has imported --user-dir, which may register the --task and --arch given."""
+            """Set defaults, now that fairseq has imported --user-dir and its --task and --arch."""
             # fairseq's first pass without defaults: only what is on the command line
             nothing = Namespace(**dict.fromkeys(known))
-            namespace, others = parser.parse_known_args(input_args, nothing)
+            namespace, unknown = parser.parse_known_args(input_args, nothing)
             given = vars(namespace)
             if trains and given["arch"] is None:  # fairseq ends with a RuntimeError
-                typos = get_close_matches("--arch", others)
+                typos = get_close_matches("--arch", unknown)
                 parser.error(
                     f"unrecognized arguments: {' '.join(typos)}"
                     if typos

@@ -32,7 +32,7 @@ def show_one_line(show: Callable) -> Callable:
         if isinstance(error, KeyboardInterrupt):
             if os.environ.get("RANK", "0") == "0":
                 print(f"{command}: {interrupt.message()}", file=sys.stderr)
-            return  # Python then dies of the signal, which a shell reports as 130
+            return  # the signal then kills Python, which a shell reports as 130
         message = input_error(error)
         if message is None and command in VALIDATION and isinstance(error, Exception):
             first_line = str(error).partition("\n")[0]

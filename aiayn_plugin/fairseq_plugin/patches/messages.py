@@ -1,4 +1,4 @@
-"""What fairseq's commands print: no debugging, unless LOGLEVEL asks for it."""
+"""What fairseq's commands print: no debug messages, unless LOGLEVEL is set."""
 
 import logging
 import os

@@ -1,4 +1,4 @@
-"""Patches of fairseq's training in several processes, and what its commands leave running."""
+"""Patches for training in several processes, and for threads that fairseq leaves running."""
 
 import os
 import queue
