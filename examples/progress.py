@@ -73,7 +73,8 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     progress, end, explained, failed = Progress(), deque[str](maxlen=15), set[str](), False
     with open(sys.argv[1], "a", encoding="utf-8") as log:
-        for line in open(sys.stdin.fileno(), encoding="utf-8", errors="replace"):
+        for line in open(sys.stdin.fileno(), encoding="utf-8", errors="replace", newline="\n"):
+            line = line[line.rfind("\r", 0, -2) + 1 :]  # the last state of a progress bar
             log.write(line)
             log.flush()
             end.append(line)

@@ -178,7 +178,7 @@ def set_weights(change):
         (set_weights(lambda w: w["final_logits_bias"].fill_(0.1)), "final_logits_bias is not 0"),
         (
             set_weights(lambda w: w.update(final_logits_bias=torch.zeros(1, 31))),
-            "vocabulary of 31 tokens, and the dictionary one of 30",
+            "vocabulary of 31 tokens, but the dictionary one of 30",
         ),
         (set_weights(lambda w: w.update(extra=torch.zeros(1))), "has no weight extra"),
         (

@@ -142,7 +142,7 @@ def test_checkpoints_of_old_are_converted(stock):
         (lambda state: state["model"].pop("encoder.embed_tokens.weight"), "weights do not fit"),
         (
             lambda state: setattr(state["cfg"]["model"], "_name", "lstm"),
-            "architecture lstm is neither",
+            "architecture lstm belongs neither",
         ),
     ],
 )

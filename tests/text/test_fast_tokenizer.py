@@ -83,5 +83,5 @@ def test_a_word_that_ends_like_a_subword_has_its_id(tmp_path, encode):
 
 @pytest.mark.parametrize("words", [["a", "b", "a"], ["a", "<s>@@"]])
 def test_ambiguous_dictionaries_are_refused(words):
-    with pytest.raises(InputError, match="an entry twice, or a special symbol"):
+    with pytest.raises(InputError, match="a duplicate entry or a special symbol"):
         build_fast_tokenizer([("a", "b")], Vocabulary(words))
