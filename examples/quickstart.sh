@@ -17,7 +17,7 @@ step "prepare"
 log aiayn prepare -s en -t de --trainpref "$RUN/raw/train" --validpref "$RUN/raw/valid" \
   --testpref "$RUN/raw/test" --destdir "$RUN/data" --merges 2000 --protect-patterns
 
-step "train (about 2 minutes on two cores)"
+step "train (2 to 6 minutes on two cores)"
 train_small --arch aiayn_tiny --dropout 0 --warmup-updates 500 --max-update 1200 \
   --validate-interval 100 --log-format simple --log-interval 20 "$@"
 
