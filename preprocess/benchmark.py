@@ -213,21 +213,29 @@ def draw_growth(sizes: dict[int, dict]) -> Any:
     """
     chart = plots.new_figure(8.5, 3.6)
     time_axes, size_axes = chart.subplots(1, 2)
-    minutes = {step: [size["seconds"][step] / 60 for size in sizes.values()] for step in STEPS} | {
-        "all steps": [sum(size["seconds"].values()) / 60 for size in sizes.values()]
+    pairs = np.array(list(sizes))
+    further = np.geomspace(pairs[-1], max(LARGEST, pairs[-1]), 20)
+
+    def extrapolate(values: list[float]) -> np.ndarray:
+        # Learning takes about as long for any text, and its speed varies: it must not fall.
+        slope = max(values[-1] - values[-2], 0) / (pairs[-1] - pairs[-2])
+        return np.concatenate((values, values[-1] + slope * (further - pairs[-1])))
+
+    minutes = {
+        step: extrapolate([size["seconds"][step] / 60 for size in sizes.values()]) for step in STEPS
     }
+    minutes["all steps"] = np.sum(list(minutes.values()), axis=0)
+    largest = [max(size["gigabytes"].values()) for size in sizes.values()]
+    disk = [(size["disk"] + size["raw"]) / 1e9 for size in sizes.values()]
     gigabytes = {
-        "memory of the largest process": [max(x["gigabytes"].values()) for x in sizes.values()],
-        "disk, text included": [(x["disk"] + x["raw"]) / 1e9 for x in sizes.values()],
+        "memory of the largest process": extrapolate(largest),
+        "disk, text included": extrapolate(disk),
     }
-    pairs = list(sizes)
     for axes, curves in ((time_axes, minutes), (size_axes, gigabytes)):
         for number, (name, values) in enumerate(curves.items()):
             colour = COLOURS[number]
-            axes.plot(pairs, values, marker="o", markersize=4, color=colour, label=name)
-            slope = (values[-1] - values[-2]) / (pairs[-1] - pairs[-2])
-            further = np.geomspace(pairs[-1], max(LARGEST, pairs[-1]), 20)
-            beyond = values[-1] + slope * (further - pairs[-1])
+            measured, beyond = np.split(values, [len(pairs)])
+            axes.plot(pairs, measured, marker="o", markersize=4, color=colour, label=name)
             axes.plot(further, beyond, linestyle="--", color=colour)
         axes.set(xscale="log", yscale="log", xlabel="sentence pairs")
         axes.xaxis.set_major_formatter(lambda x, _: f"{x / 1e6:g}M")
