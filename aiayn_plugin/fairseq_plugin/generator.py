@@ -65,7 +65,7 @@ class Generator:
         prefix_tokens: Tensor | None = None,
         constraints: Tensor | None = None,
     ) -> list[list[dict[str, Tensor]]]:
-        """Return the hypotheses of a batch. Raises InputError if a sentence has none."""
+        """Return the hypotheses of a batch. Raises InputError for a sentence without any."""
         if constraints is not None:
             raise InputError("target-side constraints need fairseq's search: give --constraints")
         source = sample["net_input"]["src_tokens"]
