@@ -9,6 +9,7 @@ from models import configuration, parse, rates_taken, trainer
 
 from aiayn_plugin.errors import InputError
 from aiayn_plugin.fairseq_plugin import training_log as log
+from aiayn_plugin.fairseq_plugin.batch_plan import BatchPlanner
 from aiayn_plugin.fairseq_plugin.model import AiaynTransformer, TransformerConfig
 from aiayn_plugin.text.settings import PENN, SETTINGS_FILE, TextSettings
 
@@ -148,6 +149,12 @@ def test_contradictions_end_with_one_line(argv, message):
     with pytest.raises(InputError) as error:
         parse(*argv.split())
     assert message in str(error.value) and "\n" not in str(error.value)
+
+
+def test_hydra_may_not_set_the_size_of_batches_twice():
+    """Its options do not pass through the parser that rejects this elsewhere."""
+    with pytest.raises(InputError, match="give only one"):
+        BatchPlanner(tokens_per_update=100).plan_epoch(None, 4096, {"max_sentences": 8})
 
 
 @pytest.mark.parametrize(
