@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # Benchmark a GPU: training and translating compared with fairseq's own model in half precision, and
 # training curves of each precision. Needs no network. Every part has run on an H100, but not all of
-# them in one run, and not since CUDA graphs were added.
+# them in one run, and not with the current code.
 #   bash examples/gpu.sh [DATA]            DATA: a prepared directory (default: runs/quickstart/data)
 #   bash examples/gpu.sh --trial [DATA]    the same at a small size on the CPU, to test this script
-# Uses .venv or any python3 that has fairseq and torch. Each part writes a table (for training, with a
-# profile) and a JSON file to RUN (default: runs/gpu). Parts whose JSON file exists are skipped.
+# Uses .venv or any python3 that has fairseq and torch. Each benchmark writes a table and a JSON file to
+# RUN (default: runs/gpu), each training run its directory there; finished ones are skipped.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 RUN=${RUN:-runs/gpu}

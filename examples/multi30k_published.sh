@@ -2,13 +2,14 @@
 # A published result on its authors' data: Multi30k, English to German, as preprocessed by Wu et al.
 # (ACL 2021, arXiv 2105.14462), who report BLEU4 = 41.02 on test.2016 for fairseq's transformer_tiny.
 # Trains fairseq's model with their command, and the plugin's model of the same size (4+4 layers,
-# d_model 128, d_ff 256, h 4), with several seeds, and scores them as they do.
+# d_model 128, d_ff 256, h 4), with several seeds, and scores them as they do. On two CPU cores a seed of
+# the plugin's model takes an hour in bfloat16 and three in float32; fairseq's takes longer.
 #   bash examples/multi30k_published.sh            download the text from github.com/LividWo/Revisit-MMT
 #   bash examples/multi30k_published.sh DIRECTORY  use its {train,valid,test.2016}.{en,de}
 # To resume after an interruption, run it again.
 #   RUN        results (default: runs/multi30k_published): RUN/MODEL-SEED for each model and seed
-#   MODELS     published: the plugin's model with their settings; paper: with the paper's learning
-#              rate and search; fairseq: their model (default: "published paper fairseq")
+#   MODELS     published: the plugin's model with their settings; paper: with the learning rate and
+#              search of Vaswani et al.; fairseq: their model (default: "published paper fairseq")
 #   SEEDS      (default: "1 2 3")
 #   SPLIT      valid or test (default: valid)
 #   PRECISION  of the plugin's models: empty for float32 (default: --bf16 if the processor has

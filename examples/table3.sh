@@ -2,7 +2,7 @@
 # A small-scale Table 3: the paper's variations of the Transformer, in the same proportions, on
 # Multi30k. All rows have the same number of updates and, except base_seed2 and base_seed3, the same
 # seed. They translate the validation set with their last checkpoint, without averaging, as in the
-# paper. Ends with a report on all finished rows.
+# paper. Ends with a report on all finished rows. A row takes 10 to 20 minutes on a CPU core.
 #   bash examples/table3.sh             all rows of the table below
 #   bash examples/table3.sh base c_n2   only these rows
 #   SCALE=paper bash examples/table3.sh c_n2    the paper's sizes, on WMT 2014 (newstest2013)
@@ -11,7 +11,7 @@
 #   RUN      results, a directory for each row (default: runs/table3, or runs/table3_paper)
 #   JOBS     number of rows trained at a time, which share the cores (default: 1); with several, the
 #            logs are only in RUN/ROW: train.log and stderr.log
-#   TEXT     directory with train, val and test_2016_flickr .en and .de (default: download them)
+#   TEXT     directory with {train,val,test_2016_flickr}.{en,de} (default: download them)
 #   UPDATES, WARMUP, TOKENS  updates, warm-up updates, and target tokens per update (default: 1000,
 #            500, 2500)
 #   DATA     directory with a prepared data/ that replaces Multi30k; with SCALE=paper as in

@@ -154,7 +154,8 @@ def main() -> None:
     """Run the benchmark."""
     parser = argparse.ArgumentParser(prog="benchmark.py", description=__doc__.partition("\n")[0])
     add = parser.add_argument
-    add("--pairs", type=int, nargs="+", default=[250_000, 1_000_000])
+    pairs_help = "numbers of sentence pairs to time (default: %(default)s)"
+    add("--pairs", type=int, nargs="+", default=[250_000, 1_000_000], help=pairs_help)
     add(
         "--work",
         type=Path,

@@ -90,7 +90,7 @@ def test_help_and_readme_list_the_architectures(repo, capsys):
         parse("--help")
     text = capsys.readouterr().out
     assert format_architectures() in text
-    for option in ("--d-model", "--tokens-per-update", "--int8", "--length-penalty gnmt|fairseq"):
+    for option in ("--d-model", "--warmup-updates", "--int8", "--length-penalty gnmt|fairseq"):
         assert f"\n  {option} " in text
     assert "SUPPRESS" not in text
     assert format_architectures() in (repo / "examples" / "guide.md").read_text(encoding="utf-8")

@@ -34,8 +34,8 @@ PLUGIN_SEARCHES = {"plugin": ["--length-penalty", "fairseq"], "plugin, the paper
 def add_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("data", type=Path, metavar="DATA", help="fairseq data directory")
-    add("--stock", type=Path, required=True, metavar="FILE", help="checkpoint of fairseq's model")
-    converted_help = "the same model, converted by aiayn convert"
+    add("--stock", type=Path, required=True, metavar="FILE", help="model in fairseq's format")
+    converted_help = "the same model in the plugin's format (aiayn convert)"
     add("--converted", type=Path, required=True, metavar="FILE", help=converted_help)
     add("--gen-subset", default="valid", help="split to translate")
     add("--beam", type=int, default=SearchSettings.beam, help="beam size")

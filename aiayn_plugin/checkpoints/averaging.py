@@ -39,7 +39,7 @@ def find_last_checkpoints(
         advice = [f"--num-{name[:-1]}-checkpoints {len(x)}" for name, x in found.items() if x]
         advice += [f"--inputs {directory / name}" for name in names if name == "checkpoint_last.pt"]
         raise InputError(
-            f"{directory} holds {len(numbered)} checkpoints of {kind}"
+            f"{directory} holds {len(numbered)} {kind[:-1]} checkpoints"
             f"{'' if upper_bound is None else f' up to {upper_bound}'}, not {count}: "
             + (f"give {' or '.join(advice)}" if advice else "give the --save-dir of a training run")
         )

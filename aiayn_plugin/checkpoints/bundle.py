@@ -66,9 +66,9 @@ def task_settings(
         raise InputError(f"{checkpoint}: {error}") from None
     if architecture not in architectures:
         raise InputError(
-            f"{checkpoint}: the architecture {architecture} is not one of the plugin's: give "
-            "aiayn translate the --user-dir that registers it, or convert fairseq's transformer "
-            "with aiayn convert"
+            f"{checkpoint}: the architecture {architecture} is not one of the plugin's; aiayn "
+            "translate needs the --user-dir that registers it, and aiayn convert converts "
+            "fairseq's transformer"
         )
     task = cfg["task"]
     if task.get("_name") not in ("translation", "aiayn_translation"):

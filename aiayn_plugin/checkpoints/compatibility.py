@@ -1,4 +1,4 @@
-"""Whether a checkpoint fits a model and its data: weight shapes, settings and dictionaries."""
+"""Check that a checkpoint fits a model and its data: weight shapes, settings and dictionaries."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields

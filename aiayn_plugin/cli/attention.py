@@ -35,7 +35,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("--input", type=Path, metavar="FILE", help=input_help)
     add("--split", help="split of the prepared data to show instead of raw text, such as test")
     add_numbers = partial(add, type=int, nargs="+")
-    numbers_help = "sentences of --split, numbered from 0 as by fairseq-generate (default: 0)"
+    numbers_help = "sentences of --split, numbered from 0 as in fairseq-generate (default: 0)"
     add_numbers("--numbers", metavar="N", help=numbers_help)
     add("--reference", action="store_true", help="show the target of --split, not a translation")
     output_help = (

@@ -38,4 +38,4 @@ def run(args: argparse.Namespace) -> None:
     with limited_memory(args.input):
         state, kind = convert(load(args.input))
     save(state, args.output)
-    print(f"{args.output} holds a model of {kind}")
+    print(f"{args.output} is a checkpoint of {kind}")

@@ -33,7 +33,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     option("--testpref", metavar="FP", help="test files, likewise (default: no test set)")
     add_workers(parser)
     add_check(parser)
-    joined_help = "one dictionary for both languages (always on)"
+    joined_help = "one dictionary for both languages; always on, accepted as in fairseq-preprocess"
     option("--joined-dictionary", action="store_true", help=joined_help)
     punctuation_help = (
         "normalise quotes, dashes and similar punctuation like Moses (default: keep them)"
@@ -52,7 +52,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     option("--max-ratio", type=float, default=limits.max_ratio, help=ratio_help)
 
 
-@explain_interrupts("nothing was made")
+@explain_interrupts("no data was written")
 def run(args: argparse.Namespace) -> None:
     """Make the data directory. Raises InputError or OSError for unusable options or text."""
     check_arguments(args)

@@ -102,7 +102,7 @@ def _split_line(line: str) -> list[str]:
     return [line] if line.strip() else []
 
 
-@explain_interrupts("nothing was made")
+@explain_interrupts("no data was written")
 def run(args: argparse.Namespace) -> None:
     """Make the data directory. Raises InputError or OSError for unusable options or trees."""
     from ..corpus.treebank import linearise, read_tree_set

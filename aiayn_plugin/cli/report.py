@@ -1,8 +1,8 @@
 """Report on training runs, compared with the paper: a page, Markdown and JSON.
 
 The report shows the curves, settings, data, cost and scores of a run, next to the paper's Tables 2
-to 4. Several runs are laid out as in Table 3, with their differences from the first one. A run is
-a run directory, with checkpoints/run.jsonl (which every training run writes), scores.json and
+to 4. Several runs are laid out as in Table 3, with their differences from the first one. RUN is
+a run directory that holds checkpoints/run.jsonl (which every training run writes), scores.json and
 scores-valid.json (aiayn score --json). The run may have been restarted or still be running. Missing
 and unreadable files are listed.
 """

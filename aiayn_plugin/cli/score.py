@@ -29,7 +29,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("--split", default="test", help="split that was translated")
     add_path("--reference", help="raw references, one sentence per line")
     add("--target-lang", "-t", metavar="LANG", help="language of the raw text")
-    trees_help = "gold trees, if FILE holds trees; F1 is computed as by EVALB"
+    trees_help = "gold trees, if FILE holds trees; F1 is computed as in EVALB"
     add_path("--trees", metavar="GOLD", help=trees_help)
     add_path("--output", help="write the detokenised hypotheses to FILE")
     add_path("--json", help="write scores, bootstrap intervals and text to FILE, for aiayn report")

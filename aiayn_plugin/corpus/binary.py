@@ -1,7 +1,7 @@
 """From subwords to fairseq's dictionaries and binary files.
 
-The files are those of fairseq-preprocess, which reads each line three times in Python, word by
-word.
+The files equal those of fairseq-preprocess, which is slower: it reads each line three times in
+Python, word by word.
 """
 
 import contextlib

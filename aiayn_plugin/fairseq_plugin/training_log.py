@@ -1,4 +1,4 @@
-"""§5: the head of a training log: a run's settings compared with the paper's, its environment."""
+"""§5: the start of a training log: the environment, and the settings compared with the paper's."""
 
 import platform
 import shlex

@@ -41,7 +41,7 @@ def test_the_last_checkpoints_by_number_of_updates(tmp_path):
     assert mean("--num-update-checkpoints", "2") == 600.0
     bounded = ("--num-update-checkpoints", "2", "--checkpoint-upper-bound", "200")
     assert mean(*bounded) == 150.0
-    message = "holds 3 checkpoints of updates up to 200, not 4: give --num-update-checkpoints 3 "
+    message = "holds 3 update checkpoints up to 200, not 4: give --num-update-checkpoints 3 "
     with pytest.raises(SystemExit, match=message):
         mean("--num-update-checkpoints", "4", "--checkpoint-upper-bound", "200")
     assert mean("--num-epoch-checkpoints", "1") == 8.0
@@ -88,7 +88,7 @@ def test_bad_input_gives_one_line(tmp_path, capsys):
     for options, message in (
         (
             ["--num-update-checkpoints", "3"],
-            "holds 0 checkpoints of updates, not 3: give --num-epoch-checkpoints 1 or --inputs "
+            "holds 0 update checkpoints, not 3: give --num-epoch-checkpoints 1 or --inputs "
             f"{tmp_path / 'checkpoint_last.pt'}$",
         ),
         (["--num-update-checkpoints", "0"], "cannot average 0"),

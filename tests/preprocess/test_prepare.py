@@ -307,7 +307,7 @@ def test_killed_run_leaves_no_data_and_no_process(raw, tmp_path, error):
         assert not data.exists()
         if kill == signal.SIGTERM:
             assert process.returncode == 130 and not unfinished.exists()
-            assert stderr.endswith("aiayn: interrupted; nothing was made\n")
+            assert stderr.endswith("aiayn: interrupted; no data was written\n")
             assert "Traceback" not in stderr
         deadline = time.monotonic() + 10
         while alive(process.pid) and time.monotonic() < deadline:

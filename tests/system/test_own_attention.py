@@ -108,7 +108,7 @@ def test_only_the_users_option_imports_code(run, folder):
     assert state["cfg"]["common"]["user_dir"] == "talking_heads"
     error = last_line(run("aiayn", "translate", "run", cwd=directory, input="\n"))
     assert error.endswith("fairseq's transformer with aiayn convert")
-    assert "architecture talking_heads is not one of the plugin's: give" in error
+    assert "architecture talking_heads is not one of the plugin's; aiayn translate needs" in error
 
 
 def test_the_model_without_fairseq(page):

@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 from fairseq.tasks import TASK_DATACLASS_REGISTRY
 from fairseq.tasks.translation import TranslationConfig
 
-from ...paper import ModelSettings, format_architectures
+from ...paper import ModelSettings, TrainingSettings, format_architectures
 from .. import data_checks, defaults
 from ..option_names import flag
 from .training import join_torchrun
@@ -34,7 +34,7 @@ def with_paper_defaults(parse: Callable) -> Callable:
         trains = has_arch and not searches
         if has_arch or searches:
             parser.formatter_class = argparse.RawDescriptionHelpFormatter
-            parser.epilog = help_text(has_arch)
+            parser.epilog = help_text(trains)
         cli_options: dict[str, Any] = {}
 
         def modify(parser: ArgumentParser) -> None:
@@ -98,17 +98,21 @@ def report_usage_error(parser: ArgumentParser, message: str) -> NoReturn:
     parser.exit(2, f"{parser.prog}: error: {message} ({help})\n")
 
 
-def help_text(has_arch: bool) -> str:
-    """Return the end of --help: the options of the model and the task, which fairseq omits."""
+def help_text(trains: bool) -> str:
+    """Return the end of --help: the options of the plugin's components, which fairseq omits."""
     fairseq_options = {f.name for f in fields(TranslationConfig)}
     task = fields(TASK_DATACLASS_REGISTRY["aiayn_translation"])
     text = "options of aiayn_plugin's task:"
     text += _describe(f for f in task if f.name not in fairseq_options)
-    if not has_arch:
+    if not trains:
         return text
+    components = ("warmup_updates", "adam_betas", "adam_eps", "label_smoothing")
+    training = (f for f in fields(TrainingSettings) if f.name in components)
     return (
         "architectures of aiayn_plugin (parameters with a vocabulary of 37,000):\n\n"
-        f"{format_architectures()}\n\ntheir options:{_describe(fields(ModelSettings))}\n\n{text}"
+        f"{format_architectures()}\n\ntheir options:{_describe(fields(ModelSettings))}\n\n"
+        f"options of their learning rate schedule, optimizer and loss:{_describe(training)}\n\n"
+        f"{text}"
     )
 
 
