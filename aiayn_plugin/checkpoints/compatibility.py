@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from ..errors import InputError
@@ -125,10 +126,18 @@ def find_differing_shape(
 
 
 def check_shapes(checkpoint: Mapping[str, Tensor], model: Mapping[str, Tensor]) -> None:
-    """Raise InputError unless a checkpoint's weights have the names and shapes of the model's."""
+    """Raise InputError unless a checkpoint's weights have the names and shapes of the model's.
+
+    Weights that are one matrix in the model must also be equal in the checkpoint.
+    """
     if (difference := find_differing_shape(checkpoint, model)) is None:
-        return
+        return _check_shared(checkpoint, model)
     name, theirs, ours = difference
+    if any("embed_tokens" in name for name in checkpoint):
+        raise InputError(
+            "the checkpoint holds fairseq's Transformer: convert it with aiayn convert, or give "
+            "--arch transformer"
+        )
     is_vocabulary = name.endswith(("embedding.weight", "vocabulary.weight"))
     if is_vocabulary and theirs and ours and theirs[1:] == ours[1:]:
         raise InputError(
@@ -136,6 +145,15 @@ def check_shapes(checkpoint: Mapping[str, Tensor], model: Mapping[str, Tensor]) 
             "Use the data the model was trained with, or prepare yours with its dictionary"
         )
     raise _architecture_error(name, theirs or "missing", ours or "missing")
+
+
+def _check_shared(checkpoint: Mapping[str, Tensor], model: Mapping[str, Tensor]) -> None:
+    first_names: dict[tuple[int, torch.Size], str] = {}
+    for name, weight in model.items():
+        first = first_names.setdefault((weight.data_ptr(), weight.shape), name)
+        if first != name and not checkpoint[first].equal(checkpoint[name]):
+            names = f"{first} and {name}"
+            raise _architecture_error(names, "not one matrix", "one (--tie-embeddings)")
 
 
 def _architecture_error(name: str, theirs: object, ours: object) -> InputError:

@@ -100,7 +100,13 @@ def check_split(
     files = {path.name for path in data.iterdir()} | manifest.keys()
     endings = ("",) if cfg.dataset_impl in TEXT_FORMATS else (".bin", ".idx")
     langs = [cfg.source_lang, cfg.target_lang]
-    for prefix in _find_prefixes(data, split, langs, combine, endings, files):
+    prefixes = list(_find_prefixes(data, split, langs, combine, endings, files))
+    if len(prefixes) > 1 and cfg.upsample_primary < 1:
+        raise InputError(
+            f"{data} has several {split} sets ({', '.join(prefixes)}): give --upsample-primary 1 "
+            "to concatenate them"
+        )
+    for prefix in prefixes:
         sides = [f"{prefix}.{lang}" for lang in langs]
         names = [side + ending for side in sides for ending in endings]
         verify_files(data, manifest, names, contents=False)

@@ -19,6 +19,8 @@ from .model import paper_architecture
 from .option_names import flag, to_paper_settings
 from .raw_text import default_encoders, first_directory
 
+#: The value of --replace-unk without a dictionary, which fairseq would open as a file.
+NO_ALIGNMENT_FILE = "@@ "
 COMPONENTS = {
     "criterion": "aiayn_label_smoothed_cross_entropy",
     "optimizer": "aiayn_adam",
@@ -51,6 +53,8 @@ def training_defaults(cli_options: Mapping[str, Any]) -> dict[str, Any]:
     training = {name: getattr(paper, name) for name in names}
     if batch_options(cli_options):
         training["tokens_per_update"] = 0
+    if "max_epoch" in cli_options:
+        training["max_update"] = 0  # no second limit
     saves_epochs = bool(cli_options.keys() & {"save_interval", "keep_last_epochs"})
     saves_epochs |= cli_options.get("save_interval_updates") == 0
     return {
@@ -101,10 +105,19 @@ def model_defaults(arch: str, architecture: str) -> dict[str, Any]:
 def complete_search(args: Namespace, cli_options: Mapping[str, Any]) -> None:
     """Set the options of search and of raw text that were not given, after fairseq's second pass.
 
-    fairseq-generate reads and writes subwords, so raw text is for fairseq-interactive only.
+    fairseq-generate reads and writes subwords, so raw text is for fairseq-interactive only. Raises
+    InputError for an option of one of the two commands that fails in the other.
     """
+    is_interactive = hasattr(args, "buffer_size")
+    if args.constraints and not is_interactive:
+        raise InputError("--constraints are read by fairseq-interactive: use it instead")
+    if is_interactive and (args.score_reference or args.print_alignment == "soft"):
+        option = "--score-reference" if args.score_reference else "--print-alignment soft"
+        raise InputError(f"{option} works in fairseq-generate only")
+    if args.replace_unk == NO_ALIGNMENT_FILE:
+        args.replace_unk = ""
     if args.task == "aiayn_translation":
-        if hasattr(args, "buffer_size"):
+        if is_interactive:
             vars(args).update(default_encoders(args.data, cli_options))
         trees = holds_trees(first_directory(args.data))
         for name, value in search_defaults(args, args.length_penalty, trees).items():

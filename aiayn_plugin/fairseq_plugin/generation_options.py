@@ -185,8 +185,15 @@ def find_fairseq_only_model(models: Iterable[Any]) -> str | None:
 
 
 def alignment_kind(options: Any) -> str | None:
-    """Return "hard", "soft" or None; --replace-unk needs hard alignments."""
-    return options.print_alignment or (None if options.replace_unk is None else "hard")
+    """Return "hard", "soft", "replace-unk" or None.
+
+    Raises InputError for two options that need different alignments.
+    """
+    if options.replace_unk is None:
+        return options.print_alignment
+    if options.print_alignment:
+        raise InputError("fairseq cannot combine --replace-unk and --print-alignment: drop one")
+    return "replace-unk"
 
 
 def search_in_int8(model: Any) -> None:

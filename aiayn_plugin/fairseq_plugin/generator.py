@@ -15,7 +15,20 @@ from ..search.decoder_step import AiaynSearchModel, SearchModel
 from .fairseq_transformer import FairseqSearchModel
 from .model import AiaynTransformer
 
-ALIGNMENTS = {"hard": utils.extract_hard_alignment, "soft": utils.extract_soft_alignment}
+
+def source_positions(*arguments) -> list[int]:
+    """Return the source position that each target token attends to most, for --replace-unk.
+
+    The arguments are extract_hard_alignment's.
+    """
+    return [source for source, _ in utils.extract_hard_alignment(*arguments)]
+
+
+ALIGNMENTS = {
+    "hard": utils.extract_hard_alignment,
+    "soft": utils.extract_soft_alignment,
+    "replace-unk": source_positions,
+}
 
 
 class Generator:
@@ -38,7 +51,7 @@ class Generator:
         lm_model: Any = None,
         lm_weight: float = 1.0,
     ) -> None:
-        """Prepare the search; alignment "hard" or "soft" requests attention and alignments."""
+        """Prepare the search; alignment (of ALIGNMENTS) requests attention and alignments."""
         for model in filter(None, [*models, lm_model]):
             model.eval()
         self.pad, self.eos = target_dictionary.pad(), target_dictionary.eos()

@@ -150,7 +150,8 @@ class AiaynTransformer(FairseqEncoderDecoderModel):
         translate().
         """
         hub = hub_utils.from_pretrained(*args, archive_map=cls.hub_models(), **kwargs)
-        return TranslationHub(hub["args"], hub["task"], hub["models"], kwargs)
+        given = {**kwargs, **(kwargs.get("generation_args") or {})}
+        return TranslationHub(hub["args"], hub["task"], hub["models"], given)
 
     @classmethod
     def choose_attention(cls, cfg: Any) -> BuildAttention:

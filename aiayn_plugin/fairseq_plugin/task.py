@@ -156,6 +156,8 @@ class AiaynTranslation(TrainerHooks):
         lock_save_dir(cfg)
         prepare_cpu()
         check_float16(cfg.common)
+        if cfg.checkpoint.best_checkpoint_metric == "bleu" and not self.cfg.eval_bleu:
+            raise InputError("--best-checkpoint-metric bleu needs --eval-bleu")
         training_log.check_tensorboard(cfg)
         if paper_architecture(cfg.model._name) is not None:
             logger.info("the paper's settings and this run's:\n%s", training_log.format_table(cfg))

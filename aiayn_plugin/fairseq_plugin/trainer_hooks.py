@@ -119,9 +119,10 @@ class TrainerHooks(TranslationTask):
         return graphed(sample)
 
     def _last_update(self) -> int:
-        """Return the last update's number; 0 without --max-update, or outside the first process."""
+        """Return the last update's number; 0 if it is unknown, or outside the first process."""
         cfg = self.training_cfg
-        return cfg.optimization.max_update if is_master(cfg.distributed_training) else 0
+        known = cfg.optimization.max_epoch == 0 and is_master(cfg.distributed_training)
+        return cfg.optimization.max_update if known else 0
 
     def valid_step(self, sample, model, criterion):
         """Like fairseq's, but uncompiled: compiling would take longer than it saves."""

@@ -91,6 +91,8 @@ def test_each_file_of_a_combined_split_is_checked(data):
     for lang in ("en", "de"):
         for end in ("bin", "idx"):
             shutil.copy(data / f"test.en-de.{lang}.{end}", data / f"valid1.en-de.{lang}.{end}")
+    with pytest.raises(InputError, match=r"several valid sets \(.*\): give --upsample-primary 1"):
+        load(data, "valid", combine=True)
     task = load(data, "valid", "--upsample-primary", "1", combine=True)
     assert len(task.dataset("valid")) == 219
     change(lambda content: content[:-2], "valid1.en-de.de.bin")(data)

@@ -109,12 +109,15 @@ def test_a_language_model_with_a_negative_weight_may_raise_scores(lm_weight, sto
     [
         ({}, None),
         ({"print_alignment": "soft"}, "soft"),
-        ({"replace_unk": ""}, "hard"),
-        ({"print_alignment": "soft", "replace_unk": ""}, "soft"),
+        ({"replace_unk": ""}, "replace-unk"),
     ],
 )
-def test_replacing_unknown_words_needs_hard_alignments(given, kind):
+def test_replacing_unknown_words_needs_alignments(given, kind):
     assert alignment_kind(complete(Namespace(**given), {})) == kind
+    if given:
+        both = {"print_alignment": "soft", "replace_unk": "", **given}
+        with pytest.raises(InputError, match="cannot combine --replace-unk and --print-alignment"):
+            alignment_kind(complete(Namespace(**both), {}))
 
 
 def test_only_the_plugins_models_search_in_int8():

@@ -271,12 +271,19 @@ def test_from_pretrained_of_fairseq_searches_the_same(model_dir):
     other = AiaynTransformer.from_pretrained(
         str(model_dir), "model.pt", str(model_dir / "data"), lenpen=1.5
     )
+    nested = AiaynTransformer.from_pretrained(
+        str(model_dir),
+        "model.pt",
+        str(model_dir / "data"),
+        generation_args={"lenpen": 1.5, "max_len_b": 9},
+    )
     # A sampled translation has fairseq's defaults unless they are given.
     for model, settings, lenpen, max_len_b in (
         (hub, {}, 0.6, 50),
         (hub, {"sampling": True}, 1, 200),
         (other, {"max_len_b": 9}, 1.5, 9),
         (other, {"sampling": True}, 1.5, 200),
+        (nested, {}, 1.5, 9),
     ):
         with open_dict(args := copy.deepcopy(model.cfg.generation)):
             args.update(settings)

@@ -35,9 +35,9 @@ def save_atomically(save: Callable) -> Callable:
     """Wrap checkpoint_utils.torch_persistent_save: write finite weights only, and atomically.
 
     With the plugin's task, also write the checkpoint of --save-interval-updates where an epoch ends
-    at that update, and at --max-update: fairseq skips it, so the average would miss, for example,
-    base's final weights, since 100,000 is not a multiple of 1,500. It is written first, so that a
-    run killed before the other name exists does not resume without it.
+    at that update, and at the end of the run: fairseq skips it, so the average would miss, for
+    example, base's final weights, since 100,000 is not a multiple of 1,500. It is written first, so
+    that a run killed before the other name exists does not resume without it.
     """
 
     def torch_persistent_save(obj: Any, filename: str, async_write: bool = False) -> None:
@@ -78,8 +78,10 @@ def interval_path(state: Mapping[str, Any], path: Path) -> Path | None:
     if interval <= 0 or cfg["task"]["_name"] != "aiayn_translation":
         return None
     ends_epoch = iterator["iterations_in_epoch"] == 0  # the iterator is then in the next epoch
+    limits = cfg["optimization"]
     is_due = updates % interval == 0 and ends_epoch
-    if not is_due and updates != cfg["optimization"]["max_update"]:
+    is_last = updates == limits["max_update"] or 0 < limits["max_epoch"] < iterator["epoch"]
+    if not is_due and not is_last:
         return None
     shard = re.search(r"-shard\d+(?=\.pt$)", path.name)
     suffix = cfg["checkpoint"]["checkpoint_suffix"] + (shard[0] if shard else "")
@@ -105,8 +107,9 @@ def resume(load: Callable) -> Callable:
     """Wrap Trainer.load_checkpoint: resume killed, broken and finished runs.
 
     Removes files that a killed run left half-written, rejects a checkpoint of different
-    dictionaries or settings, names the newest intact checkpoint if the last is broken, and ends a
-    finished run, which would otherwise take another update. Several processes each read the file:
+    dictionaries or settings or without the optimizer's state, and a --restore-file that is missing,
+    names the newest intact checkpoint if the last is broken, and ends a finished run, which would
+    otherwise take another update. Several processes each read the file:
     rank 0 would send its content as a pickle, which weights_only refuses.
     """
 
@@ -116,9 +119,13 @@ def resume(load: Callable) -> Callable:
             remove_leftovers(Path(cfg.save_dir).glob("checkpoint*.pt.tmp"))
         if trainer.data_parallel_world_size > 1:
             cfg.load_checkpoint_on_all_dp_ranks = True
+        if not PathManager.exists(filename) and cfg.restore_file != "checkpoint_last.pt":
+            raise InputError(
+                f"--restore-file {filename} is missing (the path does not start at --save-dir)"
+            )
         try:
             if hasattr(trainer.task, "identity") and PathManager.isfile(filename):
-                _check_identity(cfg, trainer.task, filename)
+                _check_state(cfg, trainer.task, filename)
             extra_state = load(trainer, filename, *args, **options)
         except Exception as error:
             _check_last(Path(filename), cfg.save_dir, trainer.checkpoint_suffix, error)
@@ -137,12 +144,20 @@ def resume(load: Callable) -> Callable:
     return load_checkpoint
 
 
-def _check_identity(cfg: Any, task: Any, filename: str) -> None:
+def _check_state(cfg: Any, task: Any, filename: str) -> None:
     """Raise InputError if our task's dictionaries or model differ from a checkpoint's.
 
-    Fine-tuning may change the dictionaries, with a warning.
+    Fine-tuning may change the dictionaries, with a warning, and needs no optimizer state; without
+    one, fairseq would resume as update 0.
     """
     state = safe_load.load(Path(PathManager.get_local_path(filename)), with_data=False)
+    starts_anew = cfg.reset_optimizer or filename == cfg.finetune_from_model
+    if not starts_anew and state.get("last_optimizer_state") is None:
+        raise InputError(
+            f"{filename} holds no optimizer state, so training cannot resume from it; to start a "
+            f"new run from its weights, give --finetune-from-model {filename} and a different "
+            "--save-dir"
+        )
     trained = Identity.read(state.get("task_state"))
     trained.check_settings(task.identity())
     try:

@@ -1,7 +1,9 @@
 """Patch of fairseq's command line."""
 
 import argparse
+import ast
 import functools
+import json
 import re
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterable
@@ -16,6 +18,14 @@ from ...paper import ModelSettings, TrainingSettings, format_architectures
 from .. import data_checks, defaults
 from ..option_names import flag
 from .training import join_torchrun
+
+#: How fairseq reads options whose value is a dictionary.
+DICTIONARIES: dict[str, Callable[[str], Any]] = {
+    "eval_bleu_args": json.loads,
+    "eval_bleu_detok_args": json.loads,
+    "model_overrides": ast.literal_eval,
+    "optimizer_overrides": ast.literal_eval,
+}
 
 
 def with_paper_defaults(parse: Callable) -> Callable:
@@ -62,6 +72,10 @@ def with_paper_defaults(parse: Callable) -> Callable:
         parsed = result[0] if isinstance(result, tuple) else result
         if getattr(parsed, "path", "") is None:
             parser.error("the following arguments are required: --path")
+        for name, read in DICTIONARIES.items():
+            if not _is_dictionary(text := getattr(parsed, name, None) or "{}", read):
+                kind = "JSON object" if read is json.loads else "Python dictionary"
+                parser.error(f"argument {flag(name)}: {text!r} is not a {kind}")
         join_torchrun(parsed)
         data_checks.infer_languages(parsed)
         if trains:
@@ -90,12 +104,19 @@ def report_usage_error(parser: ArgumentParser, message: str) -> NoReturn:
         known = re.findall(r"--?[a-zA-Z][\w-]*", parser.format_usage())
     else:
         wrong, known = [], []
-    if close := [name for word in wrong for name in get_close_matches(word, known, n=1)]:
+    if close := [x for word in wrong for x in get_close_matches(word, known, n=1, cutoff=0.8)]:
         message += f"; did you mean {' or '.join(dict.fromkeys(close))}?"
     help = f"{parser.prog} --help lists all options"
     if re.search(r"--arch\b", message):
         help = f"aiayn architectures lists the plugin's, {help}"
     parser.exit(2, f"{parser.prog}: error: {message} ({help})\n")
+
+
+def _is_dictionary(text: str, read: Callable[[str], Any]) -> bool:
+    try:
+        return isinstance(read(text), dict)
+    except (ValueError, SyntaxError, RecursionError, MemoryError):
+        return False
 
 
 def help_text(trains: bool) -> str:

@@ -59,8 +59,13 @@ def input_error(error: BaseException | None) -> str | None:
     while error is not None:
         if isinstance(error, InputError):
             return str(error)
-        if isinstance(error, AssertionError) and "--" in str(error):
+        if isinstance(error, (AssertionError, ValueError)) and re.search(r"--[a-z]", str(error)):
             return str(error)  # fairseq's checks of its options
+        if isinstance(error, RuntimeError) and "dataloader mismatch" in str(error):
+            return (
+                "the checkpoint is from the middle of an epoch with different batches: give the "
+                "options that it was trained with, or --reset-dataloader to begin the epoch again"
+            )
         if isinstance(error, FloatingPointError) and "loss scale" in str(error):
             return f"the gradients overflow at the minimum loss scale: {DIVERGENCE_ADVICE}"
         if isinstance(error, torch.multiprocessing.ProcessRaisedException):

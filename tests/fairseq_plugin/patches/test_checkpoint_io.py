@@ -86,6 +86,18 @@ def test_the_last_update_is_among_the_checkpoints_to_average(corpus, tmp_path, l
     assert {path.name for path in tmp_path.glob("*.pt")} - {"checkpoint_best.pt"} == names
 
 
+def test_the_end_of_the_last_epoch_is_among_the_checkpoints_to_average(corpus, tmp_path):
+    flags = ("--save-interval-updates", "5", "--max-epoch", "2")
+    training, epochs = trainer(corpus, tmp_path, *flags)
+    assert training.cfg.optimization.max_update == 0, "--max-epoch is then the only limit"
+    for update in (3, 6):
+        batches = epochs.next_epoch_itr(shuffle=True)
+        batches.skip(len(batches))
+        training.set_num_updates(update)
+        save(training, epochs, None)
+    assert [path.name for path in tmp_path.glob("checkpoint_[0-9]*")] == ["checkpoint_2_6.pt"]
+
+
 def test_weights_that_are_nan_are_not_written(corpus, tmp_path):
     training, epochs = trainer(corpus, tmp_path)
     epochs.next_epoch_itr()
@@ -152,6 +164,21 @@ def test_restore_file_resumes_the_whole_training(corpus, tmp_path):
     moments = [t.optimizer.state_dict()["state"] for t in (named, plain)]
     assert moments[0]
     torch.testing.assert_close(*moments, rtol=0, atol=0)
+
+
+def test_a_missing_restore_file_is_an_error(corpus, tmp_path):
+    with pytest.raises(InputError, match="--restore-file none.pt is missing"):
+        trainer(corpus, tmp_path, "--restore-file", "none.pt")
+
+
+def test_training_does_not_resume_without_the_optimizers_state(corpus, tmp_path):
+    """fairseq would begin with update 0 again."""
+    train(corpus, tmp_path, "--no-save-optimizer-state")
+    last = str(tmp_path / "checkpoint_last.pt")
+    with pytest.raises(InputError, match="holds no optimizer state, .* --finetune-from-model"):
+        trainer(corpus, tmp_path)
+    trainer(corpus, tmp_path, "--reset-optimizer")
+    trainer(corpus, tmp_path / "new", "--finetune-from-model", last)
 
 
 def test_batches_are_those_of_the_first_epoch_in_each(corpus, tmp_path):
@@ -278,6 +305,18 @@ def test_weights_of_a_different_architecture_are_refused(corpus, tmp_path):
     train(corpus, tmp_path)
     with pytest.raises(InputError, match="has a different architecture"):
         trainer(corpus, tmp_path, "--d-ff", "32")
+
+
+def test_different_matrices_are_not_loaded_into_a_shared_one(corpus, tmp_path):
+    """Names and shapes are equal, and the second matrix would overwrite the first."""
+    train(corpus, tmp_path, *UNTIED)
+    last = str(tmp_path / "checkpoint_last.pt")
+    for options in ([], ["--finetune-from-model", last, "--save-dir", str(tmp_path / "new")]):
+        with pytest.raises(InputError, match="is not one matrix in it and one .--tie-embeddings"):
+            trainer(corpus, tmp_path, *options)
+    train(corpus, tmp_path / "tied")
+    last = str(tmp_path / "tied" / "checkpoint_last.pt")
+    trainer(corpus, tmp_path / "other", *UNTIED, "--finetune-from-model", last)
 
 
 def test_a_state_that_does_not_fit_is_refused(corpus, tmp_path):

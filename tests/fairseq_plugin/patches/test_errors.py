@@ -28,7 +28,7 @@ def test_an_input_error_is_found_behind_other_errors():
 
 def test_fairseqs_checks_of_its_options_are_input_errors():
     message = "--sampling requires --nbest to be equal to --beam"
-    assert input_error(AssertionError(message)) == message
+    assert input_error(AssertionError(message)) == input_error(ValueError(message)) == message
     assert input_error(AssertionError()) is None
 
 
