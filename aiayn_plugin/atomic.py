@@ -201,7 +201,12 @@ def _flush_to_disk(file: Path) -> None:
 
 
 def _remove_leftover(temporary: Path, path: Path) -> None:
-    """Remove what a killed process left; writing to it could change a hard-linked checkpoint."""
+    """Remove what a killed process left; writing to it could change a hard-linked checkpoint.
+
+    Raises InputError for a directory with the name of a temporary file: nothing here makes one.
+    """
+    if temporary.suffix == ".tmp" and temporary.is_dir():
+        raise InputError(f"{temporary}, the temporary name of {path}, is a directory: move it")
     with suppress(FileNotFoundError):
         descriptor = _open_and_lock(temporary, path)
         try:

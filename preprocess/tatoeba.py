@@ -65,6 +65,10 @@ def main() -> None:
     try:
         pairs = list(read_pairs(args.pairs))
         test = [line for path in args.test for line in read_lines(path)]
+        if len(pairs) <= args.valid:
+            raise InputError(
+                f"{args.pairs} has {len(pairs)} pairs, too few for --valid {args.valid}"
+            )
         splits = dict(zip(("train", "valid"), split_pairs(pairs, test, args.valid), strict=True))
         for split, kept in splits.items():
             for side, lang in enumerate(("en", "de")):

@@ -69,6 +69,15 @@ def test_directory_appears_complete_or_not_at_all(tmp_path):
     assert (output / "a").read_text() == "complete"
 
 
+def test_a_directory_with_the_name_of_a_temporary_file_is_kept(tmp_path):
+    (tmp_path / "a.pt.tmp").mkdir()
+    (tmp_path / "a.pt.tmp" / "mine").touch()
+    with pytest.raises(InputError, match="a.pt.tmp, the temporary name of .*a.pt, is a directory"):
+        with write_file_atomically(tmp_path / "a.pt"):
+            pass
+    assert (tmp_path / "a.pt.tmp" / "mine").exists()
+
+
 def test_only_an_empty_directory_is_replaced_unless_requested(tmp_path):
     output = tmp_path / "data"
     output.mkdir()

@@ -104,7 +104,9 @@ def _namespace(settings: Any) -> Namespace:
 def save(state: dict, path: Path) -> None:
     """Write a checkpoint atomically, and create its directory.
 
-    Raises InputError if the disk is full.
+    Raises InputError if the disk is full, and for the name of a bundle's weights.
     """
+    if path.suffix == shared_model.WEIGHTS_SUFFIX:
+        raise InputError(f"{path}: checkpoints end in .pt; aiayn bundle writes {path.suffix}")
     with write_file_atomically(path) as temporary, open(temporary, "wb") as file:
         torch.save(state, file)

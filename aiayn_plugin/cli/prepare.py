@@ -10,6 +10,7 @@ text are kept with them. The data directory appears only when it is complete.
 import argparse
 import functools
 import glob
+import math
 from pathlib import Path
 
 from ..corpus.build import build, find_versions, make_data_directory
@@ -94,6 +95,10 @@ def check_arguments(args: argparse.Namespace) -> None:
     for name in ("merges", "workers", "min_tokens", "max_ratio"):
         if not getattr(args, name) >= 1:
             raise InputError(f"--{name.replace('_', '-')} must be at least 1")
+    if not math.isfinite(args.max_ratio):
+        raise InputError(f"--max-ratio {args.max_ratio} must be finite")
+    if ":" in args.destdir:
+        raise InputError(f"--destdir {args.destdir}: fairseq splits the name at the colon")
     if args.max_tokens < args.min_tokens:
         raise InputError("--max-tokens must not be less than --min-tokens")
 
@@ -104,7 +109,7 @@ def find_inputs(args: argparse.Namespace) -> dict[str, Files]:
     files = {
         split: (Path(f"{prefix}.{args.source_lang}"), Path(f"{prefix}.{args.target_lang}"))
         for split, prefix in prefixes.items()
-        if prefix
+        if prefix is not None
     }
     for split, pair in files.items():
         for path in pair:

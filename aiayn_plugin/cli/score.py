@@ -46,6 +46,9 @@ def run(args: argparse.Namespace) -> None:
     Raises InputError or OSError for a log or data that cannot be used, and InputError for scores
     below the required minimum.
     """
+    for name in ("min_bleu", "min_exact"):
+        if not 0 <= getattr(args, name) <= 100:
+            raise InputError(f"--{name.replace('_', '-')} must be from 0 to 100")
     is_tree = args.trees is not None or (args.data is not None and holds_trees(args.data))
     scores, content = _score_trees(args) if is_tree else _score_translations(args)
     kind, system = "tree" if is_tree else "translation", content["system"]

@@ -41,7 +41,7 @@ def progress(
                 state = f"{done / 1e6:,.1f} of {total / 1e6:,.1f} MB, {rate / 1e6:,.1f} MB/s"
             say(f"{activity}: {state}")
 
-    if sys.stderr.isatty():
+    if sys.stderr is not None and sys.stderr.isatty():
         with tqdm(
             desc=activity,
             total=total,

@@ -49,14 +49,16 @@ def import_user_dir(path: str | Path) -> None:
     """Import a user's own components, as fairseq's --user-dir does.
 
     The path must come from the user and never from a checkpoint, since its code runs. Raises
-    InputError if it does not exist.
+    InputError if it does not exist or cannot be imported.
     """
-    if Path(path).name == __name__.partition(".")[0]:
+    if not Path(path).is_dir():
+        raise InputError(f"--user-dir {path} is not a directory")
+    if Path(path).resolve().name == __name__.partition(".")[0]:
         return  # imported already, and fairseq would refuse a second import
     try:
         utils.import_user_module(Namespace(user_dir=str(path)))
-    except FileNotFoundError:
-        raise InputError(f"--user-dir {path} does not exist") from None
+    except ImportError as error:
+        raise InputError(f"--user-dir {path} cannot be imported: {error}") from error
 
 
 def load_task(directory: Any) -> Any:
@@ -66,6 +68,8 @@ def load_task(directory: Any) -> Any:
     """
     text = directory.pipeline.settings
     settings = {
+        # fairseq's data settings, which a bundle does not have
+        **{"train_subset": "train", "dataset_impl": None, "required_seq_len_multiple": 1},
         **task_settings(directory.checkpoint, [*filter(paper_architecture, ARCH_MODEL_REGISTRY)]),
         "_name": "aiayn_translation",
         "data": str(directory.data),

@@ -58,7 +58,7 @@ class Bpe(Subwords):
         # subword-nmt would exit the program at a malformed line.
         content = read_data_file(codes)
         version, *merges = list(decode_lines(BytesIO(content), codes)) or [""]
-        if not version.startswith("#version: 0.2") or not merges:
+        if version.strip() != "#version: 0.2" or not merges:
             raise InputError(f"{codes}: not a file of BPE merges")
         for number, merge in enumerate(merges, start=2):
             if len(merge.strip("\r\n ").split(" ")) != 2:  # as subword-nmt reads it

@@ -1,5 +1,6 @@
 """Attention maps and figures of your own sentences, with a barely trained model."""
 
+import shutil
 import sys
 
 import pytest
@@ -17,6 +18,7 @@ from aiayn_plugin.attention_page.maps import (
     load_sentences,
 )
 from aiayn_plugin.attention_page.page import group_words
+from aiayn_plugin.checkpoints.bundle import bundle
 from aiayn_plugin.cli import main
 from aiayn_plugin.errors import InputError
 from aiayn_plugin.inference.translator import Translator
@@ -73,6 +75,21 @@ def test_prepared_sentences_are_those_of_the_data(translator, corpus):
         assert sentence.target_subwords == [*encode(raw[1][number], "de").split(), "</s>"]
     [translated] = load_sentences(translator, "test", [3], False)
     assert translated.target_subwords == encode_lines(translator, [raw[0][3]])[0].target_subwords
+
+
+def test_prepared_sentences_can_be_copied_into_a_bundle(translator, model_dir, corpus, tmp_path):
+    bundle(model_dir, None, tmp_path / "bundle", torch.float32, None)
+    with pytest.raises(InputError, match="no split 'test'"):
+        load_sentences(Translator.load(tmp_path / "bundle", device="cpu"), "test", [0], True)
+    (tmp_path / "bundle" / "checksums.json").unlink()
+    for file in corpus.glob("test.*"):
+        shutil.copy(file, tmp_path / "bundle")
+    bundled = Translator.load(tmp_path / "bundle", device="cpu")
+    [copied], [sentence] = (
+        load_sentences(each, "test", [3], True) for each in (bundled, translator)
+    )
+    assert copied.source_subwords == sentence.source_subwords
+    assert copied.target_subwords == sentence.target_subwords
 
 
 @pytest.mark.parametrize(

@@ -83,6 +83,8 @@ def test_bad_input_gives_one_line(tmp_path, capsys):
             main(["average", "--inputs", str(good), str(tmp_path / name), "--output", str(out)])
         assert message in str(stop.value) and "\n" not in str(stop.value)
         assert not out.exists()
+    with pytest.raises(SystemExit, match="out.safetensors: checkpoints end in .pt; aiayn bundle"):
+        main(["average", "--inputs", str(good), "--output", str(out.with_suffix(".safetensors"))])
     for name in ("checkpoint1.pt", "checkpoint_best.pt", "checkpoint_last.pt"):
         (tmp_path / name).touch()
     for options, message in (

@@ -45,6 +45,12 @@ def test_a_line_without_a_pair_is_an_error(tmp_path):
     assert not (tmp_path / "raw").exists()
 
 
+def test_too_few_pairs_are_an_error(tmp_path):
+    done = run(tmp_path, PAIRS, "--test", "test.en", "--valid", "6")
+    assert done.returncode == 1 and "6 pairs, too few for --valid 6" in done.stderr
+    assert not (tmp_path / "raw").exists()
+
+
 def test_a_missing_test_set_is_an_error(tmp_path):
     done = run(tmp_path, PAIRS, "--test", "test.fr")
     assert done.returncode == 1 and done.stderr.startswith("tatoeba.py: error: ")

@@ -107,8 +107,21 @@ def test_only_the_users_option_imports_code(run, folder):
     state = torch.load(directory / "run" / "model.pt")
     assert state["cfg"]["common"]["user_dir"] == "talking_heads"
     error = last_line(run("aiayn", "translate", "run", cwd=directory, input="\n"))
-    assert error.endswith("fairseq's transformer with aiayn convert")
+    assert error.endswith("and aiayn convert converts fairseq's transformer")
     assert "architecture talking_heads is not one of the plugin's; aiayn translate needs" in error
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [("none", "is not a directory"), ("broken", "cannot be imported: No ")],
+)
+def test_a_user_dir_that_cannot_be_imported_is_one_line(run, folder, tmp_path, name, message):
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken" / "__init__.py").write_text("import no_such_module\n")
+    options = ("--user-dir", tmp_path / name)
+    done = run("aiayn", "translate", "run", *options, cwd=folder[0], input="\n")
+    assert done.returncode == 1 and message in last_line(done)
+    assert "Traceback" not in done.stderr
 
 
 def test_the_model_without_fairseq(page):

@@ -163,6 +163,9 @@ def test_scores_below_a_minimum_fail(files, option, enough, too_much):
     main(["score", *files, option, enough])
     with pytest.raises(SystemExit, match="is below --min-"):
         main(["score", *files, option, too_much])
+    for invalid in ("nan", "101"):
+        with pytest.raises(SystemExit, match=f"{option} must be from 0 to 100"):
+            main(["score", *files, option, invalid])
 
 
 @pytest.mark.parametrize("remove_bpe", [False, True])
