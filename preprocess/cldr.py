@@ -146,6 +146,8 @@ def main() -> None:
         pairs = make_corpus(total, args.seed)
         rest = iter(pairs.items())
         write(args.dest, {name: dict(islice(rest, size)) for name, size in sizes.items()})
+    except KeyboardInterrupt:
+        sys.exit("cldr.py: interrupted; run the same command again")
     except (ValueError, OSError) as error:
         sys.exit(f"cldr.py: error: {error}")
     cldr = get_global("cldr").get("version", "unknown")

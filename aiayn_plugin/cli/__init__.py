@@ -1,6 +1,7 @@
 """`aiayn`: commands that complement fairseq's own."""
 
 import argparse
+import io
 import logging
 import os
 import platform
@@ -36,6 +37,9 @@ COMMANDS = (
 def main(argv: Sequence[str] | None = None) -> None:
     """Run `aiayn COMMAND …`; bad input exits with status 1 and one line on stderr."""
     argv = sys.argv[1:] if argv is None else argv
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # escape what a terminal without UTF-8 lacks
+            stream.reconfigure(errors="backslashreplace")
     parser = argparse.ArgumentParser(prog="aiayn", description=__doc__)
     parser.add_argument("--version", nargs=0, action=Version, help="print versions and exit")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
@@ -69,6 +73,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         raise SystemExit(
             f"aiayn: error: {error.filename} does not exist: check the paths given to the command"
         ) from None
+    except OverflowError as error:
+        raise SystemExit(f"aiayn: error: a number is too large: {error}") from None
     except (OSError, ValueError) as error:  # InputError is a ValueError
         message = "\n".join(map(printable, str(error).split("\n")))
         raise SystemExit(f"aiayn: error: {message}") from None

@@ -40,6 +40,11 @@ def test_the_version_names_what_the_plugin_runs_on(run):
     )
 
 
+def test_a_terminal_without_utf_8_gets_escapes(run):
+    done = run("aiayn", "architectures", env={"PYTHONIOENCODING": "latin-1"})
+    assert done.returncode == 0 and "\\u03b5_ls" in done.stdout, done.stderr
+
+
 def test_a_full_disk_is_one_line(run):
     done = run("bash", "-c", "aiayn architectures > /dev/full")
     assert done.returncode == 1 and done.stderr.startswith("aiayn: error: ")

@@ -273,6 +273,7 @@ def test_missing_plugin_is_one_line(repo, tmp_path, bare_python, script):
         ("--target-lang=fr", "train.fr: see --trainpref and the languages; found"),
         ("--trainpref={raw}/train.en", "without the language: --trainpref {raw}/train"),
         ("--merges=0", "--merges must be at least 1"),
+        (f"--merges={10**20}", "a number is too large"),
         ("--workers=0", "--workers must be at least 1"),
         ("--min-tokens=0", "--min-tokens must be at least 1"),
         ("--max-ratio=nan", "--max-ratio must be at least 1"),
