@@ -51,12 +51,12 @@ def import_user_dir(path: str | Path) -> None:
     The path must come from the user and never from a checkpoint, since its code runs. Raises
     InputError if it does not exist or cannot be imported.
     """
-    if not Path(path).is_dir():
-        raise InputError(f"--user-dir {path} is not a directory")
-    if Path(path).resolve().name == __name__.partition(".")[0]:
+    if Path(path).name == __name__.partition(".")[0]:
         return  # imported already, and fairseq would refuse a second import
     try:
         utils.import_user_module(Namespace(user_dir=str(path)))
+    except FileNotFoundError:
+        raise InputError(f"--user-dir {path} does not exist") from None
     except ImportError as error:
         raise InputError(f"--user-dir {path} cannot be imported: {error}") from error
 

@@ -113,7 +113,7 @@ def test_only_the_users_option_imports_code(run, folder):
 
 @pytest.mark.parametrize(
     ("name", "message"),
-    [("none", "is not a directory"), ("broken", "cannot be imported: No ")],
+    [("none", "does not exist"), ("broken", "cannot be imported: No ")],
 )
 def test_a_user_dir_that_cannot_be_imported_is_one_line(run, folder, tmp_path, name, message):
     (tmp_path / "broken").mkdir()
@@ -122,6 +122,12 @@ def test_a_user_dir_that_cannot_be_imported_is_one_line(run, folder, tmp_path, n
     done = run("aiayn", "translate", "run", *options, cwd=folder[0], input="\n")
     assert done.returncode == 1 and message in last_line(done)
     assert "Traceback" not in done.stderr
+
+
+def test_the_plugins_own_name_is_a_user_dir_in_every_directory(run, folder):
+    options = ("--user-dir", "aiayn_plugin")
+    done = run("aiayn", "translate", "run", *options, cwd=folder[0], input="\n")
+    assert "--user-dir aiayn_plugin" not in done.stderr
 
 
 def test_the_model_without_fairseq(page):
