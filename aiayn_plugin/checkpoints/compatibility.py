@@ -131,7 +131,8 @@ def check_shapes(checkpoint: Mapping[str, Tensor], model: Mapping[str, Tensor]) 
     Weights that are one matrix in the model must also be equal in the checkpoint.
     """
     if (difference := find_differing_shape(checkpoint, model)) is None:
-        return _check_shared(checkpoint, model)
+        _check_shared(checkpoint, model)
+        return
     name, theirs, ours = difference
     if any("embed_tokens" in name for name in checkpoint):
         raise InputError(
@@ -152,8 +153,10 @@ def _check_shared(checkpoint: Mapping[str, Tensor], model: Mapping[str, Tensor])
     for name, weight in model.items():
         first = first_names.setdefault((weight.data_ptr(), weight.shape), name)
         if first != name and not checkpoint[first].equal(checkpoint[name]):
-            names = f"{first} and {name}"
-            raise _architecture_error(names, "not one matrix", "one (--tie-embeddings)")
+            raise InputError(
+                f"the checkpoint has a different architecture: {first} and {name} differ in it and "
+                f"are one matrix here (--tie-embeddings); {ADVICE}"
+            )
 
 
 def _architecture_error(name: str, theirs: object, ours: object) -> InputError:
