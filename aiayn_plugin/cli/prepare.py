@@ -97,8 +97,6 @@ def check_arguments(args: argparse.Namespace) -> None:
             raise InputError(f"--{name.replace('_', '-')} must be at least 1")
     if not math.isfinite(args.max_ratio):
         raise InputError(f"--max-ratio {args.max_ratio} must be finite")
-    if ":" in args.destdir:
-        raise InputError(f"--destdir {args.destdir}: fairseq splits the name at the colon")
     if args.max_tokens < args.min_tokens:
         raise InputError("--max-tokens must not be less than --min-tokens")
 

@@ -36,8 +36,11 @@ def make_data_directory(
 
     fill: writes the data to a temporary directory and returns one line about the training pairs.
 
-    Raises InputError if the directory has different settings or was not made by `program`.
+    Raises InputError if the directory has different settings or was not made by `program`, or if
+    its name has a colon.
     """
+    if ":" in str(destdir):
+        raise InputError(f"--destdir {destdir}: fairseq splits the name at the colon")
     data = destdir.resolve()
     if is_up_to_date(data, program, "--destdir", lambda: settings):
         print(f"{destdir} is up to date")
