@@ -28,6 +28,7 @@ try:
     from cldr_values.names import Kind, Pair, labelled, list_of
 
     from aiayn_plugin.atomic import write_file_atomically
+    from aiayn_plugin.corpus.console import explain_interrupts
 except ImportError as missing:
     if __name__ != "__main__":
         raise
@@ -123,6 +124,7 @@ def write(dest: Path, splits: Mapping[str, Mapping[str, Pair]]) -> None:
             temporary.write_text(text, encoding="utf-8", newline="\n")
 
 
+@explain_interrupts("run the same command again")
 def main() -> None:
     """Run the command. An error prints one line and exits with status 1."""
     parser = argparse.ArgumentParser(description="Make an English-German corpus from CLDR.")
@@ -146,8 +148,6 @@ def main() -> None:
         pairs = make_corpus(total, args.seed)
         rest = iter(pairs.items())
         write(args.dest, {name: dict(islice(rest, size)) for name, size in sizes.items()})
-    except KeyboardInterrupt:
-        sys.exit("cldr.py: interrupted; run the same command again")
     except (ValueError, OSError) as error:
         sys.exit(f"cldr.py: error: {error}")
     cldr = get_global("cldr").get("version", "unknown")
