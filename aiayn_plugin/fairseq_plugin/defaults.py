@@ -110,7 +110,7 @@ def complete_search(args: Namespace, cli_options: Mapping[str, Any]) -> None:
     """
     is_interactive = hasattr(args, "buffer_size")
     if args.constraints and not is_interactive:
-        raise InputError("--constraints are read by fairseq-interactive: use it instead")
+        raise InputError("--constraints works in fairseq-interactive only")
     if is_interactive and (args.score_reference or args.print_alignment == "soft"):
         option = "--score-reference" if args.score_reference else "--print-alignment soft"
         raise InputError(f"{option} works in fairseq-generate only")
