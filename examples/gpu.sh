@@ -5,22 +5,22 @@
 #   bash examples/gpu.sh [DATA]            DATA: a prepared directory (default: runs/quickstart/data)
 #   bash examples/gpu.sh --trial [DATA]    the same at a small size on the CPU, to test this script
 # Uses .venv or any python3 that has fairseq and torch. Each benchmark writes a table and a JSON file to
-# RUN (default: runs/gpu), each training run its directory there; finished ones are skipped.
+# RUN (default: runs/gpu, or runs/gpu_trial), each training run its directory there; finished ones are skipped.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-RUN=${RUN:-runs/gpu}
 export PATH=$PWD/.venv/bin:$PATH PYTHONPATH=$PWD${PYTHONPATH:+:$PYTHONPATH} PYTHONUNBUFFERED=1
 export PYTHONWARNINGS=${PYTHONWARNINGS:-ignore}
 # waiting threads sleep; as in lib.sh, GPU memory blocks grow
 export OMP_WAIT_POLICY=${OMP_WAIT_POLICY:-PASSIVE}
 export PYTORCH_ALLOC_CONF=${PYTORCH_ALLOC_CONF:-expandable_segments:True}
-mkdir -p "$RUN"
 
 trial=
 if [ "${1:-}" = --trial ]; then
   trial=yes
   shift
 fi
+RUN=${RUN:-runs/gpu${trial:+_trial}}
+mkdir -p "$RUN"
 DATA=${1:-runs/quickstart/data}
 [ -d "$DATA" ] || {
   echo "gpu.sh: error: no data in $DATA: pass a prepared directory" >&2

@@ -156,7 +156,8 @@ download() { curl --fail --location --retry 5 --progress-bar --output "$2" "$1";
 # check_files DIRECTORY: fail unless its files have the SHA-256 checksums on standard input.
 check_files() {
   (cd "$1" && sha256sum --check --quiet) || {
-    echo "${0##*/}: error: the text in $1 does not match its checksums: delete it and run this recipe again" >&2
+    echo "${0##*/}: error: the text in $1 does not match its checksums: delete it and run this recipe" \
+      "again, with the original text if you gave it a directory" >&2
     exit 1
   }
 }

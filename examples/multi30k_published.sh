@@ -24,8 +24,12 @@ SPLIT=${SPLIT:-valid}
 step "get the text"
 get published_text "${1:+$(from_root "$1")}"
 step "prepare"
-log fairseq-preprocess -s en -t de --joined-dictionary --trainpref "$TOP/raw/train" \
-  --validpref "$TOP/raw/valid" --testpref "$TOP/raw/test.2016" --destdir "$TOP/data"
+if [ ! -d "$TOP/data" ]; then # fairseq-preprocess does not replace its dictionaries
+  run rm -rf "$TOP/data.part"
+  log fairseq-preprocess -s en -t de --joined-dictionary --trainpref "$TOP/raw/train" \
+    --validpref "$TOP/raw/valid" --testpref "$TOP/raw/test.2016" --destdir "$TOP/data.part"
+  run mv "$TOP/data.part" "$TOP/data"
+fi
 
 # Their command, without the options that are defaults. Two processes replace their two GPUs; a single
 # process computes two batches per update.

@@ -19,7 +19,7 @@ LAST_UPDATE = re.compile(r"\| fairseq_cli\.train \| \{.*'max_update': (\d+)")
 UPDATE = re.compile(r"\| train_inner \|.* loss=([\d.]+),.* num_updates=(\d+)")
 VALID = re.compile(r"\| valid on '.*' subset \| loss ([\d.]+)")
 SHOWN = re.compile(
-    r"(?:\[rank\d+\]: )?([\w.-]+: (?:error|stopped|interrupted).*)"
+    r"(?:\[rank\d+\]: )?((?:[\w.-]+ )?[\w.-]+: (?:error|stopped|interrupted).*)"
     r"|.*(?:\| (?:WARNING|ERROR) \| .* \| |\| (?=this run has finished))(.*)"
 )
 

@@ -28,7 +28,7 @@ fi
 no_tests=0 # the number of runs that selected no test, for which pytest exits with 5
 alone=() # without arguments only the files that have such tests, because collecting all takes long
 [ $# != 0 ] || mapfile -t alone < <(grep -rl --include='*.py' 'mark\.alone' tests)
-python -m pytest -m "alone$kind" "${alone[@]}" "$@" || { [ $? = 5 ] && no_tests=1; }
+python -m pytest -m "alone$kind" "${alone[@]}" "$@" || { [ $? = 5 ] || exit 1; no_tests=1; }
 [ -z "$types" ] || wait "$types"
 # tests/conftest.py starts with the files that take longest, so workers finish together. Three keep two
 # cores busy: many tests wait for a process or a timeout.

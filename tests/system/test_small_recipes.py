@@ -97,3 +97,12 @@ def test_the_published_result_is_reproduced_with_their_batches_schedule_and_sear
     searches = [line for line in done.stdout.splitlines() if "fairseq-generate" in line]
     assert all("--gen-subset valid" in line for line in searches)
     assert [line.count("--beam 5 --lenpen 1") for line in searches] == [1, 1, 0, 0, 1, 1]
+
+
+def test_the_published_text_is_preprocessed_once(run, tmp_path):
+    environment = {"DRY_RUN": "1", "RUN": str(tmp_path)}
+    first = run("bash", "examples/multi30k_published.sh", env=environment).stdout
+    assert f"--destdir {tmp_path}/data.part" in first
+    (tmp_path / "data").mkdir()
+    again = run("bash", "examples/multi30k_published.sh", env=environment).stdout
+    assert "fairseq-train" in again and "fairseq-preprocess" not in again

@@ -149,7 +149,7 @@ def test_a_recipe_shows_progress_and_errors_and_logs_the_rest(run, recipe):
     log = (recipe / "train.log").read_text()
     assert log.count("| train_inner |") == 20
 
-    functions, error = RECIPE.partition("train")[0], "fairseq-train: error: --h 5"
+    functions, error = RECIPE.partition("train")[0], "aiayn prepare: error: --h 5"
     finished = "| INFO | … | this run has finished (--max-update 20, after 20 updates)"
     printf = rf"printf '1%%\r2%%\n{finished}\n'"  # of a progress bar, only the last state
     done = run("bash", "-c", f"{functions} log {printf}; echo went on", env=environment)
