@@ -11,6 +11,9 @@ from ..inference.translator import Translator
 from ..model.attention_maps import compute_attention_weights
 from ..text.dictionary import Vocabulary
 
+#: Token IDs and subwords, both with the end symbol.
+EncodedSource = tuple[Tensor, list[str]]
+
 
 @dataclass(frozen=True)
 class AttentionMaps:
@@ -59,24 +62,33 @@ def attention_maps(translator: Translator, lines: Sequence[str]) -> list[Attenti
     >>> maps.source, maps.encoder.shape  # doctest: +SKIP
     (['It', 'is', 'in', 'this', 'spirit', '.', '</s>'], torch.Size([6, 8, 7, 7]))
     """
-    return [compute_maps(translator, sentence) for sentence in encode_lines(translator, lines)]
+    sentences = translate(translator, encode_lines(translator, lines))
+    return [compute_maps(translator, sentence) for sentence in sentences]
 
 
 def encode_lines(
     translator: Translator, lines: Sequence[str], max_subwords: int | None = None
-) -> list[Sentence]:
-    """Return raw lines with their translations.
+) -> list[EncodedSource]:
+    """Return the token IDs and the subwords of raw lines, both with the end symbol.
 
-    max_subwords: the limit of a source. Raises InputError for an empty line or one that is
-    too long.
+    Raises InputError for an empty line, or one that is longer than the model or max_subwords.
     """
     if isinstance(lines, str):
         raise TypeError("lines must be a list of lines, not one string")
     sources = [_encode(translator, line, number) for number, line in enumerate(lines, 1)]
     for number, (_, subwords) in enumerate(sources, 1):
         check_length(subwords, f"line {number}", max_subwords)
-    targets = _translate(translator, [tokens for tokens, _ in sources])
-    return [Sentence(*source, *target) for source, target in zip(sources, targets, strict=True)]
+    return sources
+
+
+def translate(translator: Translator, sources: Sequence[EncodedSource]) -> list[Sentence]:
+    """Return encoded sources with their translations."""
+    best = translator.search([tokens for tokens, _ in sources])
+    targets = [hypotheses[0].tokens for hypotheses in best]
+    return [
+        Sentence(*source, target, _subwords(translator.target, target))
+        for source, target in zip(sources, targets, strict=True)
+    ]
 
 
 def load_sentences(
@@ -98,12 +110,11 @@ def load_sentences(
     for number, pair in zip(numbers, pairs, strict=True):
         _check_positions(translator.model.encoder, pair["source"], f"sentence {number} of {split}")
     sources = [(pair["source"], _subwords(translator.source, pair["source"])) for pair in pairs]
-    if use_references:
-        if dataset.tgt is None:
-            raise InputError(f"{split} has no target side: omit --reference")
-        targets = [(pair["target"], _subwords(translator.target, pair["target"])) for pair in pairs]
-    else:
-        targets = _translate(translator, [source for source, _ in sources])
+    if not use_references:
+        return translate(translator, sources)
+    if dataset.tgt is None:
+        raise InputError(f"{split} has no target side: omit --reference")
+    targets = [(pair["target"], _subwords(translator.target, pair["target"])) for pair in pairs]
     return [Sentence(*source, *target) for source, target in zip(sources, targets, strict=True)]
 
 
@@ -152,20 +163,13 @@ def _check_positions(stack: Any, tokens: Tensor, name: str) -> None:
         )
 
 
-def _encode(translator: Translator, line: str, number: int) -> tuple[Tensor, list[str]]:
-    """Return the token IDs and the subwords of a raw line, both with the end symbol."""
+def _encode(translator: Translator, line: str, number: int) -> EncodedSource:
     subwords = translator.pipeline.encode(line).split()
     if not subwords:
         raise InputError(f"line {number} is empty: remove it")
     tokens = translator.token_ids(subwords)
     _check_positions(translator.model.encoder, tokens, f"line {number}")
     return tokens, [*subwords, translator.source.symbols[translator.source.eos]]
-
-
-def _translate(translator: Translator, sources: list[Tensor]) -> list[tuple[Tensor, list[str]]]:
-    """Return the token IDs and the subwords of the best translation of each source."""
-    best = [hypotheses[0].tokens for hypotheses in translator.search(sources)]
-    return [(tokens, _subwords(translator.target, tokens)) for tokens in best]
 
 
 def _subwords(vocabulary: Vocabulary, tokens: Tensor) -> list[str]:

@@ -15,7 +15,14 @@ from .. import plots
 from ..atomic import write_file_atomically
 from ..attention_page import page
 from ..attention_page.figure import attention_figure
-from ..attention_page.maps import Sentence, check_length, compute_maps, encode_lines, load_sentences
+from ..attention_page.maps import (
+    Sentence,
+    check_length,
+    compute_maps,
+    encode_lines,
+    load_sentences,
+    translate,
+)
 from ..errors import InputError
 from ..html_page import language_pair
 from ..inference.translator import Translator
@@ -114,7 +121,7 @@ def _read_sentences(
         lines = list(islice(text, page.MAX_SENTENCES + 1))
         page.check_count(len(lines))
         names = [f"line {number}" for number in range(1, len(lines) + 1)]
-        sentences = encode_lines(translator, lines, max_subwords=max_subwords)
+        sentences = translate(translator, encode_lines(translator, lines, max_subwords))
     for sentence, name in zip(sentences, names, strict=True):
         check_length(sentence.source_subwords, name, max_subwords)
         check_length(sentence.target_subwords, f"the target of {name}", max_subwords)

@@ -14,7 +14,7 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ..attention_page.maps import compute_maps, encode_lines
+from ..attention_page.maps import check_length, compute_maps, encode_lines, translate
 from ..attention_page.page import MAX_SUBWORDS, attention_page
 from ..errors import InputError
 from ..html_page import asset, language_name, language_pair, page
@@ -99,9 +99,11 @@ class Service:
 
     def _attention_page(self, line: str) -> str:
         translator = self.translators[0]
-        [sentence] = encode_lines(translator, [line], max_subwords=MAX_SUBWORDS)
+        source = encode_lines(translator, [line], MAX_SUBWORDS)
         with _blame_server():
-            maps = [compute_maps(translator, sentence)]
+            [sentence] = translate(translator, source)
+        check_length(sentence.target_subwords, "the translation", MAX_SUBWORDS)
+        maps = [compute_maps(translator, sentence)]
         about = f"{self.name}: {self.languages}"
         return attention_page(maps, translator.pipeline, self.name, about, home="./")
 

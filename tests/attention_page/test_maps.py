@@ -16,6 +16,7 @@ from aiayn_plugin.attention_page.maps import (
     compute_maps,
     encode_lines,
     load_sentences,
+    translate,
 )
 from aiayn_plugin.attention_page.page import group_words
 from aiayn_plugin.checkpoints.bundle import bundle
@@ -74,7 +75,8 @@ def test_prepared_sentences_are_those_of_the_data(translator, corpus):
         assert sentence.source_subwords == [*encode(raw[0][number], "en").split(), "</s>"]
         assert sentence.target_subwords == [*encode(raw[1][number], "de").split(), "</s>"]
     [translated] = load_sentences(translator, "test", [3], False)
-    assert translated.target_subwords == encode_lines(translator, [raw[0][3]])[0].target_subwords
+    [expected] = translate(translator, encode_lines(translator, [raw[0][3]]))
+    assert translated.target_subwords == expected.target_subwords
 
 
 def test_prepared_sentences_can_be_copied_into_a_bundle(translator, model_dir, corpus, tmp_path):
@@ -101,7 +103,7 @@ def test_prepared_sentences_can_be_copied_into_a_bundle(translator, model_dir, c
             "line 1 has 2,001 subwords with its end symbol; the model has 1,024",
         ),
         (
-            lambda t: compute_maps(t, encode_lines(t, [LINE])[0], [2]),
+            lambda t: compute_maps(t, translate(t, encode_lines(t, [LINE]))[0], [2]),
             "no layer 2: its layers are 1 to 1",
         ),
         (lambda t: load_sentences(t, "test", [5], True), "no sentence 5: its sentences are 0 to 4"),
@@ -196,10 +198,11 @@ def test_the_command_writes_a_page_and_a_figure(
     assert capsys.readouterr().out.splitlines()[1].startswith("page.html: 2 sentences, ")
 
 
-def test_the_page_is_in_the_run_directory_unless_another_is_given(model_dir, capsys):
-    main(["attention", str(model_dir), "--split", "test"])
-    assert capsys.readouterr().out.startswith(f"{model_dir / 'attention.html'}: 1 sentence")
-    (model_dir / "attention.html").unlink()
+def test_the_page_is_in_the_run_directory_unless_another_is_given(model_dir, tmp_path, capsys):
+    shutil.copytree(model_dir, tmp_path / "run")
+    main(["attention", str(tmp_path / "run"), "--split", "test"])
+    assert capsys.readouterr().out.startswith(f"{tmp_path}/run/attention.html: 1 sentence")
+    assert (tmp_path / "run" / "attention.html").is_file()
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,11 @@
 """`aiayn serve` with many clients at once, with broken and hostile ones, and when it stops."""
 
 import contextlib
+import math
 import os
 import re
 import resource
+import shutil
 import signal
 import socket
 import threading
@@ -12,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import quote
 
 import pytest
+import torch
 from commands import after
 from services import serving
 
@@ -48,7 +51,7 @@ def test_it_answers_like_the_translator(service, expected):
             each.text for each in expected[line]
         ]
     status, health = service.send("GET", "/health")
-    assert status == 200 and health.pop("model").startswith("recipe")
+    assert status == 200 and health.pop("model") == "model_dir"
     assert health == {"status": "ok", "source": "en", "target": "de", "waiting": 0}
 
 
@@ -274,6 +277,18 @@ def test_ctranslate2_answers_with_the_same_translations(tmp_path):
         assert status == 200 and len(answer["translations"][0]["nbest"]) == 2
         assert answer["translations"][0]["text"] == ours
         assert running.send("GET", f"/attention?text={quote(text)}")[0] == 200
+
+
+def test_failures_of_the_model_are_not_blamed_on_the_client(model_dir, tmp_path):
+    broken = shutil.copytree(model_dir, tmp_path / "broken")
+    state = torch.load(broken / "model.pt")
+    state["model"]["decoder.layers.0.feed_forward.W_1.bias"].fill_(math.nan)
+    torch.save(state, broken / "model.pt")
+    with serving(broken, tmp_path) as service:
+        assert service.translate("Sunday")[0] == 500
+        assert service.send("GET", "/attention?text=Sunday")[0] == 500
+        assert service.stop() == 0
+        assert service.log.count("RuntimeError: a sentence has no hypothesis") == 2
 
 
 @pytest.mark.parametrize("by", [signal.SIGTERM, signal.SIGINT])
