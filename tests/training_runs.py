@@ -43,7 +43,7 @@ class Record:
             "dictionaries": {"source": 1000, "target": 1200},
             "pairs": {"train": 290, "valid": 20},
             "batches": {"source_tokens": 60.0, "target_tokens": 50.0},
-            "kept": "training pairs: 290 of 300 kept; dropped: 10 ratio",
+            "kept": "training pairs: 290 of 300 kept; dropped: 10 too different in length",
             "text": asdict(TEXT),
             **facts,
         }

@@ -48,7 +48,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("--runs", type=int, default=5, help="number of runs, whose median is reported")
     device_help = "torch device (default: the first GPU, or the CPU)"
     add("--device", default=default_device(), help=device_help)
-    limit_help = "memory limit; measurements that need more are skipped"
+    limit_help = "memory limit of by-steps, which is skipped for lengths that need more"
     add("--max-gigabytes", type=float, default=12.0, metavar="GB", help=limit_help)
     add("--output", type=Path, metavar="FILE.json", help="write the results as JSON")
     plot_help = "draw Table 1 and the results: .svg, .pdf or .png; needs matplotlib"

@@ -21,7 +21,7 @@ from ..errors import InputError
 from ..paper import SearchSettings
 from ..text.lines import read_lines
 from ..text.pipeline import TextPipeline
-from ..text.settings import SETTINGS_FILE
+from ..text.settings import find_settings
 from .measure import write_json
 from .searches import Search, Translate, load_ctranslate2
 from .worker import Worker
@@ -168,10 +168,13 @@ def _throughput(
 
 def _bleu(args: argparse.Namespace, hypotheses: dict[int, str]) -> float | None:
     """Return sacreBLEU of the raw text, or None if the data has no raw references."""
-    if not (args.data / SETTINGS_FILE).is_file():
+    settings = find_settings(args.data)
+    if settings is None or settings.holds_trees:
+        return None
+    references = args.data / f"{args.gen_subset}.raw.{settings.target_lang}"
+    if not references.is_file():
         return None
     pipeline = TextPipeline.load(args.data)
-    references = args.data / f"{args.gen_subset}.raw.{pipeline.settings.target_lang}"
     text = [pipeline.decode(hypotheses[number]) for number in range(len(hypotheses))]
     return BLEU().corpus_score(text, [list(read_lines(references))]).score
 

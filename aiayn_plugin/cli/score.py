@@ -31,7 +31,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("--target-lang", "-t", metavar="LANG", help="language of the raw text")
     trees_help = "gold trees, if FILE holds trees; F1 is computed as in EVALB"
     add_path("--trees", metavar="GOLD", help=trees_help)
-    add_path("--output", help="write the detokenised hypotheses to FILE")
+    add_path("--output", help="write the detokenised hypotheses, or the trees, to FILE")
     add_path("--json", help="write scores, bootstrap intervals and text to FILE, for aiayn report")
     examples_help = "print N sentences with reference and hypothesis"
     add("--examples", metavar="N", type=int, default=0, help=examples_help)
@@ -49,6 +49,8 @@ def run(args: argparse.Namespace) -> None:
     for name in ("min_bleu", "min_exact"):
         if not 0 <= getattr(args, name) <= 100:
             raise InputError(f"--{name.replace('_', '-')} must be from 0 to 100")
+    if args.examples < 0:
+        raise InputError("--examples must be at least 0")
     is_tree = args.trees is not None or (args.data is not None and holds_trees(args.data))
     scores, content = _score_trees(args) if is_tree else _score_translations(args)
     kind, system = "tree" if is_tree else "translation", content["system"]

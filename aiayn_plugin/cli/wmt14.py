@@ -13,7 +13,7 @@ from pathlib import Path
 from ..atomic import hold_lock
 from ..corpus.build import build, find_versions
 from ..corpus.console import add_tokenizer, add_workers, explain_interrupts, say, show_next_step
-from ..corpus.data_directory import add_check, is_up_to_date
+from ..corpus.data_directory import add_check, check_name, is_up_to_date
 from ..corpus.parallel import start_workers
 from ..corpus.sources import find_inputs, read_texts
 from ..corpus.stages import make_stage
@@ -42,14 +42,15 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add(
         "--subword",
         choices=list(SUBWORDS),
-        help="kind of subwords (default: the paper's, bpe for en-de, wordpiece for en-fr)",
+        help="kind of subwords (default: the table's; the paper's are bpe for en-de and "
+        "wordpiece for en-fr)",
     )
     add(
         "--vocabulary",
         metavar="N",
         type=int,
-        help="number of subwords to learn, including the characters (default: the paper's, 37,000 "
-        "for en-de, 32,000 for en-fr)",
+        help="number of subwords to learn, including the characters (default: the table's; the "
+        "paper has 37,000 for en-de and 32,000 for en-fr)",
     )
     add(
         "--table",
@@ -71,6 +72,7 @@ def run(args: argparse.Namespace) -> None:
     """
     if args.workers < 1 or (args.vocabulary is not None and args.vocabulary < 1):
         raise InputError("--workers and --vocabulary must be at least 1")
+    check_name(args.dest, "--dest")
     pair = load_pair(args.table, args.pair)
     subword = args.subword or pair.subword
     settings = TextSettings(

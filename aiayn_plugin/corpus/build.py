@@ -18,7 +18,7 @@ from ..text.manifest import hash_file, write_manifest
 from ..text.settings import PAIRS_FILE, SETTINGS_FILE, TextSettings
 from .binary import SUBWORDS_FILE, binarise, read_counts, write_dictionary
 from .console import say
-from .data_directory import is_up_to_date
+from .data_directory import check_name, is_up_to_date
 from .parallel import Counts, Files, Langs, Workers
 from .stages import Stage
 from .subwords import encode, learn
@@ -39,8 +39,7 @@ def make_data_directory(
     Raises InputError if the directory has different settings or was not made by `program`, or if
     its name has a colon.
     """
-    if ":" in str(destdir):
-        raise InputError(f"--destdir {destdir}: fairseq splits the name at the colon")
+    check_name(destdir, "--destdir")
     data = destdir.resolve()
     if is_up_to_date(data, program, "--destdir", lambda: settings):
         print(f"{destdir} is up to date")

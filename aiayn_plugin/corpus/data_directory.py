@@ -16,6 +16,12 @@ from .console import progress, say
 QUICK = 100_000_000
 
 
+def check_name(directory: Path, option: str) -> None:
+    """Raise InputError if the directory given with this option has a colon in its name."""
+    if ":" in str(directory):
+        raise InputError(f"{option} {directory}: fairseq splits the name at the colon")
+
+
 def is_up_to_date(
     data: Path, program: str, option: str, find_settings: Callable[[], TextSettings]
 ) -> bool:
@@ -85,12 +91,12 @@ def check(directory: Path) -> None:
     if not directory.is_dir():
         raise InputError(f"{directory} is not a directory")
     if any((directory / "data" / name).exists() for name in (MANIFEST, SETTINGS_FILE)):
-        directory /= "data"  # made by wmt14
+        directory /= "data"  # of a run directory
     manifest = read_manifest(directory)
     if not manifest:
         raise InputError(
-            f"{directory} has no {MANIFEST}: give a directory made by aiayn prepare, prepare-trees "
-            "or wmt14"
+            f"{directory} has no {MANIFEST}: give a directory made by aiayn prepare, "
+            "prepare-trees, wmt14 or bundle"
         )
     total = sum(checksum.size for checksum in manifest.values())
     with progress(f"checking {directory}", total if total > QUICK else 0) as add:

@@ -94,7 +94,7 @@ def _fetch_from_mirrors(download: Download, path: Path) -> None:
         problems.append(f"{address} ({problem})")
     raise Unavailable(
         f"cannot get {download.name}: {'; '.join(problems)}. Run the command again to resume, or "
-        f"download {path} by hand"
+        f"download the file by hand and save it as {path}"
     )
 
 

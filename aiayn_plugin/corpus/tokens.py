@@ -45,7 +45,7 @@ class Cleaning(NamedTuple):
             return "too short" if shorter else "empty"
         if longer > self.max_tokens:
             return "too long"
-        return "ratio" if longer > self.max_ratio * shorter else None
+        return "too different in length" if longer > self.max_ratio * shorter else None
 
 
 class Job(NamedTuple):
@@ -74,10 +74,10 @@ def load_text(
     Raises InputError if the numbers of lines differ, a file is empty or, if strict, a line is not
     UTF-8, and OSError if a file cannot be read.
     """
-    examined = workers.pool.map(functools.partial(_examine, strict=strict), files)
-    lines, digests = zip(*examined, strict=True)
+    source, target = shown or files
+    examine = functools.partial(_examine, strict=strict)
+    lines, digests = zip(*workers.pool.map(examine, files, (source, target)), strict=True)
     if lines[0] != lines[1]:
-        source, target = shown or files
         raise InputError(
             f"{source} has {lines[0]:,} lines, but {target} has {lines[1]:,}: "
             "each line must be the translation of the same line of the other file"
@@ -85,24 +85,21 @@ def load_text(
     return Text(name, files, lines[0], digests)
 
 
-def _examine(path: Path, strict: bool) -> tuple[int, str]:
-    """Return the number of lines and the SHA-256 of a file."""
+def _examine(path: Path, shown: str | Path, strict: bool) -> tuple[int, str]:
+    """Return the number of lines and the SHA-256 of a file, called `shown` in errors."""
     digest, number = hashlib.sha256(), 0
     with open(path, "rb") as file:
         for number, line in enumerate(file, start=1):
             digest.update(line)
             if strict:
-                decode_line(line, number, path)
+                decode_line(line, number, shown)
     if not number:
-        raise InputError(f"{path} is empty")
+        raise InputError(f"{shown} is empty")
     return number, digest.hexdigest()
 
 
 def tokenise(job: Job, text: Text, split: str) -> Stage:
-    """Write the tokens of a text. For training, also clean the pairs and count the words.
-
-    Raises InputError if a line of a validation or test text is not UTF-8.
-    """
+    """Write the tokens of a text. For training, also clean the pairs and count the words."""
     settings, cleaning = job.settings, job.cleaning(split)
     options = settings.normalize_punctuation, settings.tokenizer
     step = functools.partial(tokenise_batch, job.settings.languages, options, cleaning)
@@ -131,8 +128,6 @@ def tokenise_batch(
     """Return the tokenised pairs. With `cleaning`, drop unfit pairs and count the words.
 
     options: the arguments of Tokenizer after the language.
-
-    Raises InputError if a line is not UTF-8 and may not be dropped.
     """
     source_tokenizer, target_tokenizer = (_tokenizer(lang, *options) for lang in langs)
     kept: list[tuple[str, str]] = []
@@ -141,8 +136,8 @@ def tokenise_batch(
         try:
             source_line, target_line = (line.decode() for line in pair)
         except UnicodeDecodeError:
-            if not cleaning:  # a test set must keep all its lines
-                raise InputError(f"a line is not UTF-8: {pair!r:.200}") from None
+            if not cleaning:  # a test set must keep all its lines; load_text has checked them
+                raise
             dropped["not UTF-8"] += 1
             continue
         source = source_tokenizer.tokenize(source_line)

@@ -46,8 +46,8 @@ def test_files_of_different_length_are_refused(tmp_path):
     [
         (2, 3, None),  # exactly at the ratio of 1.5
         (3, 2, None),
-        (4, 7, "ratio"),
-        (7, 4, "ratio"),
+        (4, 7, "too different in length"),
+        (7, 4, "too different in length"),
         (10, 10, None),
         (10, 11, "too long"),
         (2, 2, None),

@@ -46,7 +46,7 @@ def test_data_contains_the_subwords_of_each_kept_pair(whole, pair, read):
         assert abs(len(dictionary) - 400) < 60 if pair == "en-de" else len(dictionary) <= 403
     total = (60 + len(ODD) + 1) * corpora
     assert f"training pairs: {len(kept)} of {total} kept; dropped: " in done.stderr
-    for reason in ("not UTF-8", "too long", "ratio"):
+    for reason in ("not UTF-8", "too long", "too different in length"):
         assert f"{corpora} {reason}" in done.stderr
 
 
@@ -138,6 +138,14 @@ def test_different_settings_are_refused_before_anything_is_fetched(
     table = mirror.table(tmp_path / "table.yaml")
     assert message in error("wmt14", *wmt14_arguments("en-de", dest, table, *options))
     assert not mirror.requests
+
+
+def test_a_colon_in_dest_is_refused(mirror, tmp_path, error):
+    """fairseq would read two directories."""
+    dest = tmp_path / "a:b"
+    line = error("wmt14", "en-de", "--dest", dest, "--table", mirror.table(tmp_path / "table.yaml"))
+    assert line.endswith(f"--dest {dest}: fairseq splits the name at the colon")
+    assert not dest.exists() and not mirror.requests
 
 
 def test_table_may_name_files_of_the_user(mirror, tmp_path, read):

@@ -51,7 +51,7 @@ def test_unavailable_files_are_listed_and_can_be_downloaded_by_hand(mirror, tmp_
     first, second = error("wmt14", *args, lines=2).split("\n")
     path = tmp_path / "dest" / "download" / "training-parallel-europarl-v7.tgz"
     assert first.startswith("cannot get training-parallel-europarl-v7.tgz: ")
-    assert first.count("error: 404") == 2 and f"download {path} by hand" in first
+    assert first.count("error: 404") == 2 and f"by hand and save it as {path}" in first
     assert second.count("error: 404") == 1 and "has the sha256" in second
     path.write_bytes(b"another")
     assert "has 7 bytes" in error("wmt14", *args)
@@ -79,13 +79,19 @@ def test_a_truncated_archive_is_reported(mirror, tmp_path, error):
     assert "training-parallel-europarl-v7.tgz: malformed or truncated" in line
 
 
-def test_unequal_numbers_of_lines_are_reported(mirror, tmp_path, error):
+@pytest.mark.parametrize(
+    ("texts", "message"),
+    [
+        ((b"a\nb\x0c\xe2\x80\xa8\n", b"a\nb\nc\n"), "{} has 2 lines, but {} has 3"),
+        ((b"", b"a\n"), "{} is empty"),
+    ],
+)
+def test_unusable_texts_are_reported(mirror, tmp_path, error, texts, message):
     names = [f"training/europarl-v7.de-en.{lang}" for lang in ("en", "de")]
-    texts = b"a\nb\x0c\xe2\x80\xa8\n", b"a\nb\nc\n"
     mirror.files[EUROPARL] = pack(dict(zip(names, texts, strict=True)), compressed=True)
     table = mirror.table(tmp_path / "table.yaml")
     line = error("wmt14", *wmt14_arguments("en-de", tmp_path / "dest", table))
-    assert f"europarl-v7: {names[0]} has 2 lines, but {names[1]} has 3" in line
+    assert f"europarl-v7: {message.format(*names)}" in line
     assert not (tmp_path / "dest" / "work" / "raw.europarl-v7").exists()
 
 

@@ -181,7 +181,7 @@ def test_settings_data_and_origin(make):
     assert data == {
         "training pairs": "290",
         "validation pairs": "20",
-        "kept and dropped": "training pairs: 290 of 300 kept; dropped: 10 ratio",
+        "kept and dropped": "training pairs: 290 of 300 kept; dropped: 10 too different in length",
         "source vocabulary": "1,000",
         "target vocabulary": "1,200",
         "source tokens per update": "60",

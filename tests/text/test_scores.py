@@ -166,6 +166,8 @@ def test_scores_below_a_minimum_fail(files, option, enough, too_much):
     for invalid in ("nan", "101"):
         with pytest.raises(SystemExit, match=f"{option} must be from 0 to 100"):
             main(["score", *files, option, invalid])
+    with pytest.raises(SystemExit, match="--examples must be at least 0"):
+        main(["score", *files, "--examples", "-1"])
 
 
 @pytest.mark.parametrize("remove_bpe", [False, True])
