@@ -96,7 +96,7 @@ def hold_lock(path: Path, busy: str, patience: float = 5.0) -> Iterator[None]:
     Forked worker processes share the lock of a killed process until they end, so wait up to
     `patience` seconds. Raises InputError with the message `busy` if the lock is still held then.
     """
-    descriptor = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR | os.O_CREAT)
+    descriptor = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR | os.O_CREAT, 0o666)
     try:
         _lock(descriptor, busy, patience)
         yield

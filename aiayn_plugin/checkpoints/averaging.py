@@ -38,9 +38,10 @@ def find_last_checkpoints(
     if len(numbered) < count:
         advice = [f"--num-{name[:-1]}-checkpoints {len(x)}" for name, x in found.items() if x]
         advice += [f"--inputs {directory / name}" for name in names if name == "checkpoint_last.pt"]
+        limit = "" if upper_bound is None else f" up to {upper_bound}"
         raise InputError(
-            f"{directory} holds {len(numbered)} {kind[:-1]} checkpoints"
-            f"{'' if upper_bound is None else f' up to {upper_bound}'}, not {count}: "
+            f"{directory} holds {len(numbered)} {kind[:-1]} checkpoint"
+            f"{'s' * (len(numbered) != 1)}{limit}, not {count}: "
             + (f"give {' or '.join(advice)}" if advice else "give the --save-dir of a training run")
         )
     return [directory / name for _, name in numbered[-count:]]

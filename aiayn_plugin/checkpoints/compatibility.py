@@ -99,10 +99,11 @@ class Identity:
 
 
 def _holds(part: Any, names: Sequence[str], kinds: Any) -> bool:
-    """Return whether a part of task_state is empty or has exactly these names."""
-    return isinstance(part, Mapping) and (
-        not part
-        or (part.keys() == {*names} and all(isinstance(value, kinds) for value in part.values()))
+    """Return whether a part of task_state has these names only; one may not be recorded yet."""
+    return (
+        isinstance(part, Mapping)
+        and part.keys() <= {*names}
+        and all(isinstance(value, kinds) for value in part.values())
     )
 
 

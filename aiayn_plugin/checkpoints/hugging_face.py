@@ -85,7 +85,7 @@ def import_transformers(directory: Path, data: Path, output: Path) -> None:
         )
     if (tokenizer := directory / "tokenizer.json").is_file():
         _check_tokenizer(tokenizer, words[0], data)
-    settings, positions, weights = read_marian(directory, 4 + len(words[0]))
+    settings, positions, weights = read_marian(directory, len(SPECIAL_SYMBOLS) + len(words[0]))
     limits = {f"max_{side}_positions": positions for side in ("source", "target")}
     state: dict[str, Any] = {
         "model": weights,

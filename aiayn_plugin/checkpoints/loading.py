@@ -95,7 +95,7 @@ def build_model(
 
     Raises InputError if the weights do not fit the settings.
     """
-    _check_size(settings, weights, max(max_positions))
+    _check_size(settings, weights, sum(max_positions) // 2)
     with _UninitializedWeights():
         model = Transformer(settings, *vocabularies, max_positions)
     check_shapes(weights, model.state_dict())

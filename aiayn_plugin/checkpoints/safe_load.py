@@ -51,6 +51,7 @@ def limited_memory(*checkpoints: Path) -> Iterator[None]:
     Settings may ask for any width. Linux then refuses the memory, which raises MemoryError or
     torch's RuntimeError; other systems have no such limit.
     """
+    torch.zeros(1 << 20).add_(1)  # starts torch's threads, whose stacks count as data
     status = Path("/proc/self/status")
     text = status.read_text("ascii") if status.exists() else ""
     size = re.search(r"^VmData:\s*(\d+) kB", text, re.MULTILINE)

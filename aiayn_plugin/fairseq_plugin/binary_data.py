@@ -27,9 +27,8 @@ def check_sentences(prefix: str, vocabulary: int, eos: int) -> int:
     the .bin once.
     """
     idx, bin = Path(f"{prefix}.idx"), Path(f"{prefix}.bin")
-    for path, counterpart in ((idx, bin), (bin, idx)):
-        if not path.is_file():
-            raise InputError(f"{path} is missing, but {counterpart.name} exists: {ADVICE}")
+    if missing := [str(path) for path in (idx, bin) if not path.is_file()]:
+        raise InputError(f"missing: {' and '.join(missing)}; {ADVICE}")
     try:
         dtype, sizes, offsets = _read_index(idx)
         ends = np.cumsum(sizes, dtype=np.int64)

@@ -16,8 +16,10 @@ from ..checkpoints.compatibility import SIDES, Identity, settings_without_shape
 from ..checkpoints.fairseq_names import rename_weight
 from ..checkpoints.loading import MAX_POSITIONS, model_settings
 from ..checkpoints.safe_load import configuration
+from ..checkpoints.shared_model import NO_TRAINING
 from ..errors import InputError
 from ..paper import ModelSettings
+from . import raw_text
 from .model import AiaynTransformer
 from .option_names import LEARNED, STACK_OPTIONS, STACKS, TIES
 
@@ -151,6 +153,8 @@ def convert(state: dict) -> tuple[dict, str]:
         elif kind is AiaynTransformer:
             cfg["model"], model = _convert_to_fairseq(args, weights)
             cfg["task"]["_name"] = "translation"
+            if cfg["task"].get("eval_bleu_detok") == raw_text.NAME:  # reads our task's data
+                cfg["task"]["eval_bleu_detok"] = "space"
             identity = Identity(original.dictionaries, languages=languages)
             result = "fairseq's transformer"
         else:
@@ -162,16 +166,8 @@ def convert(state: dict) -> tuple[dict, str]:
         raise
     except Exception as error:  # settings and weights may be malformed in any way
         raise InputError(f"the settings or weights do not fit a {name}: {error}") from None
-    last = {"criterion_name": "", "optimizer_name": "", "lr_scheduler_state": {}, "num_updates": 0}
-    return {
-        "args": None,
-        "cfg": cfg,
-        "model": model,
-        "optimizer_history": [last],
-        "last_optimizer_state": None,
-        "extra_state": {"train_iterator": {"epoch": 1, "iterations_in_epoch": 0}},
-        "task_state": identity.task_state(),
-    }, result
+    task_state = identity.task_state()
+    return {"cfg": cfg, "model": model, "task_state": task_state, **NO_TRAINING}, result
 
 
 def _read_languages(task: Mapping[str, Any]) -> dict[str, str]:

@@ -22,7 +22,7 @@ def check_disk_space(cfg: DictConfig, parameters: int) -> None:
     logger.info("checkpoints in %s %s", directory, sizes)
     if needed > available:
         logger.warning(
-            "not enough disk space for the checkpoints: free some, give another --save-dir, or "
+            "not enough disk space for the checkpoints: free some, give a different --save-dir, or "
             "keep fewer checkpoints with --keep-interval-updates"
         )
 
@@ -39,7 +39,8 @@ def needed_bytes(cfg: DictConfig, parameters: int) -> int:
     kept, interval = 0, checkpoint.save_interval_updates
     if interval > 0:
         written = -(-cfg.optimization.max_update // interval)  # the last update is written too
-        kept = max(checkpoint.keep_interval_updates, 0) or written
+        limits = checkpoint.keep_interval_updates, written
+        kept = min((n for n in limits if n > 0), default=0)
     if not checkpoint.no_epoch_checkpoints:
         kept += max(checkpoint.keep_last_epochs, 1)
     return (kept + 2) * copies * 4 * parameters

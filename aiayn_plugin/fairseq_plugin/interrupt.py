@@ -2,7 +2,7 @@
 
 The processes of a run must agree on that update, since each waits for the others' gradients: the
 statistics of every batch, which fairseq sums over all processes, record whether Ctrl-C has arrived.
-A second Ctrl-C stops at once.
+A second Ctrl-C stops at once, except under torchrun, which repeats the first.
 """
 
 import functools

@@ -13,7 +13,8 @@ from pathlib import Path
 import torch
 
 #: mallopt's parameters (malloc.h) and their values: no mmap below 32 MiB, and freed memory returns
-#: to the kernel only above 2 GiB. A returned page costs a page fault when it is used again.
+#: to the kernel only above 2 GiB; the heap grows by 256 MiB at a time. A returned page costs a page
+#: fault when it is used again.
 MALLOC_OPTIONS = {-3: 1 << 25, -1: 2**31 - 1, -2: 1 << 28}
 #: Samples of the number of running threads, and the seconds between them: longer than idle threads
 #: of this process spin.

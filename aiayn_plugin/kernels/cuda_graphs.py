@@ -41,7 +41,7 @@ class GraphedStep:
 
     @property
     def graph_count(self) -> int:
-        """The number of graphs captured so far."""
+        """The number of graphs held now."""
         return len(self._graphs)
 
     def __call__(self, *inputs: Tensor) -> tuple[Tensor, ...]:

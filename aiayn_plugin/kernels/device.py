@@ -27,12 +27,12 @@ def check_device(device: str) -> None:
 
 
 def device_name(device: str) -> str:
-    """Return the name of the GPU, or the CPU's number of cores and model."""
+    """Return the name of the GPU, or the CPU's number of processors and model."""
     if device.startswith("cuda"):
         return torch.cuda.get_device_name(device)
     lines = _cpuinfo().splitlines()
     models = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
-    return f"{len(models)} × {models[0]}" if models else platform.processor()
+    return f"{len(models)} × {models[0]}" if models else platform.processor() or platform.machine()
 
 
 @functools.cache

@@ -4,7 +4,9 @@ import pytest
 from models import build
 
 from aiayn_plugin.checkpoints.compatibility import Identity
+from aiayn_plugin.checkpoints.loading import build_model
 from aiayn_plugin.errors import InputError
+from aiayn_plugin.model.transformer import Transformer
 from aiayn_plugin.paper import ModelSettings
 
 WORDS = ["a", "b"], ["c", "d"]
@@ -28,6 +30,13 @@ def test_a_missing_weight_is_named():
     del weights["decoder.layers.1.feed_forward.W_2.bias"]
     with pytest.raises(InputError, match=r"W_2.bias is missing in it and \(16,\) here"):
         build().load_state_dict(weights)
+
+
+def test_both_sides_may_have_different_numbers_of_learned_positions():
+    settings = ModelSettings(N=1, d_model=8, d_ff=8, h=2, positions="learned")
+    sizes = (10, 10), (16, 512)
+    weights = Transformer(settings, *sizes[0], sizes[1]).state_dict()
+    assert build_model(settings, weights, *sizes).decoder.positions.max_positions == 512
 
 
 @pytest.mark.parametrize("setting", [{"h": 4}, {"neighbourhood": 3}, {"positions": "fairseq"}])

@@ -1,5 +1,7 @@
 """Checkpoints as files: read without running code, and written atomically."""
 
+import subprocess
+import sys
 import zipfile
 from argparse import Namespace
 from random import Random
@@ -228,3 +230,14 @@ def test_settings_of_every_version_of_fairseq():
     }
     with pytest.raises(InputError, match="neither cfg nor args"):
         configuration({"model": {}})
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="limits memory on Linux only")
+def test_the_memory_limit_leaves_space_for_the_stacks_of_many_threads():
+    """64 threads of 8 MiB; the limit is 256 MiB without a file."""
+    program = (
+        "import torch; from aiayn_plugin.checkpoints.safe_load import limited_memory\n"
+        "torch.set_num_threads(64)\n"
+        "with limited_memory():\n    torch.zeros(1 << 21).add_(1)"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)

@@ -58,6 +58,18 @@ def test_options_that_the_papers_model_lacks_are_refused(flags, message):
         settings_from_fairseq(parse(*stock_model(32, 64, 4), *flags))
 
 
+def test_fairseqs_own_task_needs_no_tokenizer_of_the_plugins():
+    settings = ModelSettings(N=2, d_model=8, d_ff=8, h=2, positions="fairseq")
+    positions = {"max_source_positions": 9, "max_target_positions": 9}
+    model = {"_name": "aiayn_transformer", **asdict(settings), **positions}
+    for given, expected in (("aiayn", "space"), ("moses", "moses")):
+        state = {
+            "cfg": {"model": Namespace(**model), "task": {"eval_bleu_detok": given}},
+            "model": build(**asdict(settings), **positions).state_dict(),
+        }
+        assert convert(state)[0]["cfg"]["task"]["eval_bleu_detok"] == expected
+
+
 SMALL = ModelSettings(N=2, d_model=8, d_ff=8, h=2, positions="fairseq", tie_embeddings="none")
 
 
@@ -65,6 +77,7 @@ SMALL = ModelSettings(N=2, d_model=8, d_ff=8, h=2, positions="fairseq", tie_embe
     "change, settings, message",
     [
         (lambda weights: None, {}, None),
+        (lambda weights: None, {"positions": "sinusoids"}, "--positions fairseq or learned"),
         (lambda weights: None, {"N": 1}, "has no weight decoder.layers.1"),
         (lambda weights: weights.update(extra=torch.ones(1)), {}, "has no weight extra"),
         (

@@ -17,6 +17,10 @@ def test_disk_space_of_a_big_training():
     assert needed_bytes(cfg, 10) == 22 * 4 * 10
     cfg = configuration("--arch", "aiayn_big", "--keep-interval-updates", "-1")
     assert needed_bytes(cfg, 10) == 502 * 3 * 4 * 10
+    cfg = configuration("--arch", "aiayn_big", "--max-update", "3000")  # it writes five
+    assert needed_bytes(cfg, 10) == (5 + 2) * 3 * 4 * 10
+    cfg = configuration("--arch", "aiayn_big", "--max-update", "0", "--max-epoch", "1")
+    assert needed_bytes(cfg, 10) == 22 * 3 * 4 * 10
     cfg = configuration("--arch", "aiayn_big", "--keep-last-epochs", "7")
     assert needed_bytes(cfg, 10) == (22 + 7) * 3 * 4 * 10
 

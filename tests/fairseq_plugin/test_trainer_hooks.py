@@ -193,16 +193,15 @@ def test_a_run_with_a_moving_average_resumes_and_can_be_averaged(corpus, tmp_pat
 
 def test_a_broken_task_state_is_refused(corpus):
     task = tasks.setup_task(configuration("--arch", "aiayn_tiny", data=corpus).task)
-    for state in ({}, {"something": 1}):
+    for state in ({}, {"something": 1}, {"settings": {"h": 4}}):  # of before another was added
         task.load_state_dict(state)
     assert task.state_dict().keys() == {"something", "dictionaries", "languages"}
     for broken in (
         [],
         {"dictionaries": 3},
-        {"dictionaries": {"source": "a"}},
         {"dictionaries": {"source": "a", "target": 3}},
-        {"settings": {"h": 4}},
-        {"languages": {"source": "en"}},
+        {"settings": {"unknown": 4}},
+        {"languages": {"source": 1}},
         {"settings": {"h": torch.ones(3), "neighbourhood": None, "positions": "sinusoids"}},
     ):
         with pytest.raises(InputError, match="the checkpoint is broken"):

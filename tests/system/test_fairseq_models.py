@@ -114,6 +114,14 @@ def test_fairseqs_models_train_and_translate(fairseq, data, tmp_path, name):
     assert len(re.findall(r"^A-", with_attention, re.MULTILINE)) == VALID
 
 
+def test_a_task_without_a_dataclass_saves_its_checkpoints(fairseq, corpus, tmp_path):
+    options = "--task translation_multi_simple_epoch --langs en,de --lang-pairs en-de".split()
+    options += "--optimizer nag --lr 0.05 --max-tokens 500 --cpu --num-workers 0".split()
+    options += "--max-update 2 --save-interval-updates 1 --no-epoch-checkpoints".split()
+    fairseq("fairseq-train", corpus, *options, *MODELS["transformer"], "--save-dir", tmp_path)
+    assert (tmp_path / "checkpoint_last.pt").is_file()
+
+
 @pytest.mark.long
 def test_fairseqs_searches_with_the_plugins_model(fairseq, data, tmp_path):
     fairseq("fairseq-train", *data, *PLUGINS, "--save-dir", tmp_path)

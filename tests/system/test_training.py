@@ -88,7 +88,7 @@ def test_a_directory_is_trained_in_once_at_a_time(run, corpus, tmp_path):
                 time.sleep(0.05)
             assert last_line(run("fairseq-train", *options, "1")) == (
                 f"fairseq-train: error: {tmp_path} is in use by another training run: stop it, or "
-                "give another --save-dir"
+                "give a different --save-dir"
             )
             assert first.poll() is None
         finally:

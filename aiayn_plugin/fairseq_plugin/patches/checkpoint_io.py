@@ -75,7 +75,7 @@ def interval_path(state: Mapping[str, Any], path: Path) -> Path | None:
     cfg, iterator = state["cfg"], state["extra_state"]["train_iterator"]
     updates = state["optimizer_history"][-1]["num_updates"]
     interval = cfg["checkpoint"]["save_interval_updates"]
-    if interval <= 0 or cfg["task"]["_name"] != "aiayn_translation":
+    if interval <= 0 or "dictionaries" not in state["task_state"]:  # of a different task
         return None
     ends_epoch = iterator["iterations_in_epoch"] == 0  # the iterator is then in the next epoch
     limits = cfg["optimization"]
@@ -106,11 +106,11 @@ def remove_old(settings: Mapping[str, Any], newest: Path) -> None:
 def resume(load: Callable) -> Callable:
     """Wrap Trainer.load_checkpoint: resume killed, broken and finished runs.
 
-    Removes files that a killed run left half-written, rejects a checkpoint of different
-    dictionaries or settings or without the optimizer's state, and a --restore-file that is missing,
-    names the newest intact checkpoint if the last is broken, and ends a finished run, which would
-    otherwise take another update. Several processes each read the file:
-    rank 0 would send its content as a pickle, which weights_only refuses.
+    Removes files that a killed run left half-written. Rejects a missing --restore-file and a
+    checkpoint that has different dictionaries or settings, or lacks the optimizer's state. Names
+    the newest intact checkpoint if the last is broken. Ends a finished run, which would otherwise
+    take another update. Several processes each read the file: rank 0 would send its content as a
+    pickle, which weights_only refuses.
     """
 
     def load_checkpoint(trainer: Any, filename: str, *args: Any, **options: Any) -> Any:
@@ -121,7 +121,7 @@ def resume(load: Callable) -> Callable:
             cfg.load_checkpoint_on_all_dp_ranks = True
         if not PathManager.exists(filename) and cfg.restore_file != "checkpoint_last.pt":
             raise InputError(
-                f"--restore-file {filename} is missing (the path does not start at --save-dir)"
+                f"--restore-file {filename} is missing (the path is not relative to --save-dir)"
             )
         try:
             if hasattr(trainer.task, "identity") and PathManager.isfile(filename):
@@ -163,7 +163,7 @@ def _check_state(cfg: Any, task: Any, filename: str) -> None:
     try:
         task.check_dictionaries(trained)
     except InputError as error:
-        if not cfg.finetune_from_model:
+        if filename != cfg.finetune_from_model:
             raise
         logger.warning("fine-tuning with different dictionaries: %s", error)
 
@@ -181,7 +181,8 @@ def _check_last(path: Path, directory: str, suffix: str, error: Exception) -> No
         )
     else:
         advice = (
-            f"no other checkpoint in {directory} is intact: move it away to train from the start"
+            f"no other checkpoint in {directory} is intact: move {path} away to train from the "
+            "start"
         )
     raise InputError(f"{fault}; {advice}") from error
 

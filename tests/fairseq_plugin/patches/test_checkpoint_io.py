@@ -142,7 +142,9 @@ def test_a_broken_last_checkpoint_names_the_newest_intact_one(corpus, tmp_path):
     for path in tmp_path.iterdir():
         path.unlink()  # they may be hard links of one file
     last.write_bytes(intact[: len(intact) // 2])
-    with pytest.raises(InputError, match="no other checkpoint in .* is intact: move it away"):
+    with pytest.raises(
+        InputError, match="no other checkpoint in .* is intact: move .*checkpoint_last.pt away"
+    ):
         trainer(corpus, tmp_path)
     (tmp_path / "checkpoint_1_3.pt").write_bytes(b"y")
     (tmp_path / "checkpoint_1_4.pt").symlink_to("missing")
@@ -261,7 +263,11 @@ def test_training_resumes_with_its_own_dictionaries_only(corpus, different, tmp_
     with pytest.raises(InputError, match=message):
         trainer(data, tmp_path / "run", *UNTIED)
     last = tmp_path / "run" / "checkpoint_last.pt"
-    trainer(data, tmp_path / "new", *UNTIED, "--finetune-from-model", str(last))
+    finetune = [*UNTIED, "--finetune-from-model", str(last)]
+    train(data, tmp_path / "new", *finetune)
+    trainer(data, tmp_path / "new", *finetune)
+    with pytest.raises(InputError, match="does not match the target dictionary"):
+        trainer(corpus, tmp_path / "new", *finetune)
 
 
 def test_a_model_is_loaded_with_its_own_dictionaries_only(corpus, different, tmp_path):
