@@ -1,5 +1,6 @@
 """Fixtures of all tests."""
 
+import fcntl
 import logging
 import os
 import shutil
@@ -85,8 +86,9 @@ def run() -> Iterator[Callable[..., subprocess.CompletedProcess[str]]]:
             if word == "--user-dir" and words[number + 1] == PLUGIN.name:
                 words[number + 1] = str(PLUGIN)
         kind = next((name for name in LIBRARIES if words[0].startswith(name)), None)
-        if words[:2] in (["aiayn", "convert"], ["aiayn", "configs"]):
-            kind = "fairseq-"  # which these commands import
+        needs_fairseq = words[1:2] in (["convert"], ["configs"]) or "--user-dir" in " ".join(words)
+        if kind == "aiayn" and needs_fairseq:
+            kind = "fairseq-"
         if kind and env is None:
             if kind not in servers:
                 servers[kind] = CommandServer(*LIBRARIES[kind])
@@ -122,12 +124,39 @@ def transformers() -> Any:
 
 
 @pytest.fixture(scope="session")
-def prepare(run, tmp_path_factory) -> Callable[..., Path]:
-    """`prepare(train, valid, test)` makes a data directory with these numbers of pairs."""
+def once(tmp_path_factory) -> Callable[[str, Callable[[Path], None]], Path]:
+    """`once(name, make)` is a directory that `make` filled, in the first worker that needed it.
 
-    def make(train: int, valid: int, test: int) -> Path:
-        folder = tmp_path_factory.mktemp("corpus")
-        sizes = ["--train", train, "--valid", valid, "--test", test]
+    All workers share it: no test may change it.
+    """
+    base = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        base = base.parent
+
+    def get(name: str, make: Callable[[Path], None]) -> Path:
+        folder = base / name
+        with open(base / f"{name}.lock", "a") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not os.stat(lock.fileno()).st_size:
+                shutil.rmtree(folder, ignore_errors=True)
+                folder.mkdir()
+                make(folder)
+                lock.write("done")
+        return folder
+
+    return get
+
+
+@pytest.fixture(scope="session")
+def prepare(run, once) -> Callable[[int, int, int], Path]:
+    """`prepare(train, valid, test)` is a data directory with these numbers of pairs."""
+
+    def make(folder: Path, *numbers: int) -> None:
+        sizes = [
+            word
+            for split, number in zip(("train", "valid", "test"), numbers, strict=True)
+            for word in (f"--{split}", str(number))
+        ]
         log = run(sys.executable, "preprocess/cldr.py", "--dest", folder / "raw", *sizes)
         assert log.returncode == 0, log.stderr
         splits = [f"--{split}pref={folder}/raw/{split}" for split in ("train", "valid", "test")]
@@ -136,9 +165,12 @@ def prepare(run, tmp_path_factory) -> Callable[..., Path]:
             *("--destdir", folder / "data", "--merges", "500"),
         )
         assert log.returncode == 0, log.stderr
-        return folder / "data"
 
-    return make
+    def data(*numbers: int) -> Path:
+        name = "-".join(map(str, ("corpus", *numbers)))
+        return once(name, lambda folder: make(folder, *numbers)) / "data"
+
+    return data
 
 
 @pytest.fixture(scope="session")
@@ -148,18 +180,20 @@ def corpus(prepare) -> Path:
 
 
 @pytest.fixture(scope="session")
-def model_dir(run, corpus, tmp_path_factory) -> Path:
+def model_dir(run, corpus, once) -> Path:
     """A run directory with data/, model.pt and checkpoints of a model after 30 updates."""
-    folder = tmp_path_factory.mktemp("recipe")
-    log = run(
-        *("fairseq-train", corpus, *TRAIN, "--positions", "learned", "--warmup-updates", "10"),
-        *("--max-update", "30", "--save-interval-updates", "10", "--disable-validation"),
-        *("--save-dir", folder),
-    )
-    assert log.returncode == 0, log.stderr
-    shutil.copy(folder / "checkpoint_last.pt", folder / "model.pt")
-    shutil.copytree(corpus, folder / "data")
-    return folder
+
+    def make(folder: Path) -> None:
+        log = run(
+            *("fairseq-train", corpus, *TRAIN, "--positions", "learned", "--warmup-updates", "10"),
+            *("--max-update", "30", "--save-interval-updates", "10", "--disable-validation"),
+            *("--save-dir", folder),
+        )
+        assert log.returncode == 0, log.stderr
+        shutil.copy(folder / "checkpoint_last.pt", folder / "model.pt")
+        shutil.copytree(corpus, folder / "data")
+
+    return once("model_dir", make)
 
 
 @pytest.fixture(scope="session")

@@ -39,17 +39,42 @@ def one_line(error):
     return str(error.value)
 
 
-@pytest.mark.parametrize("way", [*DICTIONARIES, *SPLIT])
-def test_broken_data_ends_with_one_line(data, way, caplog):
-    manifest = (data / MANIFEST).exists()
+#: Ways to break data of each kind; test_dictionary.py and test_binary_data.py have the others.
+WAYS = [
+    *(
+        ("manifest", way)
+        for way in (
+            *("no directory", "dict.*.txt: other order", "de.idx: missing", "de.bin: cut"),
+            "target: of another split",
+        )
+    ),
+    *(
+        ("no manifest", way)
+        for way in (
+            *("no directory", "a file", "an empty directory", "dict.de.txt: missing"),
+            *("dict.*.txt: not UTF-8", "dict.*.txt: lines missing", "source: missing"),
+            *("target: missing", "de.bin: token outside", "de.idx: missing", "de.idx: magic"),
+            *("de.bin: of another", "de.idx: of another", "target: of another split"),
+        )
+    ),
+]
+
+
+@pytest.mark.parametrize(("data", "way"), WAYS, indirect=["data"])
+def test_broken_data_ends_with_one_line(data, way):
     {**DICTIONARIES, **SPLIT}[way](data)
-    if way.endswith("other order") and not manifest:  # only a checkpoint or the counts may tell
-        load(data)
-        assert "token IDs no longer match" in caplog.text
-        return
     with pytest.raises(InputError) as error:
         load(data, target=True)
     assert str(data) in one_line(error)
+
+
+def test_words_in_another_order_are_a_warning(corpus, tmp_path, caplog):
+    """Without a manifest or a checkpoint, only their counts may tell."""
+    data = shutil.copytree(corpus, tmp_path / "data")
+    (data / MANIFEST).unlink()
+    DICTIONARIES["dict.*.txt: other order"](data)
+    load(data)
+    assert "token IDs no longer match" in caplog.text
 
 
 @pytest.mark.parametrize("flags", [(), ("-s", "en", "-t", "de"), ("-s", "de", "-t", "en")])

@@ -1,7 +1,7 @@
 """fairseq's names for the settings of the paper's model."""
 
 import pytest
-from models import configuration
+from models import parse
 
 from aiayn_plugin.errors import InputError
 
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.usefixtures("quiet")
     ],
 )
 def test_fairseqs_names_are_accepted(flags, name, value):
-    assert getattr(configuration("--arch", "aiayn_base", *flags).model, name) == value
+    assert getattr(parse("--arch", "aiayn_base", *flags), name) == value
 
 
 @pytest.mark.parametrize(
@@ -52,4 +52,4 @@ def test_fairseqs_names_are_accepted(flags, name, value):
 )
 def test_contradicting_names_end_with_one_line(flags, message):
     with pytest.raises(InputError, match=message):
-        configuration("--arch", "aiayn_base", *flags)
+        parse("--arch", "aiayn_base", *flags)

@@ -18,24 +18,16 @@ def test_a_sentence_longer_than_the_model_takes(run, corpus, model_dir, tmp_path
     assert re.search(r"sentence \d with \(\d+, \d+\) tokens", last_line(log))
 
 
-@pytest.mark.parametrize(
-    "flag, message",
-    [
-        (("--warmup-updates", "0"), "--warmup-updates must be at least 1, not 0"),
-        pytest.param(
-            ("--num-batch-buckets", "4"),
-            "--num-batch-buckets fails in fairseq with numpy 2: drop it (sentences are sorted by "
-            "length in any case), or install numpy<2",
-            marks=pytest.mark.skipif(hasattr(np, "compat"), reason="numpy 1"),
-        ),
-    ],
-)
-def test_bad_settings_of_a_training(run, corpus, tmp_path, flag, message):
+@pytest.mark.skipif(hasattr(np, "compat"), reason="numpy 1")
+def test_an_option_that_fails_with_numpy_2(run, corpus, tmp_path):
     log = run(
         *("fairseq-train", corpus, "--user-dir", "aiayn_plugin", "--arch", "aiayn_base", "--cpu"),
-        *("--save-dir", tmp_path, *flag),
+        *("--save-dir", tmp_path, "--num-batch-buckets", "4"),
     )
-    assert last_line(log) == f"fairseq-train: error: {message}"
+    assert last_line(log) == (
+        "fairseq-train: error: --num-batch-buckets fails in fairseq with numpy 2: drop it "
+        "(sentences are sorted by length in any case), or install numpy<2"
+    )
 
 
 def test_a_missing_tensorboard_ends_a_training_at_its_start(run, corpus, tmp_path):

@@ -125,9 +125,10 @@ def test_a_user_dir_that_cannot_be_imported_is_one_line(run, folder, tmp_path, n
 
 
 def test_the_plugins_own_name_is_a_user_dir_in_every_directory(run, folder):
-    options = ("--user-dir", "aiayn_plugin")
-    done = run("aiayn", "translate", "run", *options, cwd=folder[0], input="\n")
-    assert "--user-dir aiayn_plugin" not in done.stderr
+    """It does not define the model's architecture."""
+    option = "--user-dir=aiayn_plugin"  # as one word, it reaches the command unchanged
+    done = run("aiayn", "translate", "run", option, cwd=folder[0], input="\n")
+    assert "architecture talking_heads is not one of the plugin's" in last_line(done)
 
 
 def test_the_model_without_fairseq(page):
