@@ -48,7 +48,7 @@ def test_real_text_is_split_as_by_subword_nmt(repo, tmp_path, encode):
     lines = [
         (line, language)
         for language in ("de", "en")
-        for line in (data / f"newstest2013.{language}").read_text("utf-8").split("\n")
+        for line in (data / f"newstest2013.{language}").read_text("utf-8").split("\n")[::3]
     ]
     splitters = {
         (kind, language): Tokenizer(language, True, kind)
