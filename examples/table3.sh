@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # A small-scale Table 3: the paper's variations of the Transformer, in the same proportions, on
-# Multi30k. All rows have the same number of updates and, except base_seed2 and base_seed3, the same
-# seed. They translate the validation set with their last checkpoint, without averaging, as in the
-# paper. Ends with a report on all finished rows. At the small scale a row takes 10 to 20 minutes on a
+# Multi30k. They translate the validation set with their last checkpoint, without averaging, as in the
+# paper. Ends with a report on all finished rows. At the small scale all rows have the same number of
+# updates and, except base_seed2 and base_seed3, the same seed, and a row takes 10 to 20 minutes on a
 # CPU core.
 #   bash examples/table3.sh             all rows of the table below
 #   bash examples/table3.sh base c_n2   only these rows

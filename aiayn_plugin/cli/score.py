@@ -73,9 +73,7 @@ def run(args: argparse.Namespace) -> None:
     if not is_tree and scores.bleu < args.min_bleu:
         raise InputError(f"sacreBLEU {scores.bleu:.2f} is below --min-bleu {args.min_bleu:g}")
     if not is_tree and 100 * scores.exact < args.min_exact:
-        raise InputError(
-            f"exact match {scores.exact:.1%} is below --min-exact {args.min_exact:g} %"
-        )
+        raise InputError(f"exact match {scores.exact:.1%} is below --min-exact {args.min_exact:g}%")
 
 
 def _score_translations(args: argparse.Namespace) -> tuple[Any, dict[str, Any]]:

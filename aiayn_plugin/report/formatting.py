@@ -24,3 +24,8 @@ def format_integer(number: float | None) -> str | None:
 def format_count(number: int, singular: str, plural: str = "") -> str:
     """Return a number with its noun: "1 update", "2 updates"."""
     return f"{number:,} {singular if number == 1 else plural or singular + 's'}"
+
+
+def set_name(split: str) -> str:
+    """Return "validation set" for "valid", "test set" for "test"."""
+    return f"{'validation' if split == 'valid' else split} set"

@@ -14,7 +14,7 @@ from ..training.remaining_time import duration
 from .cost import FORMULA, TIME_NOTE, Cost, cost_of
 from .curves import charts_of_run, charts_of_runs, figure_of
 from .document import Block, Figures, Numbers, Section, Table, Term, to_html, to_markdown
-from .formatting import format_count, format_integer, format_number, format_power
+from .formatting import format_count, format_integer, format_number, format_power, set_name
 from .paper_results import row_named
 from .run import Run
 from .scores import compare_by_chance, examples, score_blocks
@@ -111,11 +111,11 @@ def _numbers(run: Run, cost: Cost) -> Iterator[tuple[str, str, str]]:
         if "all" in scores:
             name, what, counts = "F1", "trees", scores["all"]
             exact = counts["exact"] / max(1, counts["sentences"] - counts["skipped"])
-            yield f"{100 * counts['f1']:.2f}", f"F1 on the {split} set", "labelled brackets"
+            yield f"{100 * counts['f1']:.2f}", f"F1 on the {set_name(split)}", "labelled brackets"
         else:
             name, what, counts, exact = "BLEU", "translations", scores, scores["exact"]
             note = f"paper BLEU; sacreBLEU {scores['bleu']:.2f}, chrF {scores['chrf']:.2f}"
-            yield f"{scores['paper_bleu']:.2f}", f"BLEU on the {split} set", note
+            yield f"{scores['paper_bleu']:.2f}", f"BLEU on the {set_name(split)}", note
         if published := published_result(run):
             model, paper, ours = published
             yield (
@@ -193,9 +193,9 @@ def _outcome(run: Run, cost: Cost) -> Table:
         facts["validation"] = f"{values} after {format_count(last.update, 'update')}{lowest}"
     for split, scores in run.translations.items():
         names = {"paper BLEU": "paper_bleu", "sacreBLEU": "bleu", "chrF": "chrf"}
-        facts[f"{split} set"] = ", ".join(f"{n} {scores[key]:.2f}" for n, key in names.items())
+        facts[set_name(split)] = ", ".join(f"{n} {scores[key]:.2f}" for n, key in names.items())
     for split, scores in run.trees.items():
-        facts[f"{split} set"] = f"F1 {100 * scores['all']['f1']:.2f}"
+        facts[set_name(split)] = f"F1 {100 * scores['all']['f1']:.2f}"
     return _facts("Outcome", facts)
 
 

@@ -65,12 +65,12 @@ def _translation_scores(scored: dict[str, dict], several: bool) -> list[Block]:
         rows.append(row)
     methods = {"paper BLEU": "words", "sacreBLEU": "signature", "chrF": "chrf_signature"}
     used = [f"{name}: {scores[key]}" for scores in scored.values() for name, key in methods.items()]
-    chance_head = ["95 % interval", *["p"] * several]
+    chance_head = ["95% interval", *["p"] * several]
     head = ["set", "paper BLEU", *chance_head, "sacreBLEU", *chance_head]
     head += ["chrF", "exact matches", "sentences"]
     note = (
         "The interval is centred on the mean of 1,000 bootstrap samples of the sentences and as "
-        "wide as the range that holds 95 % of them, with sacrebleu's seed."
+        "wide as the range that holds 95% of them, with sacrebleu's seed."
     )
     if several:
         note += (

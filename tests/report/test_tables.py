@@ -199,7 +199,7 @@ def test_the_scores_of_translations(tmp_path):
     assert blocks[0].rows == [
         ["test", "1.25", "1.25 to 1.75", "2.50", "0.00 to 6.25", "3.75", "90.0%", "20"]
     ]
-    assert blocks[0].head[1:4] == ["paper BLEU", "95 % interval", "sacreBLEU"]
+    assert blocks[0].head[1:4] == ["paper BLEU", "95% interval", "sacreBLEU"]
     assert "paper BLEU: Moses tokens, German compounds split" in blocks[2]
     assert rows_of(found, "Outcome")["test set"][""] == "paper BLEU 1.25, sacreBLEU 2.50, chrF 3.75"
 

@@ -43,7 +43,7 @@ def test_no_sentence_is_lost(run, corpus, model, tmp_path):
     assert f"({sentences:,} sentences)" in scored.stdout
     assert len((tmp_path / "out.de").read_text().splitlines()) == sentences
     for *options, message in (
-        ("--split", subset, "--min-exact", "100", "is below --min-exact 100 %"),
+        ("--split", subset, "--min-exact", "100", "is below --min-exact 100%"),
         ("--split", {"valid": "test", "test": "valid"}[subset], "are not those of"),
     ):
         bad = run("aiayn", "score", "log", "--data", corpus, *options, cwd=tmp_path)
