@@ -43,7 +43,9 @@ class ModelSettings:
     dropout: float = _setting(
         0.1, "P_drop, on sub-layer outputs and on embeddings + positions (§5.4)"
     )
-    attention_dropout: float = _setting(0.0, "dropout on the attention weights (none in §5.4)")
+    attention_dropout: float = _setting(
+        0.0, "dropout on the attention weights (none in §5.4; tuned for parsing in §6.3)"
+    )
     attention_bias: bool = _setting(
         False, "add biases to the attention projections (none in §3.2.2)"
     )

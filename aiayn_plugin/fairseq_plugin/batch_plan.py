@@ -33,10 +33,6 @@ class BatchPlanner:
         devices = options.get("num_shards", 1)
         if self.plan is not None and self._planned_for == (dataset, max_tokens, devices):
             return self.plan
-        if options.get("max_sentences") is not None:
-            raise InputError(
-                "tokens_per_update and batch_size both set the size of the batches: give only one"
-            )
         # fairseq shuffles with this seed before it sorts by length.
         with data_utils.numpy_seed(options.get("seed", 1) + options.get("epoch", 1)):
             order = dataset.ordered_indices()

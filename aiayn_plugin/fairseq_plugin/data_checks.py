@@ -56,12 +56,13 @@ def check_buckets(cfg: Any) -> None:
 
 
 def infer_languages(args: Any) -> None:
-    """Set the languages that --tokenizer moses needs, as the task will infer them from the data.
+    """Set the languages that some options need, as the task will infer them from the data.
 
     args: fairseq's options. Raises InputError as check_directories does.
     """
     langs = (getattr(args, name, "") for name in ("source_lang", "target_lang"))
-    if getattr(args, "tokenizer", None) == "moses" and None in langs:
+    needed = "moses" == getattr(args, "tokenizer", "") or hasattr(args, "paper_bleu_lang")
+    if needed and None in langs:
         check_directories(args)
         pair = data_utils.infer_language_pair(utils.split_paths(args.data)[0])
         args.source_lang, args.target_lang = pair

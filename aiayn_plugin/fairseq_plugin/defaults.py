@@ -5,10 +5,12 @@ steps: fairseq reads the command line in two passes, and the options of the task
 are known only after the second.
 """
 
+import os
 from argparse import Namespace
 from collections.abc import Mapping
 from typing import Any
 
+from fairseq.dataclass.configs import OptimizationConfig
 from fairseq.models import ARCH_MODEL_NAME_REGISTRY, MODEL_DATACLASS_REGISTRY
 
 from ..errors import InputError
@@ -89,6 +91,33 @@ def complete_training(args: Namespace, cli_options: Mapping[str, Any]) -> None:
     vars(args).update({**model, **vars(args)})
 
 
+def check_configuration(cfg: Any) -> None:
+    """Check a training with our task for what Hydra lets through; the command line has a parser.
+
+    Raises InputError for two settings of the size of the batches, for a learning rate that our
+    schedule would ignore, and for processes of torchrun that fairseq has not joined.
+    """
+    batches = {"update_freq": [*cfg.optimization.update_freq] != [1]}
+    batches["batch_size"] = cfg.dataset.batch_size is not None
+    for name, is_set in batches.items():
+        if is_set and cfg.task.tokens_per_update > 0:
+            raise InputError(
+                f"tokens_per_update and {name} both set the size of the batches: give only one"
+            )
+    has_lr = [*cfg.optimization.lr] != OptimizationConfig().lr
+    if has_lr and cfg.lr_scheduler._name == COMPONENTS["lr_scheduler"]:
+        raise InputError(
+            f"the schedule {COMPONENTS['lr_scheduler']} has no optimization.lr: the rate follows "
+            "from d_model and the update number (§5.3)"
+        )
+    started = int(os.environ.get("WORLD_SIZE", 1)) if "TORCHELASTIC_RUN_ID" in os.environ else 1
+    if started > 1 == cfg.distributed_training.distributed_world_size:
+        raise InputError(
+            f"torchrun has started {started} processes, which fairseq-hydra-train joins only on "
+            "machines with several GPUs each: use fairseq-train"
+        )
+
+
 def model_defaults(arch: str, architecture: str) -> dict[str, Any]:
     """Return the defaults of the model's settings: those of one of the paper's architectures.
 
@@ -114,6 +143,8 @@ def complete_search(args: Namespace, cli_options: Mapping[str, Any]) -> None:
     if is_interactive and (args.score_reference or args.print_alignment == "soft"):
         option = "--score-reference" if args.score_reference else "--print-alignment soft"
         raise InputError(f"{option} works in fairseq-generate only")
+    if getattr(args, "paper_bleu_lang", "") is None:
+        args.paper_bleu_lang = args.target_lang
     if args.replace_unk == NO_ALIGNMENT_FILE:
         args.replace_unk = ""
     if args.task == "aiayn_translation":

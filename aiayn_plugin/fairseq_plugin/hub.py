@@ -6,8 +6,9 @@ from typing import Any
 from fairseq.hub_utils import GeneratorHubInterface
 from omegaconf import open_dict
 
-from ..paper import SearchSettings
-from .raw_text import default_encoders
+from ..paper import PARSING_SEARCH, SearchSettings
+from ..text.settings import holds_trees
+from .raw_text import default_encoders, first_directory
 
 
 class TranslationHub(GeneratorHubInterface):
@@ -30,9 +31,12 @@ class TranslationHub(GeneratorHubInterface):
     def translate(
         self,
         sentences: list[str],
-        beam: int = SearchSettings().beam,
+        beam: int | None = None,
         verbose: bool = False,
         **kwargs: Any,
     ) -> list[str]:
-        """Like fairseq's, with the paper's beam by default."""
+        """Like fairseq's, with the paper's beam by default: 4, or 21 for trees (§6.3)."""
+        if beam is None:
+            trees = holds_trees(first_directory(self.task.cfg.data))
+            beam = (PARSING_SEARCH if trees else SearchSettings()).beam
         return super().translate(sentences, beam, verbose, **kwargs)

@@ -15,6 +15,7 @@ from ..search.oom import BatchHalver
 from ..training.batching import sort_by_longer_side
 from . import data_checks, raw_text, training_log
 from .batch_plan import BatchPlanner, keep_first_epoch_batches, sentence_sizes
+from .defaults import check_configuration
 from .dictionary import TokenDictionary
 from .disk_space import check_disk_space
 from .generation_options import build_search_generator
@@ -153,6 +154,7 @@ class AiaynTranslation(TrainerHooks):
 
     def _start_training(self, cfg, model) -> None:
         interrupt.catch()
+        check_configuration(cfg)
         lock_save_dir(cfg)
         prepare_cpu()
         check_float16(cfg.common)

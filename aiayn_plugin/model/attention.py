@@ -129,9 +129,10 @@ class MultiHeadAttention(nn.Module):
             )
         self.h, self.d_k, self.d_v, self.dropout = h, d_k, d_v, dropout
         self.causal, self.neighbourhood, self.recompute = causal, neighbourhood, recompute
-        # These are initialised as three slices of one Glorot matrix. For base the bound is
-        # √(6/(512 + 1536)) = 0.054; for each matrix alone it would be √(6/1024) = 0.077: post-norm
-        # layers learn faster from smaller weights (measurements, "Initialization of attention").
+        # Each is initialised as a slice of a Glorot matrix with three times its columns. For base
+        # the bound is √(6/(512 + 1536)) = 0.054; for each matrix alone it would be √(6/1024) =
+        # 0.077: post-norm layers learn faster from smaller weights (measurements, "Initialization
+        # of attention").
         self.W_Q = Projection(d_model, h * d_k, stacked=3, bias=bias)
         self.W_K = Projection(d_model, h * d_k, stacked=3, bias=bias)
         self.W_V = Projection(d_model, h * d_v, stacked=3, bias=bias)

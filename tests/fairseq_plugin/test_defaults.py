@@ -9,7 +9,7 @@ from models import configuration, parse, rates_taken, trainer
 
 from aiayn_plugin.errors import InputError
 from aiayn_plugin.fairseq_plugin import training_log as log
-from aiayn_plugin.fairseq_plugin.batch_plan import BatchPlanner
+from aiayn_plugin.fairseq_plugin.defaults import check_configuration
 from aiayn_plugin.fairseq_plugin.model import AiaynTransformer, TransformerConfig
 from aiayn_plugin.text.settings import PENN, SETTINGS_FILE, TextSettings
 
@@ -151,10 +151,28 @@ def test_contradictions_end_with_one_line(argv, message):
     assert message in str(error.value) and "\n" not in str(error.value)
 
 
-def test_hydra_may_not_set_the_size_of_batches_twice():
-    """Its options do not pass through the parser that rejects this elsewhere."""
-    with pytest.raises(InputError, match="give only one"):
-        BatchPlanner(tokens_per_update=100).plan_epoch(None, 4096, {"max_sentences": 8})
+@pytest.mark.parametrize(
+    ("group", "name", "value", "message"),
+    [
+        ("dataset", "batch_size", 8, "tokens_per_update and batch_size .* give only one"),
+        ("optimization", "update_freq", [4], "tokens_per_update and update_freq .* give only one"),
+        ("optimization", "lr", [0.001], "aiayn_inverse_sqrt has no optimization.lr"),
+    ],
+)
+def test_contradictions_of_hydra_end_with_one_line(group, name, value, message):
+    """Its settings do not pass through the parser that rejects these on the command line."""
+    cfg = configuration("--arch", "aiayn_base")
+    check_configuration(cfg)
+    cfg[group][name] = value
+    with pytest.raises(InputError, match=message):
+        check_configuration(cfg)
+
+
+def test_paper_bleu_is_for_the_target_language():
+    flags = ("--path", "m.pt", "-s", "en", "-t", "fr", "--scoring", "paper_bleu")
+    parser = fairseq_generate_parser
+    assert parse(*flags, parser=parser).paper_bleu_lang == "fr"
+    assert parse(*flags, "--paper-bleu-lang", "de", parser=parser).paper_bleu_lang == "de"
 
 
 @pytest.mark.parametrize(

@@ -89,7 +89,7 @@ def test_dropout_acts_on_the_weights_in_training_only():
     assert torch.equal(module(x)[0], module(x)[0])
 
 
-def test_queries_keys_and_values_start_as_one_glorot_matrix():
+def test_queries_keys_and_values_start_as_slices_of_glorot_matrices():
     torch.manual_seed(1)
     module = MultiHeadAttention(d_model=256, h=4, d_k=64, d_v=32)
     for projection, width in ((module.W_Q, 3 * 256), (module.W_V, 3 * 128), (module.W_O, 256)):

@@ -1,7 +1,9 @@
 """§3.1, §3.3: the layers of the two stacks and their feed-forward network."""
 
+import math
 from functools import partial
 
+import pytest
 import torch
 
 from aiayn_plugin.model.attention import MultiHeadAttention
@@ -32,6 +34,16 @@ def test_feed_forward_equals_equation_2():
     module, x = FeedForward(3, 5), torch.randn(2, 4, 3)
     expected = (x @ module.W_1.weight.T + module.W_1.bias).clamp(min=0) @ module.W_2.weight.T
     torch.testing.assert_close(module(x), expected + module.W_2.bias)
+
+
+@pytest.mark.parametrize("gain", [1.0, 0.5])
+def test_the_feed_forward_network_starts_as_glorot_matrices(gain):
+    torch.manual_seed(1)
+    module = FeedForward(64, 256, gain)
+    bound = gain * math.sqrt(6 / (64 + 256))
+    for layer in (module.W_1, module.W_2):
+        assert 0.99 * bound < layer.weight.abs().max() <= bound
+        assert not layer.bias.any()
 
 
 def test_layer_gradients():

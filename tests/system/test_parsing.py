@@ -8,6 +8,7 @@ import pytest
 from nltk import Tree
 
 from aiayn_plugin.errors import InputError
+from aiayn_plugin.fairseq_plugin.model import AiaynTransformer
 from aiayn_plugin.inference.parser import Parser
 
 GRAMMAR = {
@@ -168,6 +169,15 @@ def test_trees_only_is_never_silently_ignored_in_python(recipe):
     assert [parse.repairs for [parse] in parser.parse_nbest(["a dog sleeps ."])] == [0]
 
 
+def test_the_hub_searches_trees_with_the_papers_beam(recipe):
+    """A smaller beam would not have 21 hypotheses."""
+    folder = str(recipe[0])
+    hub = AiaynTransformer.from_pretrained(folder, "model.pt", f"{folder}/data")
+    assert hub.translate(["a cat likes the house ."], nbest=21)[0].startswith("(S")
+    with pytest.raises(InputError):
+        hub.translate(["a cat likes the house ."], nbest=22)
+
+
 def test_the_log_of_a_different_split_is_an_error(recipe, run):
     folder, _ = recipe
     done = run(
@@ -250,7 +260,7 @@ def test_dry_runs_print_every_command_and_run_none(run, treebank, tmp_path, name
     assert done.returncode == 0 and not done.stderr
     for part in (
         "aiayn prepare-trees ",
-        "--arch aiayn_parser --dropout 0.2 ",
+        "--arch aiayn_parser --dropout 0.2 --attention-dropout 0.2 --warmup-updates 16000 ",
         " --bf16 ",
         "aiayn average ",
         "fairseq-generate ",

@@ -6,9 +6,10 @@ from argparse import Namespace
 import pytest
 import torch
 from fairseq.data.iterators import BufferedIterator
-from models import fairseq_model, pad_right, parse, sentences
+from models import configuration, fairseq_model, pad_right, parse, sentences
 
 from aiayn_plugin.errors import InputError
+from aiayn_plugin.fairseq_plugin.defaults import check_configuration
 from aiayn_plugin.fairseq_plugin.patches.training import finish_data_threads
 
 TORCHRUN = {"TORCHELASTIC_RUN_ID": "x", "WORLD_SIZE": "2", "RANK": "1", "LOCAL_RANK": "1"}
@@ -43,6 +44,15 @@ def test_explicit_options_and_single_processes_are_left_to_fairseq(monkeypatch):
     monkeypatch.setenv("WORLD_SIZE", "2")
     monkeypatch.delenv("TORCHELASTIC_RUN_ID")
     assert joined(parse("--arch", "aiayn_tiny", "--cpu"))[0] is None
+
+
+def test_processes_that_fairseq_has_not_joined_are_refused(torchrun):
+    """fairseq-hydra-train on a CPU: each would be the first process of its own run."""
+    cfg = configuration("--arch", "aiayn_tiny", "--cpu")
+    check_configuration(cfg)
+    cfg.distributed_training.distributed_world_size = 1
+    with pytest.raises(InputError, match="torchrun has started 2 processes, which fairseq-hydra"):
+        check_configuration(cfg)
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
