@@ -3,7 +3,12 @@
 import pytest
 from models import configuration
 
-from aiayn_plugin.fairseq_plugin.disk_space import free_bytes, needed_bytes, used_bytes
+from aiayn_plugin.fairseq_plugin.disk_space import (
+    check_disk_space,
+    free_bytes,
+    needed_bytes,
+    used_bytes,
+)
 
 pytestmark = pytest.mark.usefixtures("quiet")
 
@@ -23,6 +28,14 @@ def test_disk_space_of_a_big_training():
     assert needed_bytes(cfg, 10) == 22 * 3 * 4 * 10
     cfg = configuration("--arch", "aiayn_big", "--keep-last-epochs", "7")
     assert needed_bytes(cfg, 10) == (22 + 7) * 3 * 4 * 10
+
+
+def test_more_checkpoints_than_the_disk_holds_are_a_warning(tmp_path, caplog):
+    cfg = configuration("--arch", "aiayn_base", "--save-dir", str(tmp_path))
+    check_disk_space(cfg, 1)
+    assert not caplog.text
+    check_disk_space(cfg, 10**14)
+    assert "not enough disk space for the checkpoints" in caplog.text
 
 
 def test_hard_links_count_once(tmp_path):

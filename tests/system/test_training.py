@@ -114,16 +114,6 @@ def test_precision_and_evaluation_train_and_restart(run, corpus, tmp_path, flags
     assert "@ 1 updates)" in log.stdout and "num_updates=2" in log.stdout
 
 
-def test_more_checkpoints_than_the_disk_holds_are_a_warning(run, corpus, tmp_path):
-    command = [
-        *("fairseq-train", corpus, *TRAIN, "--save-dir", tmp_path, "--max-update", "1"),
-        "--disable-validation",
-    ]
-    log = run(*command, "--keep-interval-updates", "1000000000")
-    assert log.returncode == 0, log.stderr
-    assert "WARNING | aiayn_plugin.fairseq_plugin.disk_space | not enough disk space" in log.stdout
-
-
 @pytest.fixture
 def small_disk(tmp_path):
     """A file system of a megabyte."""
