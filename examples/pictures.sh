@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Update attention.png, report.png and table1.png in examples/pictures; the first two need the result of
+# Update attention.png, report.png and table1.png in examples/pictures; the second needs the result of
 # quickstart.sh. Needs Chromium and its driver; Table 1 takes a minute on an idle machine.
 #   bash examples/pictures.sh                       all three
 #   bash examples/pictures.sh attention report      only these
@@ -16,7 +16,7 @@ shot() {
 }
 
 attention() {
-  run aiayn attention runs/quickstart --output "$RUN/attention.html" \
+  run aiayn attention demo --output "$RUN/attention.html" \
     <<<"Last change: Wednesday, June 7, 1905, 5:37 PM"
   shot attention 1320 "$RUN/attention.html#word=17:37" "#panels"
 }
