@@ -5,7 +5,8 @@
 #   bash examples/gpu.sh [DATA]            DATA: a prepared directory (default: runs/quickstart/data)
 #   bash examples/gpu.sh --trial [DATA]    the same at a small size on the CPU, to test this script
 # Uses .venv or any python3 that has fairseq and torch. Each benchmark writes a table and a JSON file to
-# RUN (default: runs/gpu, or runs/gpu_trial), each training run its directory there; finished ones are skipped.
+# RUN (default: runs/gpu, or runs/gpu_trial), each training run its directory there; finished ones are
+# skipped.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 export PATH=$PWD/.venv/bin:$PATH PYTHONPATH=$PWD${PYTHONPATH:+:$PYTHONPATH} PYTHONUNBUFFERED=1

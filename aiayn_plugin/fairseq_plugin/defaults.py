@@ -92,10 +92,10 @@ def complete_training(args: Namespace, cli_options: Mapping[str, Any]) -> None:
 
 
 def check_configuration(cfg: Any) -> None:
-    """Check a training with our task for what Hydra lets through; the command line has a parser.
+    """Check the configuration of a training with our task, which with Hydra has passed no parser.
 
-    Raises InputError for two settings of the size of the batches, for a learning rate that our
-    schedule would ignore, and for processes of torchrun that fairseq has not joined.
+    Raises InputError if two settings determine the batch size, if our schedule would ignore the
+    learning rate, and if fairseq has not joined the processes that torchrun started.
     """
     batches = {"update_freq": [*cfg.optimization.update_freq] != [1]}
     batches["batch_size"] = cfg.dataset.batch_size is not None

@@ -47,7 +47,7 @@ def test_explicit_options_and_single_processes_are_left_to_fairseq(monkeypatch):
 
 
 def test_processes_that_fairseq_has_not_joined_are_refused(torchrun):
-    """fairseq-hydra-train on a CPU: each would be the first process of its own run."""
+    """On a CPU, fairseq-hydra-train starts a separate run in each process."""
     cfg = configuration("--arch", "aiayn_tiny", "--cpu")
     check_configuration(cfg)
     cfg.distributed_training.distributed_world_size = 1
