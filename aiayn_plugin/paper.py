@@ -145,6 +145,11 @@ TREE_SYMBOLS = 100
 PARSING_SEARCH = SearchSettings(beam=21, lenpen=0.3, max_len_b=300)
 
 
+def paper_search(trees: bool) -> SearchSettings:
+    """Return the paper's search for the given targets: trees (§6.3) or text (§6.1)."""
+    return PARSING_SEARCH if trees else SearchSettings()
+
+
 @dataclass
 class Settings(TrainingSettings, ModelSettings):
     """A named architecture: its model and its training."""

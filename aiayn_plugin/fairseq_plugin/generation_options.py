@@ -13,7 +13,7 @@ from omegaconf import OmegaConf
 from ..errors import InputError
 from ..kernels.int8 import quantize_linear_layers
 from ..kernels.packing import pack_linear_layers
-from ..paper import PARSING_SEARCH, SearchSettings
+from ..paper import SearchSettings, paper_search
 from ..parsing.grammar import TreeGrammar
 from ..text.settings import holds_trees
 from .fairseq_transformer import SUPPORTED_STACKS
@@ -131,7 +131,7 @@ def search_defaults(args: Any, length_penalty: str, trees: bool) -> Mapping[str,
     """
     if length_penalty != "gnmt" or find_fairseq_only_option(complete(args, {})):
         return {}
-    return (PARSING_SEARCH if trees else SearchSettings()).options()
+    return paper_search(trees).options()
 
 
 def search_settings(options: Namespace, length_penalty: str) -> SearchSettings:

@@ -6,7 +6,7 @@ from typing import Any
 from fairseq.hub_utils import GeneratorHubInterface
 from omegaconf import open_dict
 
-from ..paper import PARSING_SEARCH, SearchSettings
+from ..paper import SearchSettings, paper_search
 from ..text.settings import holds_trees
 from .raw_text import default_encoders, first_directory
 
@@ -37,6 +37,5 @@ class TranslationHub(GeneratorHubInterface):
     ) -> list[str]:
         """Like fairseq's, with the paper's beam by default: 4, or 21 for trees (§6.3)."""
         if beam is None:
-            trees = holds_trees(first_directory(self.task.cfg.data))
-            beam = (PARSING_SEARCH if trees else SearchSettings()).beam
+            beam = paper_search(holds_trees(first_directory(self.task.cfg.data))).beam
         return super().translate(sentences, beam, verbose, **kwargs)

@@ -13,7 +13,7 @@ from ..checkpoints.loading import LoadedModel
 from ..errors import InputError
 from ..kernels.cpu_runtime import prepare_cpu_for_search
 from ..kernels.packing import pack_linear_layers
-from ..paper import PARSING_SEARCH, SearchSettings
+from ..paper import SearchSettings, paper_search
 from ..parsing.grammar import TreeGrammar
 from ..search import BeamSearch, Hypothesis
 from ..search.decoder_step import AiaynSearchModel
@@ -54,7 +54,7 @@ class Predictor:
         parses = self.pipeline.settings.holds_trees
         if trees_only and not parses:
             raise InputError("trees_only needs a model trained on trees")
-        settings = replace(PARSING_SEARCH if parses else SearchSettings(), **options)
+        settings = replace(paper_search(parses), **options)
         if loaded.translator is not None:
             if trees_only:
                 raise InputError("trees_only needs the torch engine")
