@@ -3,7 +3,7 @@
 # (ACL 2021, arXiv 2105.14462), who report BLEU4 = 41.02 on test.2016 for fairseq's transformer_tiny.
 # Trains fairseq's model with their command, and the plugin's model of the same size (4+4 layers,
 # d_model 128, d_ff 256, h 4), with several seeds, and scores them as they do. On two CPU cores a seed of
-# the plugin's model takes an hour in bfloat16, and two to three in float32.
+# the plugin's model takes an hour in bfloat16, and two to three in float32; fairseq's takes four.
 #   bash examples/multi30k_published.sh            download the text from github.com/LividWo/Revisit-MMT
 #   bash examples/multi30k_published.sh DIRECTORY  use its {train,valid,test.2016}.{en,de}
 # To resume after an interruption, run it again.
