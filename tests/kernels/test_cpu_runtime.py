@@ -22,14 +22,16 @@ for other in others:
     other.kill()
     other.wait()
 """
-#: Prints the CPU time of 100 short operations in 0.2 seconds.
-SHORT_OPERATIONS = """
+#: Prints the CPU time that the process takes while it sleeps for 0.2 seconds between operations.
+SLEEP_BETWEEN_OPERATIONS = """
 x = torch.ones(1 << 18)
-start = time.process_time()
+cpu_time = 0
 for _ in range(100):
     x.add_(1)
+    cpu_time -= time.process_time()
     time.sleep(0.002)
-print("CPU time", time.process_time() - start)
+    cpu_time += time.process_time()
+print("CPU time", cpu_time)
 """
 
 
@@ -38,10 +40,10 @@ pytestmark = pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs 
 
 @pytest.fixture
 def cpu_time(run):
-    """Run a program with arguments; return the seconds of CPU time of operations after it."""
+    """Run a program with arguments; return the seconds of CPU time of its idle threads after it."""
 
     def measure(program, *arguments):
-        program = f"import sys, time, torch\n{program}{SHORT_OPERATIONS}"
+        program = f"import sys, time, torch\n{program}{SLEEP_BETWEEN_OPERATIONS}"
         log = run(sys.executable, "-c", program, *arguments, env={"OMP_NUM_THREADS": "2"})
         assert log.returncode == 0, log.stderr
         return float(log.stdout.split("CPU time")[1])
@@ -52,9 +54,9 @@ def cpu_time(run):
 def test_threads_of_a_training_sleep_while_they_wait(cpu_time, corpus, tmp_path):
     """With GNU's OpenMP they would compute nothing for all of the 0.2 seconds."""
     arguments = [corpus, *TRAIN, "--disable-validation", "--max-update", "1", "--no-save"]
-    assert cpu_time(TRAINING, *arguments, "--save-dir", tmp_path) < 0.1
+    assert cpu_time(TRAINING, *arguments, "--save-dir", tmp_path) < 0.05
 
 
 def test_threads_of_a_search_sleep_on_a_busy_machine(cpu_time):
     """Spinning is faster on an idle machine, and slows everything down on a busy one."""
-    assert cpu_time(SEARCH_ON_A_BUSY_MACHINE) < 0.1 < cpu_time("")
+    assert 3 * cpu_time(SEARCH_ON_A_BUSY_MACHINE) < cpu_time("")
