@@ -74,8 +74,7 @@ def run(args: argparse.Namespace) -> None:
                 flush=True,
             )
     _print_ratios(rows, args.neighbourhood)
-    sizes = table1.Sizes(max(args.lengths), D_MODEL, args.kernel, args.neighbourhood)
-    print(f"\n{table1.format_table(sizes)}")
+    print(f"\n{table1.format_table()}")
     results = {
         "device": device_name(args.device),
         "torch": torch.__version__,

@@ -44,7 +44,6 @@ def test_every_layer_of_table_1_is_measured_and_drawn(tmp_path, capsys):
     ]
     assert all(row["forward_s"] > 0 and row["forward_bytes"] > 0 for row in rows)
     printed, drawn = capsys.readouterr().out, plot.read_text(encoding="utf-8")
-    assert "Table 1; the last three columns at n = 32, d = 512, k = 5, r = 64" in printed
     for cell in ("O(n²·d)", "O(n·d²)", "O(k·n·d²)", "O(r·n·d)", "O(logₖ n)", "O(n/r)"):
         assert cell in printed and cell in drawn
     for text in ("k = 5", "r = 64", "forward and backward", "medians of 2"):
