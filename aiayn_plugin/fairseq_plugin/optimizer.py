@@ -77,12 +77,17 @@ class AiaynAdam(FairseqOptimizer):
     """torch's Adam, without weight decay."""
 
     supports_flat_params = True  # updates are elementwise, so --fp16 may flatten the weights
-    supports_memory_efficient_fp16 = True  # moments of half-precision weights are float32
     #: Whether to keep the same gradient tensors, since CUDA graphs accumulate into them.
     keeps_gradients = False
 
     def __init__(self, cfg: AdamConfig, params: Any) -> None:
         super().__init__(cfg)
+        params = list(params)
+        if any(weight.dtype in (torch.float16, torch.bfloat16) for weight in params):
+            raise InputError(
+                "aiayn_adam keeps weights in float32: give --fp16 or --bf16 instead of the "
+                "memory-efficient options, or --optimizer adam, which is fairseq's"
+            )
         self._optimizer = build_adam(params, **self.optimizer_config)
 
     @property

@@ -64,21 +64,31 @@ def test_a_loss_that_is_not_finite_ends_the_training(corpus, tmp_path, loss):
         training.train_step([batch])
 
 
-def no_memory(model, sample):
-    """A criterion that a GPU has no memory for."""
-    raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB")
-
-
 @pytest.mark.parametrize("processes", [1, 2])
-def test_a_distributed_training_ends_where_memory_does(corpus, processes):
-    """fairseq continues without the batch; in several processes that blocks the others."""
+@pytest.mark.parametrize(
+    "message",
+    [
+        "CUDA out of memory. Tried to allocate 2.00 GiB",
+        "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`",
+        "[enforce fail at alloc_cpu.cpp:117] DefaultCPUAllocator: can't allocate memory",
+    ],
+)
+def test_a_training_ends_where_memory_does(corpus, processes, message):
+    """fairseq continues without the batch if torch's message has these three words.
+
+    In several processes that blocks the others.
+    """
+
+    def no_memory(model, sample):
+        raise torch.OutOfMemoryError(message)
+
     flags = ("--arch", "aiayn_tiny", "--cpu", "--distributed-world-size", str(processes))
     cfg = configuration(*flags, data=corpus)
     task = tasks.setup_task(cfg.task)
     model = task.build_model(cfg.model)
     with pytest.raises(RuntimeError) as error:
         task.train_step({}, model, no_memory, None, update_num=2)
-    if processes == 1:
+    if processes == 1 and "out of memory" in message:
         assert type(error.value) is torch.OutOfMemoryError
     else:
         assert str(input_error(error.value)).startswith(
@@ -90,39 +100,11 @@ def test_a_distributed_training_ends_where_memory_does(corpus, processes):
 # ---- Half precision
 
 
-def losses(data, folder, updates, *flags):
-    """Return the loss of each update, and the trainer."""
-    training, epoch = trainer(data, folder, *FIXED, *flags)
-    batches = list(epoch.next_epoch_itr(shuffle=False))
-    curve = [training.train_step([batches[i % len(batches)]])["loss"] for i in range(updates)]
-    return [float(loss) for loss in curve], training
-
-
-def test_memory_efficient_training_learns_like_float32(corpus, tmp_path):
-    expected, _ = losses(corpus, tmp_path / "float32", 40)
-    assert expected[-1] < 0.85 * expected[0]
-    for dtype, flags in (
-        (torch.bfloat16, ["--memory-efficient-bf16"]),
-        (torch.float16, ["--memory-efficient-fp16", "--fp16-init-scale", "1"]),
-    ):
-        actual, training = losses(corpus, tmp_path / str(dtype), 40, *flags)
-        assert max(abs(a - b) / a for a, b in zip(expected, actual, strict=True)) < 0.03
-        weights = list(training.model.parameters())
-        assert {w.dtype for w in weights} == {dtype}
-        moments = training.optimizer.optimizer.state[weights[0]]
-        assert moments["exp_avg"].dtype == moments["exp_avg_sq"].dtype == torch.float32
-
-
-def test_memory_efficient_training_resumes_with_its_moments(corpus, tmp_path):
-    _, first = losses(corpus, tmp_path, 3, "--memory-efficient-bf16")
-    state = copy.deepcopy(first.optimizer.state_dict())
-    _, second = losses(corpus, tmp_path, 0, "--memory-efficient-bf16")
-    second.optimizer.load_state_dict(state)
-    for weight, other in zip(first.model.parameters(), second.model.parameters(), strict=True):
-        expected, actual = (
-            t.optimizer.optimizer.state[w]["exp_avg"] for t, w in ((first, weight), (second, other))
-        )
-        assert actual.dtype == torch.float32 and torch.equal(actual, expected)
+@pytest.mark.parametrize("precision", ["fp16", "bf16"])
+def test_memory_efficient_training_is_refused(corpus, tmp_path, precision):
+    flags = (f"--memory-efficient-{precision}", "--fp16-no-flatten-grads")
+    with pytest.raises(InputError, match="aiayn_adam keeps weights in float32: give --fp16 or"):
+        trainer(corpus, tmp_path, *flags)[0].optimizer  # noqa: B018
 
 
 def test_float16_without_a_gpu_is_refused(corpus, tmp_path):
@@ -132,7 +114,7 @@ def test_float16_without_a_gpu_is_refused(corpus, tmp_path):
 
 def test_the_minimum_loss_scale_is_one_line(corpus, tmp_path):
     """An overflow is fairseq's until the scale cannot be lowered; then its own check fails."""
-    flags = ("--memory-efficient-fp16", "--fp16-init-scale", "1", "--min-loss-scale", "1")
+    flags = ("--fp16", "--fp16-no-flatten-grads", "--fp16-init-scale", "1", "--min-loss-scale", "1")
     training, epoch = trainer(corpus, tmp_path, *FIXED, *flags)
     batch = next(epoch.next_epoch_itr(shuffle=False))
     with torch.no_grad():

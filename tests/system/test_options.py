@@ -112,7 +112,7 @@ VALUES = {
     "--ignore-prefix-size": "1",
     "--bf16": ("", "--fp16-no-flatten-grads"),
     "--fp16": ("", "--fp16-no-flatten-grads"),
-    "--memory-efficient-fp16": ("", "--fp16-init-scale 4"),
+    "--memory-efficient-fp16": "",
     "--tpu": ("", "--bf16"),
     "--help": "",
     "--adam-betas": "(0.9,0.98)",
