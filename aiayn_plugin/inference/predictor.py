@@ -19,8 +19,8 @@ from ..search import BeamSearch, Hypothesis
 from ..search.decoder_step import AiaynSearchModel
 from .run_directory import RunDirectory
 
-#: Search options that do not need fairseq, which takes seconds to import.
-OWN_OPTIONS = {field.name for field in fields(SearchSettings)}
+#: The options of the search.
+OPTIONS = {field.name for field in fields(SearchSettings)}
 
 P = TypeVar("P", bound="Predictor")
 
@@ -46,11 +46,6 @@ class Predictor:
         self.pipeline = directory.pipeline
         self.model, self.source, self.target = loaded.model, loaded.source, loaded.target
         self._search: Any
-        if needs_fairseq(options):
-            from ..fairseq_plugin.fairseq_search import FairseqSearch
-
-            self._search = FairseqSearch(loaded, options, trees_only)
-            return
         parses = self.pipeline.settings.holds_trees
         if trees_only and not parses:
             raise InputError("trees_only needs a model trained on trees")
@@ -94,15 +89,13 @@ class Predictor:
         options.
         """
         directory = RunDirectory.open(path, cls.pipeline_class.load)
-        with_fairseq = user_dir is not None or needs_fairseq(options)
-        if with_fairseq:
-            from ..fairseq_plugin.fairseq_search import check_options, import_user_dir
+        if unknown := sorted(options.keys() - OPTIONS):
+            raise InputError(f"{unknown[0]} is not an option of the search")
+        if user_dir is not None:
+            from ..fairseq_plugin.registry import import_user_dir
 
-            if needs_fairseq(options):
-                check_options(options)
-            if user_dir is not None:
-                import_user_dir(user_dir)
-        loaded = directory.load_model(device, precision, with_fairseq, engine)
+            import_user_dir(user_dir)
+        loaded = directory.load_model(device, precision, user_dir is not None, engine)
         return cls(directory, loaded, max_tokens, trees_only, **options)
 
     @property
@@ -113,7 +106,7 @@ class Predictor:
     @cached_property
     def task(self) -> Any:
         """fairseq's task, which reads the splits of the model's data."""
-        from ..fairseq_plugin.fairseq_search import load_task
+        from ..fairseq_plugin.registry import load_task
 
         return self.loaded.task or load_task(self.directory)
 
@@ -128,8 +121,3 @@ class Predictor:
     ) -> list[list[Hypothesis]]:
         """Return the hypotheses of sentences of token IDs, best first; see BeamSearch.search."""
         return self._search.search(sentences, self.max_tokens, progress)
-
-
-def needs_fairseq(options: dict[str, Any]) -> bool:
-    """Return whether any of the search options needs fairseq."""
-    return not options.keys() <= OWN_OPTIONS

@@ -51,9 +51,9 @@ class RunDirectory:
         """Return the model, on its device and in its precision.
 
         device: default: the first GPU, if there is one. with_fairseq: load the model class that is
-        registered with fairseq, as fairseq's searches and a user's own models need. engine:
-        "ctranslate2" adds its translator, which uses the CPU; the model stays in float32. Raises
-        InputError for an unusable device, checkpoint, dictionary or engine.
+        registered with fairseq, as a user's own models need. engine: "ctranslate2" adds its
+        translator, which uses the CPU; the model stays in float32. Raises InputError for an
+        unusable device, checkpoint, dictionary or engine.
         """
         if precision not in PRECISIONS:
             raise InputError(f"precision {precision!r} is not one of {', '.join(PRECISIONS)}")
@@ -63,7 +63,7 @@ class RunDirectory:
             if with_fairseq or (device or "cpu") != "cpu":
                 raise InputError(
                     "--engine ctranslate2 uses the CPU and the plugin's own models: leave out "
-                    "--device, --user-dir and the options of fairseq's other searches"
+                    "--device and --user-dir"
                 )
             from ..checkpoints.export import max_positions
             from .ctranslate2_search import build_translator
@@ -75,7 +75,7 @@ class RunDirectory:
         device = device or default_device()
         check_device(device)
         if with_fairseq:
-            from ..fairseq_plugin.fairseq_search import load_fairseq_model
+            from ..fairseq_plugin.registry import load_fairseq_model
 
             loaded = load_fairseq_model(self)
         else:

@@ -1,7 +1,6 @@
 """§6.1 Raw text to raw text from Python, with a barely trained model."""
 
 import copy
-import logging
 import os
 import shutil
 from argparse import Namespace
@@ -208,24 +207,13 @@ def test_dictionaries_that_differ_from_those_of_the_training_are_refused(model_d
         ({"device": "cpu", "prefix_size": 1}, "prefix_size is not an option of the search"),
         ({"device": "cpu", "nbest": 0}, "--nbest 0"),
         ({"device": "cpu", "lenpen": float("nan")}, "--lenpen nan"),
-        ({"device": "cpu", "sampling": True, "diverse_beam_groups": 2}, "are different searches"),
+        ({"device": "cpu", "sampling": True}, "sampling is not an option of the search"),
     ],
 )
 def test_invalid_settings_are_reported_in_one_line(model_dir, settings, message):
     with pytest.raises(ValueError, match=message) as error:
         Translator.load(model_dir, **settings)
     assert "\n" not in str(error.value)
-
-
-def test_searches_that_only_fairseq_has_are_fairseqs(model_dir):
-    """The model is read once, through fairseq."""
-    sampled = Translator.load(model_dir, device="cpu", sampling=True, beam=3, nbest=3, max_len_b=9)
-    assert isinstance(sampled.model, AiaynTransformer)
-    assert [len(found) for found in sampled.translate_nbest(LINES)] == [3, 1, 3, 3, 3]
-    ours = Translator.load(model_dir, device="cpu")
-    assert sampled.max_source_tokens == ours.max_source_tokens
-    assert sampled.source.symbols == ours.source.symbols
-    assert sampled.target.symbols == ours.target.symbols
 
 
 def test_sinusoids_are_bounded_by_memory_alone(model_dir, tmp_path, caplog):
@@ -235,20 +223,12 @@ def test_sinusoids_are_bounded_by_memory_alone(model_dir, tmp_path, caplog):
     translator = Translator.load(tmp_path / "run", device="cpu", beam=1, min_len=1120)
     [[hypothesis]] = translator.search([translator.token_ids(["1"] * 1100)])
     assert 1120 <= len(hypothesis.tokens) - 1 <= 1150
-    sampled = Translator.load(tmp_path / "run", device="cpu", beam=1, sampling=True)
-    assert sampled.max_source_tokens == translator.max_source_tokens == 4095
+    assert translator.max_source_tokens == 4095
     short = Translator.load(tmp_path / "run", device="cpu", beam=1, max_len_a=0, max_len_b=1)
     short.translate(["1 " * 4095])
     assert "segments" not in caplog.text
     short.translate(["1 " * 4096])
     assert "4096 tokens, more than the limit of 4095: it is translated in segments" in caplog.text
-
-
-def test_options_that_need_fairseq_keep_the_papers_search(model_dir):
-    """Blocked n-grams of 99 tokens change nothing."""
-    ours = Translator.load(model_dir, device="cpu", nbest=2)
-    theirs = Translator.load(model_dir, device="cpu", nbest=2, no_repeat_ngram_size=99)
-    assert theirs.translate_nbest(LINES) == ours.translate_nbest(LINES)
 
 
 def test_the_search_is_the_papers_whatever_the_training_used(model_dir, tmp_path):
@@ -302,13 +282,6 @@ def test_from_pretrained_of_fairseq_searches_the_same(model_dir):
     assert isinstance(generator.search, PrefixConstrainedBeamSearch), "only fairseq's search has it"
 
 
-def test_fairseqs_task_is_built_once(model_dir, caplog):
-    with caplog.at_level(logging.INFO, "fairseq.tasks.translation"):
-        sampled = Translator.load(model_dir, device="cpu", sampling=True, beam=1)
-        assert sampled.task.target_dictionary.symbols[4:] == sampled.target.symbols[4:]
-    assert caplog.text.count(" dictionary: ") == 2, "one for each language"
-
-
 def test_int8_finds_translations_that_are_nearly_as_good(model_dir):
     exact, rounded = (
         Translator.load(model_dir, device="cpu", precision=precision)
@@ -318,5 +291,3 @@ def test_int8_finds_translations_that_are_nearly_as_good(model_dir):
     differences = [found[0].score - expected[0].score for expected, found in both]
     assert max(map(abs, differences)) < 0.1
     assert any(differences)
-    sampled = Translator.load(model_dir, device="cpu", precision="int8", sampling=True, beam=1)
-    assert len(sampled.translate(LINES)) == len(LINES)

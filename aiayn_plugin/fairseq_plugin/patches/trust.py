@@ -9,7 +9,6 @@ import os
 import re
 import shutil
 import tarfile
-import tempfile
 import threading
 from argparse import Namespace
 from collections.abc import Callable, Iterator
@@ -188,27 +187,21 @@ def _error_about(filenames: list[str], message: str) -> InputError:
 def unpack_safely(load: Callable) -> Callable:
     """Wrap fairseq's load_archive_file: refuse archives that write outside their own directory.
 
-    from_pretrained unpacks the archive that it is given, and a path in it may
-    point anywhere, for example to a user's start-up files.
+    from_pretrained unpacks the archive that it is given, or downloads, and then moves the common
+    prefix of all its paths, which may point anywhere, for example to a user's start-up files.
     """
 
     @functools.wraps(load)
     def load_archive_file(archive_file):
-        inside = getattr(tarfile, "data_filter", None)
+        if not hasattr(tarfile, "data_filter") and not os.path.isdir(archive_file):
+            raise InputError(
+                f"{archive_file} cannot be unpacked safely by this Python: update it (to 3.10.12, "
+                "3.11.4 or later), or unpack it yourself"
+            )
         before = vars(tarfile.TarFile).get("extraction_filter")
         try:
-            if os.path.isfile(archive_file):
-                _check_members(archive_file)
-                if inside is None:
-                    raise InputError(
-                        f"{archive_file} cannot be unpacked safely by this Python: "
-                        "update it (to 3.10.12, 3.11.4 or later), or unpack it "
-                        "yourself"
-                    )
-            tarfile.TarFile.extraction_filter = inside and staticmethod(inside)
+            tarfile.TarFile.extraction_filter = staticmethod(_check_member)
             path = load(archive_file)
-        except InputError:
-            raise
         except Exception as error:  # tarfile may raise any for a malformed header
             raise InputError(
                 f"{archive_file} cannot be unpacked as an archive: {_first_line(error)}"
@@ -222,17 +215,13 @@ def unpack_safely(load: Callable) -> Callable:
     return load_archive_file
 
 
-def _check_members(archive: str) -> None:
-    """Raise InputError for an archive whose paths lead outside it, or that exceeds the disk."""
-    with tarfile.open(archive) as members:
-        size = 0
-        for member in members:
-            parts = member.name.split("/")
-            if member.name.startswith("/") or any(part.startswith("..") for part in parts):
-                raise InputError(
-                    f"{archive} cannot be unpacked as an archive: it holds the path "
-                    f"{member.name[:80]!r}"
-                )
-            size += member.size
-    if size > shutil.disk_usage(tempfile.gettempdir()).free:
-        raise InputError(f"{archive} is too large to unpack: {size:,} bytes")
+def _check_member(member: tarfile.TarInfo, path: str) -> tarfile.TarInfo | None:
+    """Raise InputError if the path of a member leads outside the archive, or exceeds the disk."""
+    parts = member.name.split("/")
+    if member.name.startswith("/") or any(part.startswith("..") for part in parts):
+        raise InputError(f"it holds the path {member.name[:80]!r}")
+    if member.size > shutil.disk_usage(path).free:
+        raise InputError(
+            f"{member.name[:80]!r} is larger than the free space: {member.size:,} bytes"
+        )
+    return tarfile.data_filter(member, path)
