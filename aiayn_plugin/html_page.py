@@ -17,7 +17,7 @@ TEMPLATE = """<!DOCTYPE html>
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy" content="{policy}">{refresh}
+<meta http-equiv="Content-Security-Policy" content="{policy}">
 <title>{title}</title>
 <style>{style}</style>
 </head>
@@ -30,15 +30,13 @@ TEMPLATE = """<!DOCTYPE html>
 """
 
 
-def page(
-    title: str, body: str, data: Any = None, name: str = "", refresh: int = 0, fetches: bool = False
-) -> str:
+def page(title: str, body: str, data: Any = None, name: str = "", fetches: bool = False) -> str:
     """Return a page with a title (text), a body (HTML) and data for its script.
 
     name: path in this package of the page's style sheet and script, without .css and .js. Every
     page includes html_page.css; a page without data has no script. The script reads the data as
-    JSON from the element "data". refresh: seconds after which the browser reloads the page; 0:
-    never. fetches: whether the script may send requests to the page's own server.
+    JSON from the element "data". fetches: whether the script may send requests to the page's own
+    server.
     """
     style = asset("html_page.css") + (asset(f"{name}.css") if name else "")
     script = asset(f"{name}.js") if name and data is not None else ""
@@ -54,7 +52,6 @@ def page(
         style=style,
         script=script,
         policy=policy,
-        refresh=f'\n<meta http-equiv="refresh" content="{refresh}">' if refresh else "",
         data=embeddable_json(data),
     )
 

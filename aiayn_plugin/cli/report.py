@@ -9,8 +9,6 @@ and unreadable files are listed.
 
 import argparse
 import os
-import time
-from contextlib import suppress
 from pathlib import Path
 
 from ..errors import InputError
@@ -38,33 +36,15 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="sustained TFLOPS of the device, for the paper's estimate of the cost (default: the "
         "paper's own for K80 2.8, K40 3.7, M40 6.0, P100 9.5)",
     )
-    add(
-        "--follow",
-        metavar="SECONDS",
-        type=int,
-        nargs="?",
-        const=60,
-        help="rewrite the report every SECONDS (default: 60) until all runs have finished or "
-        "Ctrl-C; the page in the browser reloads itself",
-    )
 
 
 def run(args: argparse.Namespace) -> None:
     """Write the report. Raises InputError or OSError for a path that is not a run."""
     if args.tflops is not None and not 0 < args.tflops < 1e6:
         raise InputError("--tflops must be above 0 and below 1,000,000")
-    if args.follow is not None and args.follow < 1:
-        raise InputError("--follow must be at least 1")
     load_matplotlib()  # before anything is read
     stem = output_stem(args.output, args.runs)
     runs = [read_run(path) for path in args.runs]
-    with suppress(KeyboardInterrupt):
-        while args.follow is not None and not all(run.record.finished for run in runs):
-            report(runs, args.tflops).write(stem, refresh=args.follow)
-            progress = [f"{run.name}: {run.record.update:,} updates" for run in runs]
-            print("  ".join(progress), flush=True)
-            time.sleep(args.follow)
-            runs = [read_run(path) for path in args.runs]
     paths = report(runs, args.tflops).write(stem)
     for fault in (f"{run.name}: {fault}" for run in runs for fault in run.faults):
         print(fault)

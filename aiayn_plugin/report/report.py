@@ -33,16 +33,15 @@ class Report:
     sections: list[Section]
     data: dict[str, Any]
 
-    def write(self, stem: Path, refresh: int = 0) -> list[Path]:
+    def write(self, stem: Path) -> list[Path]:
         """Write stem.html, .md and .json atomically and return their paths.
 
         Raises InputError without matplotlib.
-        refresh: seconds after which the page reloads itself; 0: never.
         """
         body = to_html(self.title, self.sections)
         data = json.dumps(self.data, default=vars, ensure_ascii=False, allow_nan=False, indent=1)
         texts = {
-            ".html": page(self.title, body, name="report/report", refresh=refresh),
+            ".html": page(self.title, body, name="report/report"),
             ".md": to_markdown(self.title, self.sections),
             ".json": data + "\n",
         }

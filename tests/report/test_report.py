@@ -3,10 +3,6 @@
 import io
 import json
 import os
-import signal
-import subprocess
-import sys
-import time
 
 import pytest
 from PIL import Image
@@ -242,30 +238,6 @@ def test_runs_of_the_same_name_are_told_apart(make):
     assert names == [str(first), str(second), f"{second} (3)"]
 
 
-@pytest.mark.parametrize("is_interrupted", [False, True])
-def test_a_run_is_followed_until_it_ends(tmp_path, is_interrupted):
-    record = Record().start().train(10, 60)
-    path = record.write(tmp_path / "run.jsonl")
-    command = [sys.executable, "-m", "aiayn_plugin.cli", "report", path, "--follow", "1"]
-    # A test in the background ignores interrupts, and so would the command.
-    listen = lambda: signal.signal(signal.SIGINT, signal.default_int_handler)  # noqa: E731
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, preexec_fn=listen) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "run.jsonl: 10 updates\n"
-        assert '<meta http-equiv="refresh" content="1">' in (tmp_path / "report.html").read_text()
-        record.train(20, 120).write(path)
-        end = time.monotonic() + 60
-        while process.stdout.readline() != "run.jsonl: 20 updates\n":
-            assert time.monotonic() < end
-        if is_interrupted:
-            process.send_signal(signal.SIGINT)
-        else:
-            record.end(20).write(path)
-        assert "the report is in" in process.stdout.read()
-    assert process.returncode == 0
-    assert 'http-equiv="refresh"' not in (tmp_path / "report.html").read_text()
-
-
 def spoil(run, name, content):
     """Replace a file of a run: by bytes, by nothing (None), a pipe ("pipe") or a link."""
     path = run / name
@@ -366,9 +338,8 @@ def test_paths_that_are_not_runs(tmp_path):
     ):
         with pytest.raises(SystemExit, match=message):
             main(["report", str(path)])
-    for wrong in (["--tflops", "0"], ["--follow", "0"]):
-        with pytest.raises(SystemExit, match="must be"):
-            main(["report", str(tmp_path), *wrong])
+    with pytest.raises(SystemExit, match="must be"):
+        main(["report", str(tmp_path), "--tflops", "0"])
     for nameless in (".", "", "..", "/"):
         with pytest.raises(SystemExit, match="has no file name"):
             main(["report", "unread", "--output", nameless])
