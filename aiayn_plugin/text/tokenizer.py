@@ -29,12 +29,9 @@ PROTECTED = (
     r"°[CF]",
     r"(?<![\w:])[\w:]+\.?–[\w:]+",
 )
-_PATTERNS = [re.compile(pattern, re.IGNORECASE) for pattern in PROTECTED]
 _PROTECTED = re.compile("|".join(PROTECTED), re.IGNORECASE)
 # "sacremoses" treats all of these as spaces.
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
-# Every protected word contains one of these characters, which are fast to search for.
-_MAY_BE_PROTECTED = re.compile("[:/²³$¥°–]")
 
 # Two rules of Moses look beyond adjacent words. One is about two apostrophes separated by a space.
 # The other temporarily writes `...` as DOTDOTDOTMULTI, so text that contains MULTI is special too.
@@ -155,7 +152,8 @@ class Tokenizer:
       apostrophe, two more facts decide: whether it is the first word of the line, and how the next
       word begins (`dog. and` keeps the full stop, `dog. And` loses it).
 
-    So this class splits plain words itself, and passes each of the others to sacremoses once.
+    So this class splits plain words itself, and passes each of the others to sacremoses once; lines
+    with protected patterns go to sacremoses whole.
     """
 
     def __init__(self, lang: str, normalize_punctuation: bool = False, kind: str = MOSES) -> None:
@@ -169,33 +167,20 @@ class Tokenizer:
 
     def tokenize(self, text: str) -> list[str]:
         """Return the tokens of one raw line; no token contains white space."""
-        if self._protects:
-            text = self._normalize(_CONTROL.sub(" ", text))
-        else:  # in the order of Moses's scripts: the normaliser deletes a carriage return
-            text = clean_line(self._normalize(text))
-        words, protected = text.split(), -1  # -1: no word is protected
-        if self._protects and _MAY_BE_PROTECTED.search(text):
-            matches = [
-                i
-                for i, word in enumerate(words)
-                for pattern in _PATTERNS
-                for _ in pattern.finditer(word)
-            ]
-            if len(matches) > 1:  # Moses protects the longest match of the whole line first
-                return self._tokenize_by_moses(text)
-            protected = matches[0] if matches else -1
+        if self._protects:  # the words are not independent: the longest match of the line is first
+            return self._tokenize_by_moses(self._normalize(_CONTROL.sub(" ", text)))
+        # in the order of Moses's scripts: the normaliser deletes a carriage return
+        text = clean_line(self._normalize(text))
         if _ACROSS_WORDS.search(text):
             return self._tokenize_by_moses(text)
+        words = text.split()
         tokens: list[str] = []
         for i, word in enumerate(words):
             long = len(word) > MAX_WORD_LENGTH
-            of_word = None
-            if i != protected:
-                of_word = self._split_plain(word) if long else self._plain(word)
+            of_word = self._split_plain(word) if long else self._plain(word)
             if of_word is None:
                 next_word = "" if i + 1 == len(words) else self._representative(words[i + 1])
                 split = self._split_in_context if long else self._in_context
-                split = self._split_by_moses if i == protected else split
                 of_word = split(word, i == 0, next_word)
             tokens += of_word
         return tokens
@@ -240,8 +225,6 @@ class Tokenizer:
         """
         start = word[0]
         if not (self._moses.islower(start) or "0" <= start <= "9"):
-            return "A"
-        if self._protects and _PROTECTED.match(word):
             return "A"
         return "0" if start <= "9" else "a"
 
