@@ -88,9 +88,15 @@ def average(paths: list[Path]) -> dict:
                 )
             else:
                 sums[name] = weight
-    state["model"] = {
+    means = {
         name: (total / len(paths)).float() if total.is_floating_point() else total
         for name, total in sums.items()
     }
+    twins: dict[tuple, str] = {}
+    for name, weight in weights.items():  # store a matrix of two names once, as checkpoints do
+        twin = twins.setdefault((weight.data_ptr(), weight.shape, weight.dtype), name)
+        if torch.equal(means[name], means[twin]):
+            means[name] = means[twin]
+    state["model"] = means
     state["last_optimizer_state"] = None
     return state

@@ -14,7 +14,6 @@ from ..text.manifest import read_verified_dictionary, write_manifest
 from ..text.pipeline import load_subwords
 from ..text.settings import EXAMPLES_FILE, PAIRS_FILE, SETTINGS_FILE, TextSettings
 from . import shared_model
-from .averaging import average
 from .compatibility import Identity
 from .safe_load import configuration, load
 
@@ -53,13 +52,14 @@ def locate(run_dir: Path, checkpoint: Path | None = None) -> tuple[Path, Path]:
 
 
 def task_settings(
-    checkpoint: Path, architectures: Collection[str] = ("aiayn_transformer", *ARCHITECTURES)
+    state: dict[str, Any],
+    checkpoint: Path,
+    architectures: Collection[str] = ("aiayn_transformer", *ARCHITECTURES),
 ) -> dict[str, Any]:
-    """Return the task settings in a checkpoint of a translation model with these architectures.
+    """Return the task settings in the state of a checkpoint.
 
-    Raises InputError for any other checkpoint.
+    Raises InputError unless it is a translation model with one of these architectures.
     """
-    state = load(checkpoint, with_data=False)
     try:
         cfg, architecture = configuration(state)
     except InputError as error:
@@ -90,11 +90,11 @@ def bundle(
     output exists.
     """
     checkpoint, data = locate(run_dir, checkpoint)
-    task_settings(checkpoint)
+    state = load(checkpoint)
+    task_settings(state, checkpoint)
     settings, _ = load_subwords(data)
     names = settings.dictionaries
     words = [read_verified_dictionary(data / name) for name in names]
-    state = average([checkpoint])
     state["model"] = {name: weight.to(dtype) for name, weight in state["model"].items()}
     trained = Identity.read(state.get("task_state"))
     here = Identity.of(words)

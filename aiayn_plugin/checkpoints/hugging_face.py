@@ -10,8 +10,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from safetensors.torch import save_file
-
 from ..atomic import write_directory_atomically
 from ..errors import InputError
 from ..text.dictionary import SPECIAL_SYMBOLS
@@ -27,7 +25,7 @@ from .compatibility import Identity
 from .loading import LoadedModel, model_settings
 from .marian import GENERATION, build_config, build_weights, max_positions, read_marian
 from .safe_load import configuration, load
-from .shared_model import CONFIG_FILE, NO_TRAINING, WEIGHTS_FILE
+from .shared_model import CONFIG_FILE, NO_TRAINING, WEIGHTS_FILE, write_weights
 
 CARD = Path(__file__).with_name("model_card.md")
 
@@ -60,7 +58,7 @@ def export_transformers(loaded: LoadedModel, checkpoint: Path, data: Path, outpu
     }
     weights = build_weights(loaded.model, settings, twins)
     with write_directory_atomically(output) as directory:
-        save_file(weights, directory / WEIGHTS_FILE, metadata={"format": "pt"})
+        write_weights(weights, directory / WEIGHTS_FILE)
         for name, content in contents.items():
             written = json.dumps(content, indent=2, ensure_ascii=False)
             (directory / name).write_text(written + "\n", "utf-8")

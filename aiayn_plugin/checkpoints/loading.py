@@ -59,10 +59,10 @@ def load_model(checkpoint: Path, data: Path, dictionaries: Sequence[str]) -> Loa
     weights, settings and dictionaries do not fit each other, or if a file is missing, changed or
     broken.
     """
-    task = task_settings(checkpoint)
+    state = load(checkpoint)
+    task = task_settings(state, checkpoint)
     words = [read_verified_dictionary(data / name) for name in dictionaries]
     source, target = map(Vocabulary, words)
-    state = load(checkpoint)
     try:
         cfg, _ = configuration(state)
         settings = _read_settings(cfg["model"])

@@ -5,7 +5,6 @@ dictionaries, and the SHA-256 of the weights.
 """
 
 import json
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +45,7 @@ def write(state: dict[str, Any], settings: dict[str, Any], directory: Path) -> N
             if torch.equal(weight, weights[twin]):
                 tied[name] = twin
     path = directory / WEIGHTS_FILE
-    save_file({name: weight for name, weight in weights.items() if name not in tied}, path)
+    write_weights({name: weight for name, weight in weights.items() if name not in tied}, path)
     config = {
         "format": FORMAT_VERSION,
         "model": vars(settings["model"]),
@@ -57,7 +56,14 @@ def write(state: dict[str, Any], settings: dict[str, Any], directory: Path) -> N
     }
     content = json.dumps(config, default=vars, indent=2, ensure_ascii=False)
     (directory / CONFIG_FILE).write_text(content + "\n", "utf-8")
-    shutil.copymode(directory / CONFIG_FILE, path)  # save_file makes it readable by its owner only
+
+
+def write_weights(weights: dict[str, Tensor], path: Path) -> None:
+    """Write a safetensors file with the mode of a new file; save_file's is for its owner only."""
+    path.touch()
+    mode = path.stat().st_mode
+    save_file(weights, path, metadata={"format": "pt"})
+    path.chmod(mode)
 
 
 def read(path: Path, with_data: bool = True) -> dict[str, Any]:

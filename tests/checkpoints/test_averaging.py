@@ -27,6 +27,16 @@ def test_the_mean_in_float32(tmp_path):
     assert state["cfg"] == {"a": 1} and state["last_optimizer_state"] is None
 
 
+def test_a_matrix_of_two_names_is_stored_once(tmp_path):
+    shared, paths = torch.randn(5), [tmp_path / "1.pt", tmp_path / "2.pt"]
+    equal = {"w": shared, "tied": shared, "apart": shared.clone()}
+    torch.save({"model": equal}, paths[0])
+    torch.save({"model": {**equal, "apart": -shared}}, paths[1])
+    mean = average(paths)["model"]
+    assert mean["w"].data_ptr() == mean["tied"].data_ptr()
+    assert torch.equal(mean["w"], shared) and not mean["apart"].any()
+
+
 def test_the_last_checkpoints_by_number_of_updates(tmp_path):
     for epoch, updates in ((1, 90), (1, 100), (2, 1000), (2, 200)):
         checkpoint(tmp_path / f"checkpoint_{epoch}_{updates}.pt", [float(updates)])

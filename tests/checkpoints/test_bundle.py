@@ -45,12 +45,11 @@ def test_a_bundle_keeps_weights_settings_and_identity_only(model_dir, bundled):
 
 
 def test_every_command_reads_a_bundle(run, model_dir, bundled, corpus, tmp_path):
-    for search in ({}, {"beam": 4, "diverse_beam_groups": 2}):
-        ours, theirs = (
-            Translator.load(folder, device="cpu", **search).translate_nbest(["March 3", "a"])
-            for folder in (bundled, model_dir)
-        )
-        assert ours == theirs
+    ours, theirs = (
+        Translator.load(folder, device="cpu").translate_nbest(["March 3", "a"])
+        for folder in (bundled, model_dir)
+    )
+    assert ours == theirs
     back = tmp_path / "model.pt"
     done = run("aiayn", "average", "--inputs", bundled / "model.safetensors", "--output", back)
     assert done.returncode == 0, done.stderr
