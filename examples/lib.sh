@@ -51,6 +51,8 @@ tunables=hugetlb=1:mmap_threshold=33554432:trim_threshold=8589934592:top_pad=268
 export GLIBC_TUNABLES=${GLIBC_TUNABLES:-glibc.malloc.${tunables//:/:glibc.malloc.}}
 # On a GPU, let memory blocks grow: batches differ in length, so one's blocks rarely fit the next.
 export PYTORCH_ALLOC_CONF=${PYTORCH_ALLOC_CONF:-expandable_segments:True}
+# Seconds that torchrun waits after Ctrl-C for the end of an update.
+export TORCH_ELASTIC_SHUTDOWN_TIMEOUT=${TORCH_ELASTIC_SHUTDOWN_TIMEOUT:-600}
 # fairseq is unmaintained: Python and its libraries warn about code we cannot change.
 export PYTHONWARNINGS=${PYTHONWARNINGS:-ignore}
 
@@ -164,6 +166,10 @@ check_files() {
 
 # get FUNCTION DIRECTORY: call one of the functions below that copy or download text to $RUN/raw.
 get() {
+  [ -z "$2" ] || [ -d "$2" ] || {
+    echo "${0##*/}: error: no such directory: $2" >&2
+    exit 1
+  }
   if [ -n "${DRY_RUN:-}" ]; then
     printf 'RUN=%q bash -euc "source examples/lib.sh && %s %q"\n' "$RUN" "$1" "$2"
   else

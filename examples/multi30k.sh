@@ -12,10 +12,6 @@ set -euo pipefail
 source_dir=
 if [[ ${1:--} != -* ]]; then
   source_dir=$1
-  [ -d "$source_dir" ] || {
-    echo "multi30k.sh: error: no such directory: $source_dir" >&2
-    exit 1
-  }
   shift
 fi
 RUN=${RUN:-runs/multi30k}

@@ -62,6 +62,13 @@ def test_tatoeba_translates_in_the_other_direction(run, tmp_path):
         )
 
 
+def test_a_missing_directory_is_one_line(run, tmp_path):
+    environment = {"DRY_RUN": "1", "RUN": str(tmp_path)}
+    done = run("bash", "examples/tatoeba.sh", "absent", env=environment)
+    assert done.returncode == 1
+    assert done.stderr == "tatoeba.sh: error: no such directory: absent\n"
+
+
 @pytest.mark.parametrize(
     "function, directory, changed",
     [
