@@ -2,6 +2,7 @@
 
 import pytest
 from models import configuration
+from omegaconf import OmegaConf
 
 from aiayn_plugin.fairseq_plugin.disk_space import (
     check_disk_space,
@@ -18,20 +19,29 @@ def test_disk_space_of_a_big_training():
     needed = needed_bytes(configuration("--arch", "aiayn_big"), 214_171_648)
     assert needed == 22 * 3 * 4 * 214_171_648
     assert free_bytes("does/not/exist/yet") > 0
-    cfg = configuration("--arch", "aiayn_big", "--no-save-optimizer-state")
-    assert needed_bytes(cfg, 10) == 22 * 4 * 10
-    cfg = configuration("--arch", "aiayn_big", "--keep-interval-updates", "-1")
-    assert needed_bytes(cfg, 10) == 502 * 3 * 4 * 10
-    cfg = configuration("--arch", "aiayn_big", "--max-update", "3000")  # it writes five
-    assert needed_bytes(cfg, 10) == (5 + 2) * 3 * 4 * 10
-    cfg = configuration("--arch", "aiayn_big", "--max-update", "0", "--max-epoch", "1")
-    assert needed_bytes(cfg, 10) == 22 * 3 * 4 * 10
-    cfg = configuration("--arch", "aiayn_big", "--keep-last-epochs", "7")
-    assert needed_bytes(cfg, 10) == (22 + 7) * 3 * 4 * 10
+
+
+@pytest.mark.parametrize(
+    "settings, checkpoints, values",
+    [
+        ({"checkpoint.no_save_optimizer_state": True}, 22, 1),
+        ({"checkpoint.keep_interval_updates": -1}, 502, 3),
+        ({"optimization.max_update": 3000}, 5 + 2, 3),  # it writes five
+        ({"optimization.max_update": 0, "optimization.max_epoch": 1}, 22, 3),
+        ({"checkpoint.keep_last_epochs": 7, "checkpoint.no_epoch_checkpoints": False}, 22 + 7, 3),
+        ({"checkpoint.no_save": True}, 0, 3),
+    ],
+)
+def test_settings_change_the_number_and_the_size_of_checkpoints(settings, checkpoints, values):
+    cfg = configuration("--arch", "aiayn_big")
+    for name, value in settings.items():
+        OmegaConf.update(cfg, name, value)
+    assert needed_bytes(cfg, 10) == checkpoints * values * 4 * 10
 
 
 def test_more_checkpoints_than_the_disk_holds_are_a_warning(tmp_path, caplog):
-    cfg = configuration("--arch", "aiayn_base", "--save-dir", str(tmp_path))
+    cfg = configuration("--arch", "aiayn_big")
+    cfg.checkpoint.save_dir = str(tmp_path)
     check_disk_space(cfg, 1)
     assert not caplog.text
     check_disk_space(cfg, 10**14)
@@ -44,7 +54,3 @@ def test_hard_links_count_once(tmp_path):
     (tmp_path / "checkpoint_1_4.pt").write_bytes(bytes(50))
     assert used_bytes(str(tmp_path)) == 150
     assert used_bytes(str(tmp_path / "absent")) == 0
-
-
-def test_a_training_without_checkpoints_needs_no_space():
-    assert needed_bytes(configuration("--arch", "aiayn_big", "--no-save"), 10) == 0

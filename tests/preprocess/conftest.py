@@ -1,10 +1,12 @@
 """Shared by the tests of preparing data: the mirror, complete runs of wmt14, error messages."""
 
+import signal
 import venv
 
 import pytest
 from mirror import serve, wmt14_arguments
 
+from aiayn_plugin.cli import main
 from aiayn_plugin.corpus.parallel import start_workers
 from aiayn_plugin.corpus.sources import read_texts
 from aiayn_plugin.corpus.table import load_pair
@@ -28,18 +30,31 @@ def mirror(server):
 
 
 @pytest.fixture(scope="session")
-def whole(server, run, tmp_path_factory):
-    """For each language pair, the directory and the output of one undisturbed run of wmt14."""
-    server.faults.clear()
-    folder = tmp_path_factory.mktemp("whole")
-    table = server.table(folder / "table.yaml")
-    runs = {}
-    for pair in ("en-de", "en-fr"):
+def undisturbed(server, run, tmp_path_factory):
+    """`undisturbed(pair)` runs wmt14; the result is its directory and its output."""
+
+    def prepare(pair):
+        server.faults.clear()
+        folder = tmp_path_factory.mktemp(pair)
+        table = server.table(folder / "table.yaml")
         done = run("aiayn", "wmt14", *wmt14_arguments(pair, folder / pair, table), cwd=folder)
         assert done.returncode == 0, done.stderr
-        runs[pair] = folder / pair, done
-    assert {path.name for path in folder.iterdir()} == {"table.yaml", *runs}
-    return runs
+        assert {path.name for path in folder.iterdir()} == {"table.yaml", pair}
+        return folder / pair, done
+
+    return prepare
+
+
+@pytest.fixture(scope="session")
+def en_de(undisturbed):
+    """One undisturbed run of wmt14 for all tests."""
+    return undisturbed("en-de")
+
+
+@pytest.fixture(scope="session")
+def en_fr(undisturbed):
+    """One undisturbed run of wmt14 for all tests."""
+    return undisturbed("en-fr")
 
 
 @pytest.fixture(scope="session")
@@ -65,17 +80,21 @@ def read(monkeypatch):
 
 
 @pytest.fixture(scope="session")
-def error(run):
+def error():
     """`error("prepare", *args)` runs a command that must fail, and returns its message.
 
-    The message must have the number of `lines`, and no other line may mention an error.
+    The message must have the number of `lines`.
     """
 
     def fail(*command, lines=1):
-        done = run("aiayn", *command)
-        assert done.returncode == 1 and "Traceback" not in done.stderr, done.stderr
-        message = done.stderr.partition("aiayn: error: ")[2].strip()
-        assert message and message.count("\n") == lines - 1, done.stderr
-        return message
+        handler = signal.getsignal(signal.SIGTERM)
+        try:
+            with pytest.raises(SystemExit) as stopped:
+                main([str(word) for word in command])
+        finally:
+            signal.signal(signal.SIGTERM, handler)
+        message = str(stopped.value)
+        assert message.startswith("aiayn: error: ") and message.count("\n") == lines - 1, message
+        return message.removeprefix("aiayn: error: ")
 
     return fail

@@ -13,8 +13,8 @@ from aiayn_plugin.text.settings import SETTINGS_FILE, TextSettings
 
 
 @pytest.mark.parametrize("pair", ["en-de", "en-fr"])
-def test_data_contains_the_subwords_of_each_kept_pair(whole, pair, read):
-    folder, done = whole[pair]
+def test_data_contains_the_subwords_of_each_kept_pair(request, pair, read):
+    folder, done = request.getfixturevalue(pair.replace("-", "_"))
     data = folder / "data"
     langs = pair.split("-")
     pipeline = TextPipeline.load(data)
@@ -50,8 +50,8 @@ def test_data_contains_the_subwords_of_each_kept_pair(whole, pair, read):
         assert f"{corpora} {reason}" in done.stderr
 
 
-def test_test_sets_are_complete_and_kept_as_raw_text(whole):
-    folder, done = whole["en-de"]
+def test_test_sets_are_complete_and_kept_as_raw_text(en_de):
+    folder, done = en_de
     for split, corpus in (("valid", "newstest2013"), ("test", "newstest2014")):
         for lang in ("en", "de"):
             lines = (folder / "work" / f"raw.{corpus}" / lang).read_text("utf-8").split("\n")[:-1]
@@ -66,8 +66,8 @@ def test_test_sets_are_complete_and_kept_as_raw_text(whole):
     assert f"data is in {folder}/data; next: fairseq-train {folder}/data" in done.stdout
 
 
-def test_second_run_neither_changes_nor_fetches_anything(whole, mirror, run):
-    folder, _ = whole["en-de"]
+def test_second_run_neither_changes_nor_fetches_anything(en_de, mirror, run):
+    folder, _ = en_de
     before = {path: path.stat().st_mtime_ns for path in folder.rglob("*") if path.is_file()}
     arguments = wmt14_arguments("en-de", folder, mirror.table(folder.parent / "table.yaml"))
     for name in ("download", "work"):  # which the user may delete
@@ -85,9 +85,9 @@ def test_second_run_neither_changes_nor_fetches_anything(whole, mirror, run):
 
 
 def test_different_settings_are_refused_and_otherwise_reuse_stages(
-    whole, mirror, tmp_path, run, error
+    en_de, mirror, tmp_path, run, error
 ):
-    folder = shutil.copytree(whole["en-de"][0], tmp_path / "dest", symlinks=True)
+    folder = shutil.copytree(en_de[0], tmp_path / "dest", symlinks=True)
     table = mirror.table(tmp_path / "table.yaml")
     before = content(folder / "data")
     args = ["en-de", "--dest", str(folder), "--table", str(table)]

@@ -35,10 +35,10 @@ def raw(dest):
 
 
 @pytest.mark.parametrize("fault", ["cut", "wrong"])
-def test_text_is_the_same_after_a_fault_of_the_server(whole, mirror, tmp_path, fault, read):
+def test_text_is_the_same_after_a_fault_of_the_server(en_de, mirror, tmp_path, fault, read):
     mirror.faults[EUROPARL] = fault
     read("en-de", tmp_path / "dest", mirror.table(tmp_path / "table.yaml"))
-    assert raw(tmp_path / "dest") == raw(whole["en-de"][0])
+    assert raw(tmp_path / "dest") == raw(en_de[0])
     assert {path.name for path in tmp_path.iterdir()} == {"dest", "table.yaml"}
 
 
@@ -98,7 +98,7 @@ def test_unusable_texts_are_reported(mirror, tmp_path, error, texts, message):
 # ---- Stops
 
 
-def test_full_disk_gives_one_line_and_the_next_run_the_same_bytes(whole, mirror, tmp_path):
+def test_full_disk_gives_one_line_and_the_next_run_the_same_bytes(en_de, mirror, tmp_path):
     table = mirror.table(tmp_path / "table.yaml")
     args = command(*wmt14_arguments("en-de", tmp_path / "dest", table))
     # Maximum file sizes: the download fails, then the extraction, then the binary files.
@@ -113,7 +113,7 @@ def test_full_disk_gives_one_line_and_the_next_run_the_same_bytes(whole, mirror,
         assert stopped.returncode == 1 and "Traceback" not in stopped.stderr, stopped.stderr
         assert "too large" in stopped.stderr
     assert subprocess.run(args, capture_output=True).returncode == 0
-    assert content(tmp_path / "dest" / "data") == content(whole["en-de"][0] / "data")
+    assert content(tmp_path / "dest" / "data") == content(en_de[0] / "data")
     assert {path.name for path in tmp_path.iterdir()} == {"dest", "table.yaml"}
 
 
@@ -133,8 +133,8 @@ def running(folder):
     return processes
 
 
-def test_workers_end_with_a_killed_command(whole, mirror, tmp_path):
-    folder = shutil.copytree(whole["en-de"][0], tmp_path / "dest")
+def test_workers_end_with_a_killed_command(en_de, mirror, tmp_path):
+    folder = shutil.copytree(en_de[0], tmp_path / "dest")
     shutil.rmtree(folder / "data")
     args = command(*wmt14_arguments("en-de", folder, mirror.table(tmp_path / "table.yaml")))
     with subprocess.Popen(args, stderr=subprocess.PIPE) as process:
@@ -144,17 +144,17 @@ def test_workers_end_with_a_killed_command(whole, mirror, tmp_path):
             assert process.poll() is None
             time.sleep(0.01)
         process.kill()
-    deadline = time.monotonic() + 3
+    deadline = time.monotonic() + 30
     while running(folder) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert not running(folder)
 
 
 @pytest.mark.long
-def test_killed_runs_resume_to_the_same_bytes(whole, mirror, tmp_path):
+def test_killed_runs_resume_to_the_same_bytes(en_de, mirror, tmp_path):
     rng = random.Random(0)
     table = mirror.table(tmp_path / "table.yaml")
-    reference = content(whole["en-de"][0] / "data"), content(whole["en-de"][0] / "work")
+    reference = content(en_de[0] / "data"), content(en_de[0] / "work")
     seconds = 14.0  # approximate duration of a run
     kills = 0
     while kills < 20:

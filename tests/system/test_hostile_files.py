@@ -195,9 +195,9 @@ def test_no_payload_does_harm(every_entry, payload, attack, good, tmp_path_facto
 
 
 @pytest.mark.parametrize("entry", ENTRIES)
-def test_every_entry_accepts_a_good_checkpoint_and_refuses_a_hostile_one(entry, attack):
-    another_kind = "fairseq-eval-lm", "fairseq-generate --lm-path", "load_ema_from_checkpoint"
-    if entry not in another_kind:
+def test_every_entry_refuses_a_hostile_checkpoint(entry, attack):
+    """Other tests show that the commands accept a good one."""
+    if entry in FUNCTIONS and entry != "load_ema_from_checkpoint":
         assert attack(entry, "none") == ""
     assert "it would run" in attack(entry, "pickle, among the weights").splitlines()[-1]
 

@@ -100,7 +100,7 @@ def test_ctrl_c_ends_a_training_after_the_update_and_saves_it(run, corpus, tmp_p
     ):
         wait_for("num_updates=3", log, process)
         os.killpg(process.pid, signal.SIGINT)
-        errors = process.communicate(timeout=60)[1]
+        errors = process.communicate(timeout=120)[1]
     assert process.returncode == -signal.SIGINT, errors  # the shell's 130
     pattern = r"fairseq-train: stopped at update (\d+); run the same command to continue\n"
     assert (match := re.fullmatch(pattern, errors)), errors

@@ -69,7 +69,6 @@ def test_alignment_and_fairseqs_own_task(run, corpus, model, tmp_path):
     [
         ("fairseq-generate", ["--gen-subset", "test"]),
         ("fairseq-generate", ["--gen-subset", "test", "--int8"]),
-        ("fairseq-validate", ["--valid-subset", "test", "--batch-size", "5"]),
     ],
 )
 def test_a_generator_may_be_built_before_the_weights_are_loaded(
