@@ -116,9 +116,7 @@ class AiaynAdam(FairseqOptimizer):
         own optimizers.
         """
         gradients = [weight.grad for weight in self.params if weight.grad is not None]
-        is_float32 = all(gradient.dtype == torch.float32 for gradient in gradients)
-        if aggregate_norm_fn is not None or not gradients or not is_float32:
-            # Sharded weights need an aggregated norm, half-precision gradients a float32 one.
+        if aggregate_norm_fn is not None or not gradients:  # sharded weights need the former
             norm = super().clip_grad_norm(max_norm, aggregate_norm_fn)
         else:  # the norm of all gradients at once; fairseq's takes a small GPU kernel for each
             norm = torch.nn.utils.get_total_norm(gradients)

@@ -230,7 +230,9 @@ def test_trees_only_needs_data_with_trees(run, model_dir):
         ),
         (
             "semi",
+            ["{}/more.mrg", "{}/more.mrg", "--", "--seed", "5"],
             [
+                "--wsj {}/LDC --extra 1 {}/more.mrg {}/more.mrg --destdir",
                 "--log-interval 100 --seed 5",
                 "(Table 4, semi-supervised): F1 92.7",
             ],
