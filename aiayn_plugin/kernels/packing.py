@@ -68,7 +68,8 @@ def is_packing_faster(weight: Tensor) -> bool:
 class PackedLinear(InferenceLinear):
     """x ↦ xWᵀ + b for a constant W, which is packed if that is faster.
 
-    In float32 the dense weight is also kept, since packing does not speed up inputs of many rows.
+    In float32 the dense weight is also kept, since packing does not speed up inputs of many rows,
+    nor of a single one (greedy search for one sentence).
     """
 
     def __init__(self, weight: Tensor, bias: Tensor | None = None) -> None:
@@ -93,7 +94,7 @@ class PackedLinear(InferenceLinear):
         if self.dense_weight is None:
             return onednn_linear(x, self.packed_weight, self.bias)
         rows = x.numel() // x.size(-1)
-        is_dense = self.packed_weight is None or rows > MAX_PACKED_ROWS
+        is_dense = self.packed_weight is None or not 1 < rows <= MAX_PACKED_ROWS
         if is_dense or torch.is_autocast_enabled("cpu"):
             return linear(x, self.dense_weight, self.bias)
         if rows % 4 == 0:
