@@ -50,7 +50,8 @@ setup(
         "view": ["matplotlib"],
         "export": ["ctranslate2"],
         "parsing": ["nltk"],
-        "serve": ["starlette", "uvicorn"],
+        # service/server.py extends a class that uvicorn does not document.
+        "serve": ["starlette", "uvicorn>=0.30,<0.55"],
         "tensorboard": ["tensorboard"],
         "transformers": ["transformers>=4.30"],
         "wordpiece": ["sentencepiece"],

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import os
 import re
 import subprocess
 import sys
@@ -155,6 +156,23 @@ def killed(command: Sequence[str | Path], log: Path, now: Callable[[], bool]) ->
     output = log.read_text()
     assert process.returncode == 0 or DONE_BEFORE in output, output[-2000:]
     return False
+
+
+def running(folder: Path) -> list[str]:
+    """Return the numbers of the processes whose command line names a folder."""
+    processes = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):  # it has ended
+            processes += [path.parent.name] if os.fsencode(folder) in path.read_bytes() else []
+    return processes
+
+
+def assert_ends(folder: Path) -> None:
+    """Assert that the processes whose command line names a folder end soon."""
+    late = after(30)
+    while running(folder):
+        assert not late(), running(folder)
+        time.sleep(0.05)
 
 
 def alive(session: int) -> list[str]:

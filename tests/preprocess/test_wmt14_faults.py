@@ -1,7 +1,5 @@
 """`aiayn wmt14` with a miniature of the public files: faults and interruptions."""
 
-import contextlib
-import os
 import random
 import resource
 import shutil
@@ -11,7 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
-from commands import after, killed
+from commands import after, assert_ends, killed, running
 from mirror import EUROPARL, content, pack, wmt14_arguments
 
 from aiayn_plugin.cli.wmt14 import LOCK
@@ -124,15 +122,6 @@ def test_directory_not_made_by_wmt14_is_left_alone(mirror, tmp_path, error):
     assert content(tmp_path) == {Path("precious"): b"x"}
 
 
-def running(folder):
-    """Return the processes with the folder on their command line."""
-    processes = []
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        with contextlib.suppress(OSError):  # it has ended
-            processes += [path.parent.name] if os.fsencode(folder) in path.read_bytes() else []
-    return processes
-
-
 def test_workers_end_with_a_killed_command(en_de, mirror, tmp_path):
     folder = shutil.copytree(en_de[0], tmp_path / "dest")
     shutil.rmtree(folder / "data")
@@ -144,10 +133,7 @@ def test_workers_end_with_a_killed_command(en_de, mirror, tmp_path):
             assert process.poll() is None
             time.sleep(0.01)
         process.kill()
-    deadline = time.monotonic() + 30
-    while running(folder) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert not running(folder)
+    assert_ends(folder)
 
 
 @pytest.mark.long

@@ -3,6 +3,7 @@
 import os
 import pty
 import re
+import select
 import shlex
 import shutil
 import signal
@@ -12,7 +13,7 @@ import time
 from pathlib import Path
 
 import pytest
-from commands import PLUGIN, TRAIN, after, alive
+from commands import PLUGIN, TRAIN, after, assert_ends
 
 #: What fairseq and its libraries print for their developers.
 DEBUGGING = ("DEBUG", "can_reuse_epoch_itr", "GPUs/TPUs", "Warning")
@@ -29,22 +30,21 @@ def recipe(repo, corpus, tmp_path) -> Path:
     return tmp_path
 
 
-def test_commands_print_no_debugging(run, corpus, model_dir, tmp_path):
-    commands = {
-        "train": [*TRAIN, "--max-update", "1", "--save-dir", tmp_path],
-        "generate": [
-            *("--user-dir", PLUGIN, "--cpu", "--path", model_dir / "checkpoint_last.pt"),
-            *("--max-len-b", "2"),
-        ],
-    }
-    for name, options in commands.items():
-        log = run(f"fairseq-{name}", corpus, *options, env={"PYTHONWARNINGS": ""})
-        assert log.returncode == 0, log.stderr
-        output = log.stdout + log.stderr
-        assert f"fairseq_cli.{name}" in output
-        # torch warns about this from 2.14 on while fairseq is imported, before it reads --user-dir
-        lines = [line for line in output.splitlines() if "torch.jit.script" not in line]
-        assert not [line for line in lines if any(word in line for word in DEBUGGING)]
+def assert_no_debugging(output: str) -> None:
+    # torch warns about this from 2.14 on while fairseq is imported, before it reads --user-dir
+    lines = [line for line in output.splitlines() if "torch.jit.script" not in line]
+    assert not [line for line in lines if any(word in line for word in DEBUGGING)]
+
+
+def test_generating_prints_no_debugging(run, corpus, model_dir):
+    log = run(
+        *("fairseq-generate", corpus, "--user-dir", PLUGIN, "--cpu", "--max-len-b", "2"),
+        *("--path", model_dir / "checkpoint_last.pt"),
+        env={"PYTHONWARNINGS": ""},
+    )
+    assert log.returncode == 0, log.stderr
+    assert "fairseq_cli.generate" in log.stdout + log.stderr
+    assert_no_debugging(log.stdout + log.stderr)
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,10 @@ def wait_for(text: str, log: Path, process: subprocess.Popen) -> None:
 
 
 def test_ctrl_c_ends_a_training_after_the_update_and_saves_it(run, corpus, tmp_path):
-    """A terminal sends the signal to every process, so also to those that load the data."""
+    """A terminal sends the signal to every process, so also to those that load the data.
+
+    Until then the training prints no debugging.
+    """
     program, log = Path(sys.executable).with_name("fairseq-train"), tmp_path / "log"
     options = [corpus, *TRAIN, "--num-workers", "2", "--save-dir", tmp_path]
     with (
@@ -95,16 +98,18 @@ def test_ctrl_c_ends_a_training_after_the_update_and_saves_it(run, corpus, tmp_p
             stderr=subprocess.PIPE,
             text=True,
             start_new_session=True,
-            env={**os.environ, "PYTHONWARNINGS": "ignore"},
+            env={**os.environ, "PYTHONWARNINGS": ""},
         ) as process,
     ):
         wait_for("num_updates=3", log, process)
         os.killpg(process.pid, signal.SIGINT)
         errors = process.communicate(timeout=120)[1]
     assert process.returncode == -signal.SIGINT, errors  # the shell's 130
-    pattern = r"fairseq-train: stopped at update (\d+); run the same command to continue\n"
-    assert (match := re.fullmatch(pattern, errors)), errors
-    assert "stop_time_hours:" not in (tmp_path / "log").read_text()
+    assert_no_debugging(log.read_text() + errors)
+    *_, last = errors.splitlines()
+    pattern = r"fairseq-train: stopped at update (\d+); run the same command to continue"
+    assert (match := re.fullmatch(pattern, last)), errors
+    assert "stop_time_hours:" not in log.read_text()
     assert not list(tmp_path.glob("checkpoint_[0-9]*"))  # averages contain regular intervals only
     log = run("fairseq-train", *options, "--max-update", int(match[1]) + 1)
     assert log.returncode == 0, log.stderr
@@ -119,21 +124,26 @@ def test_ctrl_c_stops_a_recipe_and_all_its_processes(recipe):
     }
     process, terminal = pty.fork()
     if not process:
-        os.execvpe("bash", ["bash", "-c", f"{RECIPE}; echo went on"], environment)
-    output, interrupted = "", False
+        command = f"{RECIPE} --disable-validation; echo went on"
+        os.execvpe("bash", ["bash", "-c", command], environment)
+    output, interrupted, late = b"", False, after(300)
     while True:
+        if not select.select([terminal], [], [], 1)[0]:
+            assert not late(), output.decode()
+            continue
         try:
-            output += os.read(terminal, 4096).decode()
+            output += os.read(terminal, 4096)
         except OSError:  # the end
             break
-        if not interrupted and "update 3 of 2,000, loss" in output:
+        if not interrupted and b"update 3 of 2,000, loss" in output:
             os.write(terminal, b"\x03")
             interrupted = True
-    assert os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) == 130, output
-    shown = output.partition("^C")[2].strip()
+    text = output.decode()
+    assert os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) == 130, text
+    shown = text.partition("^C")[2].strip()
     pattern = r"(\S*\[[#.]+\] update .*\s+)*fairseq-train: stopped at update \d+; run the same .*"
-    assert re.fullmatch(pattern, shown), output
-    assert not alive(process)
+    assert re.fullmatch(pattern, shown), text
+    assert_ends(recipe)
 
 
 def test_a_recipe_shows_progress_and_errors_and_logs_the_rest(run, recipe):
