@@ -121,12 +121,3 @@ def search_model(model: Any) -> SearchModel:
     if isinstance(model, AiaynTransformer):
         return AiaynSearchModel(model.encoder, model.decoder)
     return FairseqSearchModel(model)
-
-
-def slice_sample(sample: dict[str, Any], rows: slice) -> dict[str, Any]:
-    """Return rows of one of fairseq's batches."""
-    chunk = {**sample, "net_input": {name: x[rows] for name, x in sample["net_input"].items()}}
-    for name in ("id", "target"):  # fairseq-interactive has no targets
-        if sample.get(name) is not None:
-            chunk[name] = sample[name][rows]
-    return chunk

@@ -20,6 +20,7 @@ from torch import Tensor
 
 from ..checkpoints.compatibility import check_shapes
 from ..checkpoints.loading import check_dictionaries, model_settings
+from ..errors import InputError
 from ..model.attention import MultiHeadAttention
 from ..model.layers import BuildAttention
 from ..model.transformer import Decoder, Encoder, build_embeddings
@@ -72,8 +73,6 @@ class AiaynEncoder(Encoder, FairseqEncoder):
 class AiaynDecoder(Decoder, FairseqIncrementalDecoder):
     """The decoder with fairseq's interface."""
 
-    #: Whether the shifted target may begin with padding.
-    may_be_left_padded = False
     #: Whether training needs the attention: for label_smoothed_cross_entropy_with_alignment.
     needs_alignments = False
 
@@ -98,10 +97,7 @@ class AiaynDecoder(Decoder, FairseqIncrementalDecoder):
         padding = masks[0] if masks else None
         need_weights = self.needs_alignments or not (self.training or features_only)
         if incremental_state is None:
-            left_padded = self.may_be_left_padded
-            x, weights = self.decode(
-                prev_output_tokens, memory, padding, left_padded, need_weights=need_weights
-            )
+            x, weights = self.decode(prev_output_tokens, memory, padding, need_weights=need_weights)
         else:
             if "aiayn" not in incremental_state:
                 incremental_state["aiayn"] = DecoderCache(self.layers, memory, padding)
@@ -164,6 +160,10 @@ class AiaynTransformer(FairseqEncoderDecoderModel):
         source, target = task.source_dictionary, task.target_dictionary
         settings = model_settings(cfg)
         check_dictionaries(settings, source, target)
+        if getattr(task.cfg, "left_pad_target", False):
+            raise InputError(
+                "the plugin's models need targets padded on the right: drop --left-pad-target"
+            )
         embeddings = build_embeddings(settings, len(source), len(target))
         limits = cfg.max_source_positions, cfg.max_target_positions
         attention = cls.choose_attention(cfg)
@@ -171,7 +171,6 @@ class AiaynTransformer(FairseqEncoderDecoderModel):
             AiaynEncoder(settings, embeddings[0], limits[0], source, attention_class=attention),
             AiaynDecoder(settings, embeddings[1], limits[1], target, attention_class=attention),
         )
-        model.decoder.may_be_left_padded = getattr(task.cfg, "left_pad_target", False)
         model.decoder.needs_alignments = getattr(task.cfg, "load_alignments", False)
         return model
 

@@ -11,7 +11,6 @@ from fairseq.tasks.translation import TranslationConfig
 
 from ..errors import InputError
 from ..kernels.cpu_runtime import prepare_cpu, prepare_cpu_for_search
-from ..search.oom import BatchHalver
 from ..training.batching import sort_by_longer_side
 from . import data_checks, raw_text, training_log
 from .batch_plan import BatchPlanner, keep_first_epoch_batches, sentence_sizes
@@ -19,7 +18,6 @@ from .defaults import check_configuration
 from .dictionary import TokenDictionary
 from .disk_space import check_disk_space
 from .generation_options import build_search_generator
-from .generator import Generator, slice_sample
 from .gpu_training import prepare_gpu
 from .interrupt import interrupt
 from .model import paper_architecture
@@ -93,7 +91,6 @@ class AiaynTranslation(TrainerHooks):
     def __init__(self, cfg, src_dict, tgt_dict) -> None:
         super().__init__(cfg, src_dict, tgt_dict)
         self.batch_planner = BatchPlanner(cfg.tokens_per_update)
-        self.batch_halver = BatchHalver()
         self.has_criterion = False
         self.building = False  # whether the model still lacks its trained weights
         # Whether --eval-bleu scores raw text. fairseq builds its tokenizer without the data.
@@ -219,19 +216,3 @@ class AiaynTranslation(TrainerHooks):
         return build_search_generator(
             self, models, args, build_fairseq_generator, *options, **kwargs
         )
-
-    def inference_step(self, generator, models, sample, prefix_tokens=None, constraints=None):
-        """Like fairseq's; a batch that does not fit in memory is searched in halves.
-
-        Raises InputError if memory does not suffice for one sentence, or a sentence has no
-        hypothesis.
-        """
-        step = super().inference_step
-        if constraints is not None or isinstance(generator, Generator):  # halves batches itself
-            return step(generator, models, sample, prefix_tokens, constraints)
-
-        def search(rows: slice) -> list:
-            prefix = prefix_tokens[rows] if prefix_tokens is not None else None
-            return step(generator, models, slice_sample(sample, rows), prefix)
-
-        return self.batch_halver.search(search, slice(0, len(sample["net_input"]["src_tokens"])))

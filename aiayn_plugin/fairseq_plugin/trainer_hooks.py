@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 
 
 class TrainingMemoryError(InputError, RuntimeError):
-    """Memory does not suffice for a batch.
+    """One of several processes ran out of memory.
 
     A RuntimeError, because for other errors fairseq saves the model as crash.pt.
     """
@@ -78,10 +78,10 @@ class TrainerHooks(TranslationTask):
         trained.check_dictionaries(self.identity(), self.cfg.data, names)
 
     def train_step(self, sample, model, criterion, optimizer, update_num, *args, **kwargs):
-        """Like fairseq's. Raises InputError if memory does not suffice for a batch.
+        """Like fairseq's. Raises InputError if one of several processes runs out of memory.
 
-        In a single process fairseq leaves out a batch that does not fit on the GPU. In one of
-        several it would also skip a collective operation that the other processes wait for.
+        fairseq would drop its batch and skip a collective operation that the other processes wait
+        for.
         """
         self.update = update_num + 1
         record_start(update_num)
@@ -98,8 +98,7 @@ class TrainerHooks(TranslationTask):
             )
         except RuntimeError as error:
             processes = self.training_cfg.distributed_training.distributed_world_size
-            skips = processes == 1 and "out of memory" in str(error)
-            if skips or not OUT_OF_MEMORY.search(str(error)):
+            if processes == 1 or not OUT_OF_MEMORY.search(str(error)):
                 raise
             # without "out of memory", for which fairseq would skip the batch
             raise TrainingMemoryError(

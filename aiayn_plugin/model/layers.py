@@ -95,21 +95,19 @@ class DecoderLayer(nn.Module):
         self,
         x: Tensor,
         memory: Tensor | None = None,
-        padding: Tensor | None = None,
         memory_padding: Tensor | None = None,
         caches: tuple[AttentionCache, AttentionCache] | tuple[None, None] = (None, None),
         need_weights: bool = False,
     ) -> tuple[Tensor, Tensor | None]:
         """Map x (batch, n, d_model) to the same shape.
 
-        memory: (batch, m, d_model); padding, memory_padding: boolean (batch, n) and (batch, m).
-        `padding` is needed only if x begins with padding, since no position attends to later ones.
-        caches: of self-attention and encoder-decoder attention; while decoding they replace memory
-        and both masks, and x is one position (batch, n, d_model) of n hypotheses per sentence.
+        memory: (batch, m, d_model); memory_padding: boolean (batch, m). caches: of self-attention
+        and encoder-decoder attention; while decoding they replace memory and its mask, and x is one
+        position (batch, n, d_model) of n hypotheses per sentence.
         Also returns, with need_weights, the encoder-decoder weights (batch, h, n, m).
         """
         self_cache, memory_cache = caches
-        x = self.add_norms[0](x, self.self_attention(x, padding=padding, cache=self_cache)[0])
+        x = self.add_norms[0](x, self.self_attention(x, cache=self_cache)[0])
         context, weights = self.encoder_attention(
             x, memory, memory_padding, memory_cache, need_weights=need_weights
         )

@@ -174,26 +174,24 @@ class Decoder(EmbeddedStack):
         tokens: Tensor,
         memory: Tensor | None = None,
         memory_padding: Tensor | None = None,
-        left_padded: bool = False,
         cache: DecoderCache | None = None,
         need_weights: bool = False,
     ) -> tuple[Tensor, Tensor | None]:
         """Map tokens (batch, n), shifted right, to features (batch, n, d_model).
 
-        memory, memory_padding: the output of Encoder.encode. left_padded: tokens may begin with
-        padding. cache: while decoding, replaces memory, memory_padding and left_padded. Call
-        cache.advance(tokens) first; tokens (batch, b) then hold the last token of each of b
-        hypotheses, and the result is (batch, b, d_model).
+        Padding may only follow a sentence, where no position attends to it.
+        memory, memory_padding: the output of Encoder.encode. cache: while decoding, replaces memory
+        and memory_padding. Call cache.advance(tokens) first; tokens (batch, b) then hold the last
+        token of each of b hypotheses, and the result is (batch, b, d_model).
         Also returns, with need_weights, the last layer's encoder-decoder weights (batch, h, n, m).
         """
-        padding = tokens.eq(self.embedding.padding) if left_padded else None
         memory = cast_for_autocast(memory) if memory is not None else None
         x = self.embed(tokens, cache.position if cache is not None else None)
         weights = None
         for i, layer in enumerate(self.layers):
             caches = cache.layers[i] if cache is not None else (None, None)
             is_last = i == len(self.layers) - 1
-            x, weights = layer(x, memory, padding, memory_padding, caches, need_weights and is_last)
+            x, weights = layer(x, memory, memory_padding, caches, need_weights and is_last)
         return x, weights
 
     def project(self, features: Tensor) -> Tensor:
