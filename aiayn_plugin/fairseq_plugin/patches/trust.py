@@ -199,10 +199,18 @@ def unpack_safely(load: Callable) -> Callable:
                 "3.11.4 or later), or unpack it yourself"
             )
         before = vars(tarfile.TarFile).get("extraction_filter")
+        started = set()  # fairseq's temporary directory
+
+        def check(member: tarfile.TarInfo, path: str) -> tarfile.TarInfo | None:
+            started.add(path)
+            return _check_member(member, path)
+
         try:
-            tarfile.TarFile.extraction_filter = staticmethod(_check_member)
+            tarfile.TarFile.extraction_filter = staticmethod(check)
             path = load(archive_file)
         except Exception as error:  # tarfile may raise any for a malformed header
+            for directory in started:
+                shutil.rmtree(directory, ignore_errors=True)
             raise InputError(
                 f"{archive_file} cannot be unpacked as an archive: {_first_line(error)}"
             ) from error

@@ -4,6 +4,7 @@ import argparse
 import io
 import re
 import tarfile
+import tempfile
 
 import numpy as np
 import pytest
@@ -49,8 +50,10 @@ def test_the_environment_cannot_disable_the_protection(run, corpus, tmp_path):
     assert re.match("fairseq-generate: error: .*it would run", log.stderr.splitlines()[-1])
 
 
-def test_an_archive_moves_no_directory_of_the_user(tmp_path):
+def test_an_archive_moves_no_directory_of_the_user(tmp_path, monkeypatch):
     """fairseq moves the common prefix of all names."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+    (tmp_path / "temporary").mkdir()
     (tmp_path / "home").mkdir()
     (tmp_path / "home" / "precious").touch()
     with tarfile.open(tmp_path / "a.tar.gz", "w:gz") as archive:
@@ -59,6 +62,7 @@ def test_an_archive_moves_no_directory_of_the_user(tmp_path):
     with pytest.raises(InputError, match="it holds the path"):
         file_utils.load_archive_file(str(tmp_path / "a.tar.gz"))
     assert (tmp_path / "home" / "precious").exists() and (tmp_path / "a.tar.gz").is_file()
+    assert not list((tmp_path / "temporary").iterdir()), "nothing half-unpacked is left"
 
 
 def test_a_users_own_archive_filter_is_kept(tmp_path, monkeypatch):
