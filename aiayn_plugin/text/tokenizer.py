@@ -152,8 +152,9 @@ class Tokenizer:
       apostrophe, two more facts decide: whether it is the first word of the line, and how the next
       word begins (`dog. and` keeps the full stop, `dog. And` loses it).
 
-    So this class splits plain words itself, and passes each of the others to sacremoses once; lines
-    with protected patterns go to sacremoses whole.
+    So this class splits plain words itself, and passes each of the others to sacremoses once. With
+    the kind SACREMOSES it passes whole lines, because the longest match of a line is protected
+    first.
     """
 
     def __init__(self, lang: str, normalize_punctuation: bool = False, kind: str = MOSES) -> None:
@@ -167,7 +168,7 @@ class Tokenizer:
 
     def tokenize(self, text: str) -> list[str]:
         """Return the tokens of one raw line; no token contains white space."""
-        if self._protects:  # the words are not independent: the longest match of the line is first
+        if self._protects:
             return self._tokenize_by_moses(self._normalize(_CONTROL.sub(" ", text)))
         # in the order of Moses's scripts: the normaliser deletes a carriage return
         text = clean_line(self._normalize(text))
