@@ -26,7 +26,7 @@ TABLE_1: Mapping[str, LayerType] = {
 
 
 def format_table() -> str:
-    """Return Table 1."""
+    """Return Table 1 as text."""
     heads = ("Table 1: layer", "complexity", "sequential", "longest path")
     lines = [f"{a:<27} {b:<11} {c:<11} {d}" for a, b, c, d in (heads, *TABLE_1.values())]
     return "\n".join(lines)

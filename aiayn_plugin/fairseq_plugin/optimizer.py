@@ -116,7 +116,7 @@ class AiaynAdam(FairseqOptimizer):
         own optimizers.
         """
         gradients = [weight.grad for weight in self.params if weight.grad is not None]
-        if aggregate_norm_fn is not None or not gradients:  # sharded weights need the former
+        if aggregate_norm_fn is not None or not gradients:  # weights may be sharded
             norm = super().clip_grad_norm(max_norm, aggregate_norm_fn)
         else:  # the norm of all gradients at once; fairseq's takes a small GPU kernel for each
             norm = torch.nn.utils.get_total_norm(gradients)

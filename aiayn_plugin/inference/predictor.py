@@ -19,9 +19,6 @@ from ..search import BeamSearch, Hypothesis
 from ..search.decoder_step import AiaynSearchModel
 from .run_directory import RunDirectory
 
-#: The options of the search.
-OPTIONS = {field.name for field in fields(SearchSettings)}
-
 P = TypeVar("P", bound="Predictor")
 
 
@@ -89,7 +86,7 @@ class Predictor:
         options.
         """
         directory = RunDirectory.open(path, cls.pipeline_class.load)
-        if unknown := sorted(options.keys() - OPTIONS):
+        if unknown := sorted(options.keys() - {field.name for field in fields(SearchSettings)}):
             raise InputError(f"{unknown[0]} is not an option of the search")
         if user_dir is not None:
             from ..fairseq_plugin.registry import import_user_dir

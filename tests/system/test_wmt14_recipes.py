@@ -108,14 +108,8 @@ def test_word_pieces_work_in_every_command(run, recipe, repo):
     model = ("--user-dir", repo / "aiayn_plugin", "--path", folder / "model.pt", "--beam", "2")
     source = folder / "data" / "test.raw.en"
     done = run(
-        "fairseq-interactive",
-        folder / "data",
-        *model,
-        "--input",
-        source,
-        "--cpu",
-        "--max-len-b",
-        "8",
+        *("fairseq-interactive", folder / "data", *model, "--input", source, "--cpu"),
+        *("--max-len-b", "8"),
     )
     assert done.returncode == 0, done.stderr
     pipeline = TextPipeline.load(folder / "data")
