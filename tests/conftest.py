@@ -40,8 +40,12 @@ if not torch.cuda.is_available():
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Start with the files of whole commands: workers that run a file each then finish together."""
-    items.sort(key=lambda item: "system" not in item.path.parts)
+    """Start with the files of whole commands: workers that run a file each then finish together.
+
+    The first three, which take longest, do not need the model that most of the others wait for.
+    """
+    first = {"test_parsing", "test_own_attention", "test_wmt14_recipes"}
+    items.sort(key=lambda item: (item.path.stem not in first, "system" not in item.path.parts))
 
 
 @pytest.fixture(scope="session")

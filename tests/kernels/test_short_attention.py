@@ -34,6 +34,7 @@ def test_output_and_gradients_equal_those_of_the_equation(n, m, causal, padded):
         torch.testing.assert_close(actual.double(), exact, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.long
 def test_torch_can_compile_it_for_any_shape_and_layout():
     q, k, v = (torch.randn(2, 5, 2, 16).transpose(1, 2).requires_grad_() for _ in range(3))
     padding = torch.zeros(2, 5, dtype=torch.bool)

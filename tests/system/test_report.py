@@ -20,6 +20,7 @@ def report_on(run):
     return report
 
 
+@pytest.mark.long
 def test_a_killed_training_is_reported_as_one(run, repo, corpus, tmp_path, report_on):
     save_dir = tmp_path / "checkpoints"
     intervals = ("--save-interval-updates", "10", "--validate-interval-updates", "10")

@@ -72,6 +72,7 @@ def test_a_run_stopped_and_started_is_the_same_run(run, corpus, tmp_path):
     assert not [name for name in names if re.fullmatch(r"checkpoint\d+.pt", name)]
 
 
+@pytest.mark.long
 def test_a_directory_is_trained_in_once_at_a_time(run, corpus, tmp_path):
     """A killed training leaves no lock, even while the processes that load its data live on."""
     options = [corpus, *TRAIN, "--num-workers", "2", "--disable-validation"]
