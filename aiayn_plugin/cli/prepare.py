@@ -11,6 +11,7 @@ import argparse
 import functools
 import glob
 import math
+import re
 from pathlib import Path
 
 from ..corpus.build import build, find_versions, make_data_directory
@@ -92,6 +93,12 @@ def check_arguments(args: argparse.Namespace) -> None:
     """Raise InputError if an option is invalid."""
     if args.source_lang == args.target_lang:
         raise InputError(f"source and target language are both {args.source_lang!r}")
+    for lang in (args.source_lang, args.target_lang):
+        if re.search("[.-]", lang):
+            raise InputError(
+                f"language {lang!r} contains '.' or '-', at which fairseq splits the names of the "
+                f"data's files: rename the text, such as to train.{re.sub('[.-]', '_', lang)}"
+            )
     for name in ("merges", "workers", "min_tokens", "max_ratio"):
         if not getattr(args, name) >= 1:
             raise InputError(f"--{name.replace('_', '-')} must be at least 1")

@@ -1,5 +1,6 @@
 """Convert checkpoints between fairseq's post-norm `transformer` family and the plugin's model."""
 
+import copy
 import re
 from argparse import Namespace
 from collections.abc import Mapping
@@ -143,7 +144,7 @@ def convert(state: dict) -> tuple[dict, str]:
     cfg, name = configuration(state)
     original = Identity.read(state.get("task_state"))
     languages = original.languages or _read_languages(cfg["task"])
-    args, weights = Namespace(**vars(cfg["model"])), state["model"]
+    args, weights = copy.copy(cfg["model"]), state["model"]
     kind = ARCH_MODEL_REGISTRY.get(name)
     try:
         if kind is TransformerModel:

@@ -124,6 +124,20 @@ def paper_bleu(system: list[str], references: list[str], target_lang: str) -> fl
     return metric.corpus_score(ours, [theirs]).score
 
 
+def sacrebleu_metric(target_lang: str) -> BLEU:
+    """Return sacreBLEU, which splits Chinese, Japanese and Korean into words by its own rules.
+
+    Raises InputError if it lacks the library that splits this language.
+    """
+    try:
+        return BLEU(trg_lang=target_lang)
+    except RuntimeError:
+        raise InputError(
+            f"sacreBLEU cannot split the language {target_lang!r} into words: "
+            f"pip install 'sacrebleu[{target_lang}]'"
+        ) from None
+
+
 @dataclass(frozen=True)
 class Scores:
     """The scores of raw text against one raw reference."""
@@ -151,13 +165,13 @@ class Scores:
 def score(system: list[str], references: list[str], target_lang: str) -> Scores:
     """Return all scores of raw hypotheses against raw references.
 
-    Raises InputError if the lists are empty or differ in length.
+    Raises InputError if the lists are empty or differ in length, and as sacrebleu_metric does.
     """
     if len(system) != len(references):
         raise InputError(f"{len(system)} hypotheses, but {len(references)} references")
     if not system:
         raise InputError("nothing to score")
-    bleu, chrf = BLEU(), CHRF()
+    bleu, chrf = sacrebleu_metric(target_lang), CHRF()
     equal = sum(ours == theirs for ours, theirs in zip(system, references, strict=True))
     return Scores(
         paper_bleu(system, references, target_lang),
@@ -194,7 +208,7 @@ def resample(
     chances = {}
     for name, metric, texts in (
         ("paper BLEU", plain, words),
-        ("sacreBLEU", BLEU(), [*systems, references]),
+        ("sacreBLEU", sacrebleu_metric(target_lang), [*systems, references]),
     ):
         named: list = [(f"system {number}", text) for number, text in enumerate(texts[:-1])]
         test: Any = PairedTest(named, {"BLEU": metric}, [texts[-1]], "bs", samples)

@@ -100,3 +100,9 @@ def test_no_weight_is_lost_or_invented_on_the_way_to_fairseqs_model(change, sett
     else:
         with pytest.raises(InputError, match=message):
             convert(state)
+
+
+def test_a_setting_whose_name_is_a_number_is_an_input_error():
+    state = {"cfg": {"model": {"_name": "transformer", 1: 0}, "task": {}}, "model": {}}
+    with pytest.raises(InputError, match="do not fit a transformer"):
+        convert(state)

@@ -273,6 +273,10 @@ def test_missing_plugin_is_one_line(repo, tmp_path, bare_python, script):
     ("option", "message"),
     [
         ("--target-lang=en", "both 'en'"),
+        (
+            "--target-lang=de-AT",
+            "names of the data's files: rename the text, such as to train.de_AT",
+        ),
         ("--target-lang=fr", "train.fr: see --trainpref and the languages; found"),
         ("--trainpref={raw}/train.en", "without the language: --trainpref {raw}/train"),
         ("--merges=0", "--merges must be at least 1"),

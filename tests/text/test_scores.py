@@ -2,6 +2,7 @@
 
 import json
 import math
+import sys
 
 import pytest
 import sacrebleu
@@ -54,6 +55,27 @@ def test_scores():
         score(system[:1], references, "de")
     with pytest.raises(InputError, match="nothing"):
         score([], [], "de")
+
+
+def test_sacrebleu_splits_languages_without_spaces():
+    """With 13a a sentence without spaces is one word, so that a single difference gives 0."""
+    system = ["我们明天去北京的图书馆看书。", "今天天气很好。"]
+    references = ["我们明天去上海的图书馆看书。", "今天天气很好。"]
+    found = score(system, references, "zh")
+    expected = sacrebleu.corpus_bleu(system, [references], tokenize="zh").score
+    assert found.bleu == pytest.approx(expected) and expected > 50
+    assert "tok:zh" in found.signature
+    chance = resample([system], references, "zh", samples=10)["sacreBLEU"][0]
+    assert chance.bleu == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("lang, library", [("ja", "MeCab"), ("ko", "mecab_ko")])
+def test_a_missing_library_of_sacrebleu_is_an_error(monkeypatch, lang, library):
+    monkeypatch.setitem(sys.modules, library, None)
+    module = f"sacrebleu.tokenizers.tokenizer_{lang}_mecab"
+    monkeypatch.delitem(sys.modules, module, raising=False)
+    with pytest.raises(InputError, match=rf"pip install 'sacrebleu\[{lang}\]'"):
+        score(["a"], ["b"], lang)
 
 
 def test_no_hypothesis_at_all():
