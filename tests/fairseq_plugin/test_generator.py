@@ -73,8 +73,7 @@ def test_fairseqs_rules_give_fairseqs_hypotheses_for_every_model(settings):
     assert_generators_agree(*both(models), models)
 
 
-@pytest.mark.parametrize("nbest", [1, 2])
-@pytest.mark.parametrize("lenpen", [0.0, 0.6, 1.0])
+@pytest.mark.parametrize("nbest, lenpen", [(1, 0.0), (2, 0.6), (1, 1.0)])
 def test_stopping_before_fairseq_saves_work_and_changes_nothing(nbest, lenpen):
     embedded, saved = [], 0
     data = sample(source_batch())

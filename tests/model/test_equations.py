@@ -39,7 +39,7 @@ def test_outputs_and_gradients_equal_the_reference(name):
     model = build(dropout=0.0, **options)
     for parameter in model.parameters():  # biases too, since zeros would hide faults
         torch.nn.init.normal_(parameter, std=0.3)
-    n = 20 if "restricted" in name else 11  # several blocks of restricted attention
+    n = 20 if "restricted" in name else 7  # several blocks of restricted attention
     source, target = sentences(n, n)
     short_source, short_target = source[1:, 4:], target[1:, :6]
     batch = torch.cat((source[:1], pad_left(short_source, 4)))

@@ -273,7 +273,7 @@ RECORD = "checkpoints/run.jsonl"
     ],
 )
 def test_missing_and_damaged_files_are_listed(tmp_path, name, content, message, capsys):
-    run = Record().start().train(10, 60).write(tmp_path / "run")
+    run = Record().start().epoch(10, 60).write(tmp_path / "run")  # no curve to draw
     write_scores(run, test=translation_scores(), valid=translation_scores())
     spoil(run, name, content)
     main(["report", str(run)])
@@ -296,7 +296,7 @@ def test_hostile_settings_cost_only_themselves(tmp_path, name, value):
     record = Record("--h", "4")
     record.facts["settings"] = [row for row in record.facts["settings"] if row["name"] != "d_k"]
     record.facts["settings"] += [{"name": name, "paper": 1, "run": value}]
-    run = record.start().train(10, 60).write(tmp_path / "run.jsonl")
+    run = record.start().epoch(10, 60).write(tmp_path / "run.jsonl")  # no curve to draw
     report = report_on(run, tflops=1.0)
     assert report.write(tmp_path / "report")
     (fault,) = report.data["runs"][0]["faults"]

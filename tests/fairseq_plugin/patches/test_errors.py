@@ -50,7 +50,9 @@ def test_a_directory_that_cannot_be_written_is_one_line(tmp_path):
 def test_the_input_error_of_a_spawned_process_is_found_in_its_text():
     """torch.multiprocessing calls learning_rate(0, 512, 0) in a new process."""
     with pytest.raises(torch.multiprocessing.ProcessRaisedException) as failure:
-        torch.multiprocessing.spawn(learning_rate, args=(512, 0), nprocs=1)
+        torch.multiprocessing.start_processes(
+            learning_rate, args=(512, 0), nprocs=1, start_method="fork"
+        )
     assert input_error(failure.value) == "--warmup-updates must be at least 1, not 0"
 
 
