@@ -1,8 +1,8 @@
 """examples/own_attention.md: its code and its commands, as they are on the page."""
 
 import re
+import shlex
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -23,7 +23,7 @@ def blocks(page: str, language: str) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def folder(run, page, corpus, tmp_path_factory) -> tuple[Path, subprocess.CompletedProcess[str]]:
+def folder(run, page, corpus, tmp_path_factory) -> tuple[Path, str]:
     """A directory that was empty except for run/data, after all commands, and their output."""
     folder = tmp_path_factory.mktemp("own")
     shutil.copytree(corpus, folder / "run" / "data")
@@ -31,17 +31,26 @@ def folder(run, page, corpus, tmp_path_factory) -> tuple[Path, subprocess.Comple
     assert len(code.splitlines()) <= 30
     (folder / "talking_heads").mkdir()
     (folder / "talking_heads" / "__init__.py").write_text(code, encoding="utf-8")
-    log = run("bash", "-euo", "pipefail", "-c", commands, cwd=folder)
+    *lines, last = commands.replace("\\\n", "").splitlines()
+    output = ""
+    for line in lines:
+        command, _, name = line.partition(" > ")
+        log = run(*shlex.split(command, comments=True), cwd=folder)
+        assert log.returncode == 0, log.stdout + log.stderr
+        if name:
+            (folder / name).write_text(log.stdout, encoding="utf-8")
+        output += log.stdout
+    log = run("bash", "-euo", "pipefail", "-c", last, cwd=folder)  # imports the code before fairseq
     assert log.returncode == 0, log.stdout + log.stderr
-    return folder, log
+    return folder, output + log.stdout
 
 
 def test_the_commands_train_average_and_translate(folder):
-    directory, log = folder
-    assert "talking_heads (not in the paper; compared with aiayn_base)" in log.stdout
-    assert re.search(r"^optimizer +aiayn_adam +aiayn_adam$", log.stdout, re.MULTILINE)
+    directory, output = folder
+    assert "talking_heads (not in the paper; compared with aiayn_base)" in output
+    assert re.search(r"^optimizer +aiayn_adam +aiayn_adam$", output, re.MULTILINE)
     assert re.search(r"^D-4\t", (directory / "generate.log").read_text(), re.MULTILINE)
-    last = log.stdout.splitlines()[-1]
+    last = output.splitlines()[-1]
     expected = Translator.load(directory / "run", "cpu", user_dir=directory / "talking_heads")
     assert expected.translate(["March 3"]) == [last]
 
