@@ -125,15 +125,16 @@ def paper_bleu(system: list[str], references: list[str], target_lang: str) -> fl
 
 
 def sacrebleu_metric(target_lang: str) -> BLEU:
-    """Return sacreBLEU, which splits Chinese, Japanese and Korean into words by its own rules.
+    """Return sacreBLEU with its default tokenizer for a language.
 
-    Raises InputError if it lacks the library that splits this language.
+    It is 13a, except for Chinese (characters), Japanese and Korean (words). Raises InputError if
+    the package that splits Japanese or Korean is not installed.
     """
     try:
         return BLEU(trg_lang=target_lang)
     except RuntimeError:
         raise InputError(
-            f"sacreBLEU cannot split the language {target_lang!r} into words: "
+            f"sacreBLEU lacks the package that splits {target_lang!r} into words: "
             f"pip install 'sacrebleu[{target_lang}]'"
         ) from None
 
