@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sacrebleu.metrics import BLEU
 
 from ..checkpoints.export import QUANTIZATIONS
 from ..errors import InputError
 from ..paper import SearchSettings
 from ..text.lines import read_lines
 from ..text.pipeline import TextPipeline
+from ..text.scores import sacrebleu_metric
 from ..text.settings import find_settings
 from .measure import write_json
 from .searches import Search, Translate, load_ctranslate2
@@ -176,7 +176,11 @@ def _bleu(args: argparse.Namespace, hypotheses: dict[int, str]) -> float | None:
         return None
     pipeline = TextPipeline.load(args.data)
     text = [pipeline.decode(hypotheses[number]) for number in range(len(hypotheses))]
-    return BLEU().corpus_score(text, [list(read_lines(references))]).score
+    return (
+        sacrebleu_metric(settings.target_lang)
+        .corpus_score(text, [list(read_lines(references))])
+        .score
+    )
 
 
 def _generation_options(
