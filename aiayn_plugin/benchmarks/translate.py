@@ -176,11 +176,8 @@ def _bleu(args: argparse.Namespace, hypotheses: dict[int, str]) -> float | None:
         return None
     pipeline = TextPipeline.load(args.data)
     text = [pipeline.decode(hypotheses[number]) for number in range(len(hypotheses))]
-    return (
-        sacrebleu_metric(settings.target_lang)
-        .corpus_score(text, [list(read_lines(references))])
-        .score
-    )
+    metric = sacrebleu_metric(settings.target_lang)
+    return metric.corpus_score(text, [list(read_lines(references))]).score
 
 
 def _generation_options(
