@@ -5,9 +5,10 @@
 #   bash examples/gpu.sh [DATA]            DATA: a prepared directory (default: runs/quickstart/data)
 #   bash examples/gpu.sh --trial [DATA]    the same at a small size on the CPU, to test this script
 # Uses .venv or any python3 that has fairseq and torch. Each benchmark writes a table and a JSON file to
-# RUN (default: runs/gpu, or runs/gpu_trial), each training run its directory there; finished ones are
-# skipped.
+# RUN (default: runs/gpu, or runs/gpu_trial), each training run its directory there. Run again after an
+# interruption, it skips what is finished.
 set -euo pipefail
+start=$PWD
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 export PATH=$PWD/.venv/bin:$PATH PYTHONPATH=$PWD${PYTHONPATH:+:$PYTHONPATH} PYTHONUNBUFFERED=1
 export PYTHONWARNINGS=${PYTHONWARNINGS:-ignore}
@@ -22,7 +23,8 @@ if [ "${1:-}" = --trial ]; then
 fi
 RUN=${RUN:-runs/gpu${trial:+_trial}}
 mkdir -p "$RUN"
-DATA=${1:-runs/quickstart/data}
+DATA=runs/quickstart/data
+[ -z "${1:-}" ] || DATA=$(cd "$start" && realpath -m "$1")
 [ -d "$DATA" ] || {
   echo "gpu.sh: error: no data in $DATA: pass a prepared directory" >&2
   exit 1
@@ -78,15 +80,14 @@ part train_share train --size base "${share[@]}"
 part "train_${sizes[-1]}_checkpointed" train --size "${sizes[-1]}" --checkpoint-activations \
   "${half[@]}" "${less[@]}"
 
-# train NAME ARGUMENTS: train in RUN/NAME unless its checkpoint exists.
+# train NAME ARGUMENTS: train in RUN/NAME, or resume; a finished run does nothing.
 train() {
   local folder=$RUN/$1
-  [ ! -f "$folder/checkpoints/checkpoint_last.pt" ] || return 0
   mkdir -p "$folder"
   printf '\n=== %s (after %d min %02d s)\n' "$1" $((SECONDS / 60)) $((SECONDS % 60))
   python3 -m fairseq_cli.train "$DATA" --user-dir aiayn_plugin --save-dir "$folder/checkpoints" \
     --no-epoch-checkpoints --save-interval-updates 0 --log-format simple "${@:2}" \
-    >"$folder/train.log" 2>&1 || {
+    >>"$folder/train.log" 2>&1 || {
     tail -n 20 "$folder/train.log" >&2
     exit 1
   }

@@ -1,6 +1,6 @@
 # Functions of the recipes. A recipe sets RUN, its directory, and sources this file. DRY_RUN=1 prints
-# every command, for a shell in the project's root, and runs none. PREPARE holds extra options for the
-# command that prepares the data, such as --protect-patterns.
+# every command, for a shell in the project's root, and runs none. PREPARE holds extra options for aiayn
+# prepare (multi30k.sh, tatoeba.sh) or aiayn wmt14, such as --normalize-punctuation.
 # shellcheck shell=bash
 unset CDPATH
 start=$PWD
@@ -43,6 +43,21 @@ from_root() {
   (cd "$start" && realpath -m --relative-base "$root" "$1")
 }
 
+# choose NAME VALUES CHOICES: fail unless each of the values of the variable NAME is one of the choices.
+choose() {
+  local value
+  for value in $2; do
+    [[ " $3 " == *" $value "* ]] || {
+      echo "${0##*/}: error: $1=$value: choose from $3" >&2
+      exit 1
+    }
+  done
+}
+
+# The user's paths are relative to the caller's directory.
+DATA=${DATA:+$(from_root "$DATA")}
+TABLE=${TABLE:+$(from_root "$TABLE")}
+
 run bash examples/setup.sh
 [ -z "${DRY_RUN:-}" ] || echo "export PATH=\"\$PWD/.venv/bin:\$PATH\""
 export PATH=$PWD/.venv/bin:$PATH
@@ -64,7 +79,7 @@ step() { printf '\n=== %s (after %d min %02d s)\n' "$*" $((SECONDS / 60)) $((SEC
 share_data() { run ln -sfnr "$DATA/data" "$RUN/data"; }
 
 # train ARGUMENTS: train on $RUN/data, or resume from the last checkpoint; a finished run does
-# nothing. LAUNCHER is a command that starts it, such as torchrun.
+# nothing. LAUNCHER is a command that starts it, such as torchrun; train_small sets its own on a CPU.
 train() {
   # shellcheck disable=SC2086 # LAUNCHER is a command with arguments, or empty
   log ${LAUNCHER:-} fairseq-train "$RUN/data" --user-dir aiayn_plugin --save-dir "$RUN/checkpoints" "$@"

@@ -20,6 +20,9 @@ RUN=$TOP
 # shellcheck source=examples/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 SPLIT=${SPLIT:-valid}
+MODELS=${MODELS:-published paper fairseq}
+choose MODELS "$MODELS" "published paper fairseq"
+choose SPLIT "$SPLIT" "valid test"
 
 step "get the text"
 get published_text "${1:+$(from_root "$1")}"
@@ -59,11 +62,10 @@ train_model() {
     fairseq) PRECISION='' train_small --task translation ${size[fairseq]} "${arguments[@]}" \
       "${their_rate[@]}" --optimizer adam --adam-betas "(0.9, 0.98)" \
       --criterion label_smoothed_cross_entropy --label-smoothing 0.1 ;;
-    *) echo "${0##*/}: error: MODELS=$1: choose published, paper or fairseq" >&2 && exit 1 ;;
   esac
 }
 
-for model in ${MODELS:-published paper fairseq}; do
+for model in $MODELS; do
   for seed in ${SEEDS:-1 2 3}; do
     RUN=$TOP/$model-$seed
     run mkdir -p "$RUN"
@@ -75,7 +77,9 @@ for model in ${MODELS:-published paper fairseq}; do
     fi
     search=()
     [ "$model" = paper ] || search=("${their_search[@]}")
-    [ "$model" != fairseq ] || search=(--task translation --beam 5 --lenpen 1)
+    # By default fairseq's task leaves out the last batch of valid, whose size is not a multiple of 8.
+    [ "$model" != fairseq ] ||
+      search=(--task translation --beam 5 --lenpen 1 --required-batch-size-multiple 1)
     save_output "$RUN/$SPLIT.log" fairseq-generate "$RUN/data" --user-dir aiayn_plugin \
       --path "$RUN/model.pt" --gen-subset "$SPLIT" "${search[@]}" --remove-bpe --batch-size 128
     run tail -n 1 "$RUN/$SPLIT.log"

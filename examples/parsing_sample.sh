@@ -18,12 +18,14 @@ TOP=${RUN:-runs/parsing_sample}
 RUN=$TOP
 # shellcheck source=examples/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+MODELS=${MODELS:-wsj semi}
+choose MODELS "$MODELS" "wsj semi"
 
 step "get the trees"
 get treebanks "${1:+$(from_root "$1")}"
 
 raw=$TOP/raw
-for model in ${MODELS:-wsj semi}; do
+for model in $MODELS; do
   case $model in
     wsj)
       experiment="WSJ only"
@@ -36,7 +38,6 @@ for model in ${MODELS:-wsj semi}; do
         --wsj-labels --recombine 10 --vocabulary 16000)
       settings=(--max-update 14000)
       ;;
-    *) echo "${0##*/}: error: MODELS=$model: choose wsj or semi" >&2 && exit 1 ;;
   esac
   RUN=$TOP/$model
   run mkdir -p "$RUN"

@@ -3,7 +3,7 @@
 COMMAND 2>&1 | python progress.py LOG
 
 Shows warnings, errors and the progress of fairseq-train: a bar on a terminal, otherwise a line for
-every tenth of the run. After a stack trace it shows the end of the log.
+every tenth of the run. After a stack trace without an error message it shows the end of the log.
 """
 
 import re
@@ -71,22 +71,25 @@ class Progress:
 def main() -> None:
     """Read standard input to its end. Ctrl-C ends it, by stopping the process that writes it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    progress, end, explained, failed = Progress(), deque[str](maxlen=15), set[str](), False
+    progress, end, shown = Progress(), deque[str](maxlen=15), set[str]()
+    has_failed = is_explained = False
     with open(sys.argv[1], "a", encoding="utf-8") as log:
         for line in open(sys.stdin.fileno(), encoding="utf-8", errors="replace", newline="\n"):
             line = line[line.rfind("\r", 0, -2) + 1 :]  # the last state of a progress bar
             log.write(line)
             log.flush()
             end.append(line)
-            failed |= line.startswith("Traceback") or ": Traceback" in line
+            has_failed |= line.startswith("Traceback") or ": Traceback" in line
             progress.read(line)
-            message = (match := SHOWN.match(line)) and (match[1] or match[2])
-            if message and message not in explained:
-                explained.add(message)
+            if match := SHOWN.match(line):
+                is_explained |= match[1] is not None
+                message = match[1] or match[2]
+            if match and message not in shown:
+                shown.add(message)
                 progress.end_line()
                 print(message, file=sys.stderr, flush=True)
     progress.end_line()
-    if failed and not explained:
+    if has_failed and not is_explained:
         print(*end, f"the full log is in {sys.argv[1]}\n", sep="", end="", file=sys.stderr)
 
 

@@ -81,6 +81,25 @@ check_torch() {
   fi
 }
 
+# If PYTHON is set, .venv must be made from this Python or be created with it.
+check_chosen_python() {
+  local identity='import os, sys; print(os.path.realpath(sys.base_prefix), sys.version_info[:3])'
+  [ -z "${PYTHON:-}" ] || [ "$("$PYTHON" -c "$identity")" = "$("$VENV/bin/python" -c "$identity")" ] ||
+    die ".venv was made from a different Python than PYTHON=$PYTHON: remove .venv to create a new one"
+}
+
+# A .venv with packages that this script did not install is someone else's.
+check_ownership() {
+  local package
+  [ ! -f "$log" ] || return 0
+  for package in "$VENV"/lib/python3*/site-packages/*.dist-info; do
+    case ${package##*/} in
+      '*.dist-info' | pip-* | setuptools-*) ;;
+      *) die ".venv has packages that setup.sh did not install: move or remove it, then run setup.sh again" ;;
+    esac
+  done
+}
+
 check_python() {
   local advice="install Python 3.10 to 3.13 or set PYTHON=/path/to/python" version
   "$1" -c "$usable" >/dev/null 2>&1 && return
@@ -210,8 +229,10 @@ fi
 
 check_torch
 if "$VENV/bin/python" -c "import pip; $usable" >/dev/null 2>&1; then
+  check_chosen_python
   [ -x "$VENV/bin/fairseq-train" ] || check_compiler "$VENV/bin/python"
 else
+  check_ownership
   python=${PYTHON:-$(find_python)}
   check_python "$python"
   check_compiler "$python"

@@ -84,7 +84,6 @@ rows=$(if [ $# -gt 0 ]; then grep -xF "$(printf '%s\n' "$@")" <<<"$names"; else 
 # shellcheck source=examples/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 text=${TEXT:+$(from_root "$TEXT")}
-DATA=${DATA:+$(from_root "$DATA")}
 given=$DATA
 if [ "$JOBS" -gt 1 ]; then
   cores=$(count_cores)

@@ -150,7 +150,7 @@ class Partial:
         start = self.done
         resume = ["--continue-at", str(start)] if start else []
         limit = self.size or start + shutil.disk_usage(self.path.parent).free
-        command = [*CURL, *resume, "--max-filesize", str(limit - start), "--url", address]
+        command = [*CURL, *resume, "--max-filesize", str(limit), "--url", address]
         with (
             open(self.path, "ab") as file,
             progress(self.name, self.size, initial=start) as add,

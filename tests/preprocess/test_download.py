@@ -29,6 +29,7 @@ def get(mirror, tmp_path, monkeypatch):
     return get
 
 
+@pytest.mark.parametrize("size", [None, SIZE])
 @pytest.mark.parametrize(
     ("fault", "requests"),
     [
@@ -40,10 +41,10 @@ def get(mirror, tmp_path, monkeypatch):
         ("refused", [("x", None)] * 3 + [("second/x", None)]),
     ],
 )
-def test_faults_of_a_server_do_not_change_the_file(mirror, get, fault, requests):
+def test_faults_of_a_server_do_not_change_the_file(mirror, get, fault, requests, size):
     if fault:
         mirror.faults["x"] = fault
-    assert get() == CONTENT
+    assert get(size=size) == CONTENT
     assert mirror.requests == requests
 
 

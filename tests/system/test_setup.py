@@ -91,6 +91,20 @@ def quick_python(tmp_path_factory) -> Path:
     return path
 
 
+def test_a_python_that_differs_from_that_of_venv_is_an_error(copy, run, quick_python):
+    subprocess.run([quick_python, "-m", "venv", "--clear", copy / ".venv"], check=True)
+    python = fake_python(copy / "python3.x", (3, 12, 99))
+    result = run("bash", "examples/setup.sh", cwd=copy, env={"PYTHON": str(python)})
+    check_error(result, "different Python", str(python), "remove .venv")
+
+
+def test_packages_that_setup_did_not_install_are_kept(copy, run):
+    package = copy / f".venv/lib/python{VERSION}/site-packages/torch-2.14.1.dist-info"
+    package.mkdir(parents=True)
+    check_error(run("bash", "examples/setup.sh", cwd=copy), "did not install")
+    assert package.exists()
+
+
 @pytest.mark.parametrize(
     ("version", "wanted", "kept"),
     [

@@ -70,6 +70,30 @@ def test_a_missing_directory_is_one_line(run, tmp_path):
 
 
 @pytest.mark.parametrize(
+    "recipe, name, value, wrong, choices",
+    [
+        ("parsing_sample", "MODELS", "semi wjs", "wjs", "wsj semi"),
+        ("multi30k_published", "MODELS", "papers", "papers", "published paper fairseq"),
+        ("multi30k_published", "SPLIT", "tests", "tests", "valid test"),
+        ("tatoeba", "DIRECTION", "en-fr", "en-fr", "en-de de-en"),
+    ],
+)
+def test_a_wrong_choice_is_an_error_before_anything_runs(
+    run, tmp_path, recipe, name, value, wrong, choices
+):
+    environment = {name: value, "RUN": str(tmp_path)}
+    done = run("bash", f"examples/{recipe}.sh", env=environment)
+    assert (done.returncode, list(tmp_path.iterdir())) == (1, [])
+    assert done.stderr == f"{recipe}.sh: error: {name}={wrong}: choose from {choices}\n"
+
+
+def test_paths_of_the_user_are_relative_to_the_working_directory(run, repo, tmp_path):
+    environment = {"DRY_RUN": "1", "RUN": str(tmp_path), "DATA": "data", "TABLE": "mine.yaml"}
+    done = run("bash", repo / "examples/wmt14_en_de_base.sh", cwd=tmp_path, env=environment)
+    assert f"--dest {tmp_path}/data --table {tmp_path}/mine.yaml" in done.stdout, done.stderr
+
+
+@pytest.mark.parametrize(
     "function, directory, changed",
     [
         ("tatoeba_text", "", "test.de"),

@@ -171,9 +171,10 @@ def test_a_recipe_shows_progress_and_errors_and_logs_the_rest(run, recipe):
         env=environment,
     )
     assert (done.returncode, done.stderr) == (1, f"{error}\n") and "went on" not in done.stdout
-    done = run("bash", "-c", f"{functions} log python -c 1/0", env=environment)
+    crash = "log python -c 'print(\"| WARNING | … | careful\"); 1/0'"
+    done = run("bash", "-c", f"{functions} {crash}", env=environment)
     assert done.returncode == 1
-    assert done.stderr.endswith(
+    assert done.stderr.startswith("careful\n") and done.stderr.endswith(
         f"ZeroDivisionError: division by zero\nthe full log is in {recipe}/train.log\n"
     )
 
