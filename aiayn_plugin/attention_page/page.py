@@ -44,7 +44,7 @@ def check_count(sentences: int) -> None:
         raise InputError("no sentence to show: the input is empty")
     if sentences > MAX_SENTENCES:
         raise InputError(
-            f"{sentences:,} sentences; a page shows at most {MAX_SENTENCES}: give fewer"
+            f"more than {MAX_SENTENCES} sentences, the most that a page shows: give fewer"
         )
 
 

@@ -97,7 +97,7 @@ def bundle(
     words = [read_verified_dictionary(data / name) for name in names]
     state["model"] = {name: weight.to(dtype) for name, weight in state["model"].items()}
     trained = Identity.read(state.get("task_state"))
-    here = Identity.of(words)
+    here = Identity.of(words, languages=settings.languages)
     trained.check_dictionaries(here, data, names)
     state["task_state"] = Identity(
         here.dictionaries, trained.settings, trained.languages

@@ -1,6 +1,6 @@
 """Models built from settings, and loaded from a checkpoint without fairseq."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ from ..model.transformer import Encoder, Transformer
 from ..paper import ModelSettings, count_parameters
 from ..text.dictionary import Vocabulary
 from ..text.manifest import read_verified_dictionary
+from ..text.settings import TextSettings
 from .bundle import task_settings
 from .compatibility import SIDES, Identity, check_shapes
 from .safe_load import configuration, load
@@ -52,24 +53,23 @@ def check_dictionaries(settings: ModelSettings, source: Any, target: Any) -> Non
         )
 
 
-def load_model(checkpoint: Path, data: Path, dictionaries: Sequence[str]) -> LoadedModel:
+def load_model(checkpoint: Path, data: Path, text: TextSettings) -> LoadedModel:
     """Return the model of a checkpoint, in float32, with the dictionaries in `data`.
 
-    dictionaries: file names, the source's and the target's. Raises InputError if the checkpoint's
-    weights, settings and dictionaries do not fit each other, or if a file is missing, changed or
-    broken.
+    text: the settings in `data`. Raises InputError if the checkpoint's weights, settings,
+    dictionaries and direction do not fit each other, or if a file is missing, changed or broken.
     """
     state = load(checkpoint)
     task = task_settings(state, checkpoint)
-    words = [read_verified_dictionary(data / name) for name in dictionaries]
+    words = [read_verified_dictionary(data / name) for name in text.dictionaries]
     source, target = map(Vocabulary, words)
     try:
         cfg, _ = configuration(state)
         settings = _read_settings(cfg["model"])
         trained = Identity.read(state.get("task_state"))
-        expected = Identity.of(words, settings)
+        expected = Identity.of(words, settings, text.languages)
         trained.check_settings(expected)
-        trained.check_dictionaries(expected, data, dictionaries)
+        trained.check_dictionaries(expected, data, text.dictionaries)
         check_dictionaries(settings, source, target)
         limits = {side: _max_positions(side, vars(cfg["model"]), task) for side in SIDES}
         sizes = len(source), len(target)

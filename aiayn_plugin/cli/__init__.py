@@ -75,6 +75,15 @@ def main(argv: Sequence[str] | None = None) -> None:
         ) from None
     except OverflowError as error:
         raise SystemExit(f"aiayn: error: a number is too large: {error}") from None
+    except RuntimeError as error:
+        from ..search.oom import OUT_OF_MEMORY
+
+        if not OUT_OF_MEMORY.search(str(error)):
+            raise
+        raise SystemExit(
+            f"aiayn: error: not enough memory for {argv[0]}: free memory on the device, or give "
+            "--device cpu"
+        ) from None
     except (OSError, ValueError) as error:  # InputError is a ValueError
         message = "\n".join(map(printable, str(error).split("\n")))
         raise SystemExit(f"aiayn: error: {message}") from None

@@ -46,7 +46,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add_numbers("--numbers", metavar="N", help=numbers_help)
     add("--reference", action="store_true", help="show the target of --split, not a translation")
     output_help = (
-        "page to write (default: attention.html in the run directory, unless --figure is given)"
+        "page to write (default, without --figure: attention.html in the run directory, or here "
+        "for demo)"
     )
     add("--output", type=Path, metavar="FILE.html", help=output_help)
     add_numbers("--layers", metavar="L", help="layers on the page, from 1 (default: all)")
@@ -118,7 +119,8 @@ def _read_sentences(
             text = decode_lines(iter(sys.stdin.buffer.readline, b""), "standard input")
         else:
             raise InputError("standard input is closed: give --input FILE")
-        lines = list(islice(text, page.MAX_SENTENCES + 1))
+        needed = page.MAX_SENTENCES + 1 if max_subwords else max(args.sentence or 1, 1)
+        lines = list(islice(text, needed))
         page.check_count(len(lines))
         names = [f"line {number}" for number in range(1, len(lines) + 1)]
         sentences = translate(translator, encode_lines(translator, lines, max_subwords))

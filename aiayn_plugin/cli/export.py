@@ -23,7 +23,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("--output", metavar="DIR", type=Path, required=True, help="directory to create")
     formats = ("ctranslate2", "transformers")
     add("--format", choices=formats, default=formats[0], help="library that loads the directory")
-    type_help = "type of the stored weights; transformers converts float32 itself when loading"
+    type_help = (
+        "type of the stored weights, for ctranslate2 only; transformers converts when loading"
+    )
     add("--quantization", choices=QUANTIZATIONS, default="float32", help=type_help)
 
 

@@ -8,15 +8,14 @@ from ..inference.run_directory import ENGINES, PRECISIONS
 from ..paper import SearchSettings
 
 
-def add_model(parser: argparse.ArgumentParser) -> None:
-    """Add the run directory."""
-    parser.add_argument(
-        "model",
-        metavar="MODEL_DIR",
-        type=Path,
-        help="run directory (model.pt and data/) or bundle; or demo, the small model in the "
-        "package, which translates dates, times and amounts",
-    )
+def add_model(parser: argparse.ArgumentParser, translates: bool = True) -> None:
+    """Add the run directory; translates: whether the packaged model can replace it."""
+    help = "run directory (model.pt and data/) or bundle"
+    if translates:
+        help += (
+            "; or demo, the small model in the package, which translates dates, times and amounts"
+        )
+    parser.add_argument("model", metavar="MODEL_DIR", type=Path, help=help)
 
 
 def add_search(parser: argparse.ArgumentParser, defaults: SearchSettings) -> None:

@@ -28,7 +28,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add_path("--data", metavar="DIR", help=data_help)
     add("--split", default="test", help="split that was translated")
     add_path("--reference", help="raw references, one sentence per line")
-    add("--target-lang", "-t", metavar="LANG", help="language of the raw text")
+    target_help = "language of the raw text (default: the target language of --data)"
+    add("--target-lang", "-t", metavar="LANG", help=target_help)
     trees_help = "gold trees, if FILE holds trees; F1 is computed as in EVALB"
     add_path("--trees", metavar="GOLD", help=trees_help)
     add_path("--output", help="write the detokenised hypotheses, or the trees, to FILE")
@@ -122,4 +123,4 @@ def _read_text(args: argparse.Namespace) -> Translations:
         raise InputError(
             "give --data for the output of fairseq-generate, or --reference for raw text"
         )
-    return read_translations(args.system, args.data, args.split)
+    return read_translations(args.system, args.data, args.split, args.target_lang)

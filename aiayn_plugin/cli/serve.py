@@ -23,12 +23,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     host_help = "address to listen on; 0.0.0.0: every interface, open to anyone on the network"
     add("--host", default="127.0.0.1", help=host_help)
     add("--port", type=int, default=8000, help="port; 0: any free port")
-    names_help = "further host names of the service, such as a proxy's"
+    names_help = "further host names of the service, such as a proxy's; with 0.0.0.0 the only ones"
     add("--allow-host", metavar="NAME", nargs="+", default=[], help=names_help)
     add("--batch-size", metavar="N", type=int, default=64, help="sentences per batch")
-    length_help = "characters per sentence; a longer one is rejected"
+    length_help = "maximum characters per sentence; a longer one is rejected"
     add("--max-length", metavar="N", type=int, default=2000, help=length_help)
-    waiting_help = "sentences in the queue; a request that exceeds it is rejected"
+    waiting_help = "maximum sentences in the queue; a request beyond it is rejected"
     add("--max-waiting", metavar="N", type=int, default=1000, help=waiting_help)
 
 

@@ -19,7 +19,7 @@ BUFFER_LINES = 10_000
 
 def add_options(parser: argparse.ArgumentParser, search: SearchSettings, output: str) -> None:
     """Add the options of a model, its search, and its output, such as "tree"."""
-    options.add_model(parser)
+    options.add_model(parser, translates=output == "translation")
     options.add_search(parser, search)
     options.add_batching(parser)
     add = parser.add_argument

@@ -112,4 +112,4 @@ def check(directory: Path) -> None:
             f"{len(changes)} of the {len(manifest)} files in {directory} have changed: copy them "
             "again, or delete the directory and prepare the data again"
         )
-    print(f"{directory}: all {len(manifest)} files are unchanged ({total:,} bytes)")
+    print(f"{directory}: all {len(manifest)} files are unchanged ({total:,} bytes)", flush=True)

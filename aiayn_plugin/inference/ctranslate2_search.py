@@ -73,7 +73,8 @@ class CTranslate2Search:
             [self.source.decode(row[row.ne(Vocabulary.pad)].tolist()) for row in source],
             beam_size=self.settings.beam,
             num_hypotheses=self.settings.beam,
-            length_penalty=0,  # log P
+            # Ranks by log P. With 0 CTranslate2 would also wait for the best candidate to end.
+            length_penalty=1e-9,
             min_decoding_length=self.settings.min_len,
             max_decoding_length=limit,
             max_input_length=0,  # no limit

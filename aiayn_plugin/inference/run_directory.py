@@ -79,8 +79,7 @@ class RunDirectory:
 
             loaded = load_fairseq_model(self)
         else:
-            dictionaries = self.pipeline.settings.dictionaries
-            loaded = load_model(self.checkpoint, self.data, dictionaries)
+            loaded = load_model(self.checkpoint, self.data, self.pipeline.settings)
         loaded.model.to(device=device, dtype=PRECISIONS[precision])
         if precision == "int8":
             quantize_linear_layers(loaded.model)

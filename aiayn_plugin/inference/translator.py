@@ -16,7 +16,10 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Translation:
-    """A translation of a line and its score, log P over the length penalty."""
+    """A translation of a line and its score: log P over the length penalty.
+
+    The score of a line translated in segments is the sum of theirs.
+    """
 
     text: str
     score: float

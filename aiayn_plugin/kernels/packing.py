@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from .linear import has_onednn, linear, onednn_linear, prefers_onednn
+from .linear import Linear, has_onednn, linear, onednn_linear, prefers_onednn
 
 #: Maximum rows of x for a packed float32 weight to be faster: the beams of a few sentences.
 MAX_PACKED_ROWS = 32
@@ -37,7 +37,7 @@ def replace_linear_layers(model: nn.Module, build: BuildLayer) -> None:
 
     Also adds the layers whose weights and biases a module's inference_layers() returns, by the
     names of their attributes; an nn.Linear that shares its weight with one of these is left
-    unchanged. A second call changes nothing.
+    unchanged, and so is a subclass with a forward of its own. A second call changes nothing.
     """
     modules = list(model.modules())
     if any(isinstance(module, InferenceLinear) for module in modules):
@@ -47,7 +47,7 @@ def replace_linear_layers(model: nn.Module, build: BuildLayer) -> None:
         for name, (weight, bias) in extra.items():
             setattr(module, name, build(weight, bias))
         for name, child in list(module.named_children()):
-            if not isinstance(child, nn.Linear):
+            if getattr(type(child), "forward", None) not in (nn.Linear.forward, Linear.forward):
                 continue
             if not any(child.weight is weight for weight, _ in extra.values()):
                 setattr(module, name, build(child.weight, child.bias))

@@ -263,7 +263,11 @@ class BeamSearch:
             forced = prefix[:, step, None, None].expand(-1, scores.size(1), 1)
             forced_score = scores.gather(2, forced)
         if step < self.settings.min_len:
+            end = scores[:, :, eos].clone()
             scores[:, :, eos] = -math.inf
+            if self.constraint is not None:  # an empty line has no tree: only the end may come
+                is_only = scores.amax(dim=2).eq(-math.inf)
+                scores[:, :, eos] = end.masked_fill(~is_only, -math.inf)
         if forced is not None:
             # A prefix overrides the minimum length, but neither the limit nor the constraint.
             applies = forced.ne(pad) & limit.gt(step)[:, None, None]

@@ -67,14 +67,24 @@ class Translations(NamedTuple):
     target_lang: str
 
 
-def read_translations(log: Path, data: Path, split: str) -> Translations:
+def read_translations(
+    log: Path, data: Path, split: str, target_lang: str | None = None
+) -> Translations:
     """Return the output of fairseq-generate as raw text, with the raw references kept in `data`.
 
-    Raises InputError or OSError for a log or data that cannot be used, and InputError if the
-    targets in the log are not these references.
+    target_lang: default: that of the data; its source language for the reverse direction. Raises
+    InputError or OSError for a log or data that cannot be used, and InputError if the targets in
+    the log are not these references.
     """
     pipeline = TextPipeline.load(data)
     languages = pipeline.settings.languages
+    if target_lang not in (None, *languages):
+        raise InputError(
+            f"--target-lang {target_lang}: {data} holds {languages[0]} and {languages[1]}"
+        )
+    if target_lang == languages[0]:
+        languages = languages[1], languages[0]
+        pipeline = TextPipeline.load(data, *languages)
     hypotheses, targets = read_log(log)
     system = list(map(pipeline.decode, hypotheses))
     raw = [f"{split}.raw.{lang}" for lang in languages]

@@ -3,8 +3,9 @@
 import io
 
 import pytest
+import torch
 
-from aiayn_plugin.cli import main
+from aiayn_plugin.cli import main, translate
 from aiayn_plugin.inference import Translator
 
 
@@ -15,6 +16,17 @@ def test_nbest_numbers_lines_across_buffers(model_dir, monkeypatch):
     main(["translate", str(model_dir), "--device", "cpu", "--nbest", "2"])
     numbers = [int(line.split(b" ||| ")[0]) for line in output.getvalue().splitlines()]
     assert numbers == [*range(1, 12_001), 12_001, 12_001]
+
+
+@pytest.mark.parametrize("message, expected", [("CUDA out of memory. Tried", True), ("bug", False)])
+def test_too_little_memory_for_the_model_is_one_line(monkeypatch, message, expected):
+    def run(args):
+        raise torch.OutOfMemoryError(message)
+
+    monkeypatch.setattr(translate, "run", run)
+    kind = SystemExit if expected else torch.OutOfMemoryError
+    with pytest.raises(kind, match="not enough memory for translate" if expected else message):
+        main(["translate", "demo"])
 
 
 def test_ctranslate2_is_an_engine(monkeypatch):

@@ -25,6 +25,21 @@ def test_it_finds_what_ours_finds(settings):
         assert best.score == pytest.approx(ours.score, abs=1e-3)
 
 
+def test_a_search_ends_at_beam_hypotheses_as_fairseqs_does():
+    """With a length penalty of 0 CTranslate2 would go on, for example for these lines."""
+    settings = {"nbest": 4, "length_penalty": "fairseq", "lenpen": 0.0}
+    lines = [
+        "A half naked man is sleeping on his chair outdoors.",
+        "A red plane flying over a boat as it trails pink smoke.",
+        "A mother and two children are posing with funny faces.",
+    ]
+    for line in lines:
+        [expected], [found] = (
+            load(engine, **settings).translate_nbest([line]) for engine in ("torch", "ctranslate2")
+        )
+        assert [best.text for best in found] == [best.text for best in expected]
+
+
 def test_int8_scores_are_nearly_as_good():
     exact, rounded = (load(precision=name).translate_nbest(LINES) for name in ("float32", "int8"))
     differences = [few[0].score - best[0].score for few, best in zip(rounded, exact, strict=True)]

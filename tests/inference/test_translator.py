@@ -13,6 +13,7 @@ from fairseq.search import PrefixConstrainedBeamSearch
 from models import Hostile
 from omegaconf import open_dict
 
+from aiayn_plugin.checkpoints.bundle import bundle
 from aiayn_plugin.errors import InputError
 from aiayn_plugin.fairseq_plugin.model import AiaynTransformer
 from aiayn_plugin.inference import Translator
@@ -191,6 +192,19 @@ def test_dictionaries_that_differ_from_those_of_the_training_are_refused(model_d
     )
     with pytest.raises(InputError, match=f"does not match the {side} dictionary of the checkpoint"):
         Translator.load(tmp_path / "changed", device="cpu")
+
+
+def test_a_model_of_the_reverse_direction_is_refused(model_dir, tmp_path):
+    """The languages share a dictionary, so it would translate, from the wrong language."""
+    shutil.copytree(model_dir, tmp_path / "changed")
+    change_checkpoint(
+        tmp_path / "changed",
+        lambda state: state["task_state"].update(languages={"source": "de", "target": "en"}),
+    )
+    with pytest.raises(InputError, match="model.pt: .* the checkpoint was trained from de to en"):
+        Translator.load(tmp_path / "changed", device="cpu")
+    with pytest.raises(InputError, match="the checkpoint was trained from de to en"):
+        bundle(tmp_path / "changed", None, tmp_path / "bundle")
 
 
 @pytest.mark.parametrize(

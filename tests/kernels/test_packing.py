@@ -4,7 +4,9 @@ import pytest
 import torch
 import torch.nn.functional as F
 from models import build, sentences
+from torch import nn
 
+from aiayn_plugin.kernels.int8 import quantize_linear_layers
 from aiayn_plugin.kernels.linear import has_onednn
 from aiayn_plugin.kernels.packing import PackedLinear, is_packing_faster, pack_linear_layers
 from aiayn_plugin.search.kv_cache import DecoderCache
@@ -78,6 +80,20 @@ def test_packed_model_equals_the_model(settings, dtype):
         cache.advance(tokens)
         logits = model.decoder.project(model.decoder.decode(tokens, cache=cache)[0])
         torch.testing.assert_close(logits[:, 0], expected[:, step], rtol=0, atol=tolerance)
+
+
+class Gate(nn.Linear):
+    """A user's layer that computes more than xWᵀ + b."""
+
+    def forward(self, x):
+        return super().forward(x).sigmoid()
+
+
+@pytest.mark.parametrize("replace", [pack_linear_layers, quantize_linear_layers])
+def test_layers_with_a_forward_of_their_own_are_kept(replace):
+    model = nn.Sequential(nn.Linear(8, 8), Gate(8, 8))
+    replace(model)
+    assert not isinstance(model[0], nn.Linear) and type(model[1]) is Gate
 
 
 def test_model_is_not_packed_where_that_is_no_faster(monkeypatch):

@@ -85,6 +85,25 @@ class ParityConstraint:
         return allowed.expand(*tokens.shape[:2], WORDS)
 
 
+class NoWordsNoOutput:
+    """A sentence without words, like an empty line for a parser, may only end."""
+
+    def start(self, source, limits):
+        return source.ne(PAD).sum(dim=1) - 1
+
+    def allowed(self, tokens, state, remaining):
+        allowed = state[:, None, None].gt(0) | torch.arange(WORDS).eq(EOS)
+        return allowed.expand(*tokens.shape[:2], WORDS)
+
+
+def test_a_constraint_may_end_a_sentence_before_the_minimum_length():
+    settings = {"min_len": 2, "nbest": 4}
+    search = beam_search([noisy_model()], settings, constraint=NoWordsNoOutput())
+    empty, other = search.search_batch(source_batch([0, 3]))
+    assert [hypothesis.tokens.tolist() for hypothesis in empty] == [[EOS]]
+    assert min(len(hypothesis.tokens) for hypothesis in other) > 2
+
+
 @pytest.mark.parametrize(
     "settings",
     [{"max_len_b": 20}, {"length_penalty": "fairseq", "lenpen": 1.0, "max_len_a": 0}],

@@ -193,7 +193,7 @@ def test_scores_below_a_minimum_fail(files, option, enough, too_much):
 
 
 @pytest.mark.parametrize("remove_bpe", [False, True])
-def test_references_of_the_reverse_direction_are_refused(corpus, tmp_path, capsys, remove_bpe):
+def test_the_reverse_direction_needs_its_target_language(corpus, tmp_path, capsys, remove_bpe):
     """Logs whose targets are the references, in which one word is unknown, or the sources."""
     pipeline = TextPipeline.load(corpus)
     log = tmp_path / "log"
@@ -215,6 +215,12 @@ def test_references_of_the_reverse_direction_are_refused(corpus, tmp_path, capsy
             message = r"^aiayn: error: the references in .* are not those of .*: T-0 is .*$"
             with pytest.raises(SystemExit, match=message):
                 main(command)
+            main([*command, "--target-lang", "en", "--examples", "1"])
+            shown = capsys.readouterr().out
+            assert "(214 sentences)" in shown
+            assert f"source      {next(read_lines(corpus / 'valid.raw.de'))}\n" in shown
+            with pytest.raises(SystemExit, match="--target-lang fr: .* holds en and de"):
+                main([*command, "--target-lang", "fr"])
 
 
 def test_scores_are_written_as_json(files, tmp_path, capsys):
