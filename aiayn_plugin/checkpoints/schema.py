@@ -3,6 +3,7 @@
 import ast
 import math
 import re
+import unicodedata
 from argparse import Namespace
 from collections.abc import Iterator
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
+from ..text.lines import printable
 from .torch_file import DTYPES, FileError
 
 #: Groups of settings; fairseq prefers args, the command line of old versions, to cfg.
@@ -23,11 +25,12 @@ STATE = (
 )
 #: Entries of the state, wherever they are, that fairseq uses without a check: counts, numbers that
 #: may be missing or in a tensor (after training in several processes), and other types.
-COUNTS = ("epoch", "iterations_in_epoch", "batch_offset", "num_updates")
+COUNTS = ("epoch", "iterations_in_epoch", "batch_offset", "num_updates", "num_runs")
 NUMBERS = ("best", "val_loss", "best_loss", "previous_training_time")
 MAX_COUNT = 2**31
 TYPES: dict[str, tuple[type, ...]] = {
     **dict.fromkeys(("lr_scheduler_state", "train_iterator", "extra_state", "metrics"), (dict,)),
+    "AiaynTranslation": (dict,),  # our task's part of extra_state
     "optimizer_history": (list,),
     "criterion_name": (str,),
     "optimizer_name": (str,),
@@ -125,7 +128,7 @@ def _check_settings(groups: dict, max_layers: float) -> None:
                 raise FileError("its settings have too much text")
             _check_text(name, value)
         if LAYERS.search(name) and _parse_number(value) > max_layers:
-            raise FileError(f"its settings have {value!s:.80} as {name}: its weights are too few")
+            raise FileError(f"its settings have {value!r:.80} as {name}: its weights are too few")
 
 
 def _parse_number(value: Any) -> float:
@@ -139,8 +142,10 @@ def _parse_number(value: Any) -> float:
 
 def _check_text(name: str, text: str) -> None:
     """Raise FileError for a text that fairseq would evaluate to more than a literal."""
-    where = f"{name}: {text:.80}"
-    if len(text) > MAX_TEXT or not text.isprintable():
+    where = f"{name}: {printable(text[:80])}"
+    # Paths may hold any space, JSON line breaks; an escape sequence is neither.
+    controls = (c for c in text if c not in "\t\n\r" and unicodedata.category(c) in ("Cc", "Cs"))
+    if len(text) > MAX_TEXT or any(controls):
         raise FileError(f"its settings have text that is too long or unprintable as {name}")
     if name in COMPONENTS and not re.fullmatch(r"[\w.-]{0,100}", text):
         raise FileError(f"its settings have an invalid name in {where}")

@@ -61,6 +61,12 @@ def load_pair(table: Path, name: str) -> LanguagePair:
     if name not in pairs:
         known = ", ".join(map(str, pairs)) or "none"
         raise InputError(f"{table} lacks the pair {name!r}; it has {known}")
+    source, _, target = name.partition("-")
+    if source == target or not re.fullmatch(r"\w+-\w+", name):
+        raise InputError(
+            f"{table}: {name}: a pair is named after two languages, of letters and digits, such as "
+            "en-de"
+        )
     try:
         pair = _parse_pair(table.parent, name, pairs[name], archives)
         flaws = list(_find_flaws(pair))

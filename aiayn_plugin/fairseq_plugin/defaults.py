@@ -5,6 +5,7 @@ steps: fairseq reads the command line in two passes, and the options of the task
 are known only after the second.
 """
 
+import logging
 import os
 from argparse import Namespace
 from collections.abc import Mapping
@@ -20,6 +21,8 @@ from .generation_options import search_defaults
 from .model import paper_architecture
 from .option_names import flag, to_paper_settings
 from .raw_text import default_encoders, first_directory
+
+logger = logging.getLogger(__name__)
 
 #: The value of --replace-unk without a dictionary, which fairseq would open as a file.
 NO_ALIGNMENT_FILE = "@@ "
@@ -76,8 +79,8 @@ def batch_options(cli_options: Mapping[str, Any]) -> list[str]:
 def complete_training(args: Namespace, cli_options: Mapping[str, Any]) -> None:
     """Add the model's settings that were not given, after fairseq's second pass.
 
-    Raises InputError if fairseq's names for them contradict each other or ours, and for two options
-    that set the size of the batches.
+    Raises InputError if fairseq's names for them contradict each other or ours, for two options
+    that set the size of the batches, and if our schedule lacks d_model.
     """
     contradicting = batch_options(cli_options)
     if contradicting and getattr(args, "tokens_per_update", 0) > 0:  # of our task
@@ -89,6 +92,14 @@ def complete_training(args: Namespace, cli_options: Mapping[str, Any]) -> None:
     if (architecture := paper_architecture(args.arch)) is not None:
         model = {**model_defaults(args.arch, architecture), **to_paper_settings(vars(args))}
     vars(args).update({**model, **vars(args)})
+    if args.lr_scheduler == COMPONENTS["lr_scheduler"] and not hasattr(args, "d_model"):
+        # fairseq's models call d_model the embedding's dimension.
+        if (d_model := getattr(args, "encoder_embed_dim", None)) is None:
+            raise InputError(
+                f"the schedule {args.lr_scheduler} needs d_model (§5.3), which --arch {args.arch} "
+                "lacks: choose another --lr-scheduler"
+            )
+        args.d_model = d_model
 
 
 def check_configuration(cfg: Any) -> None:
@@ -116,6 +127,31 @@ def check_configuration(cfg: Any) -> None:
             f"torchrun has started {started} processes, which fairseq-hydra-train joins only on "
             "machines with several GPUs each: use fairseq-train"
         )
+
+
+def check_best_metric(cfg: Any) -> None:
+    """Check --best-checkpoint-metric, of a training with our task and criterion.
+
+    Raises InputError for a metric that validation does not report; fairseq would fail after the
+    first validation. Warns if checkpoint_best.pt would be the worst.
+    """
+    metric = cfg.checkpoint.best_checkpoint_metric
+    needs = {"bleu": ("eval_bleu", cfg.task.eval_bleu)}
+    if cfg.criterion._name == COMPONENTS["criterion"]:
+        needs["accuracy"] = ("report_accuracy", cfg.criterion.report_accuracy)
+        if metric not in (known := ("loss", "nll_loss", "ppl", *needs)):
+            raise InputError(
+                f"--best-checkpoint-metric {metric} is unknown: choose from {', '.join(known)}"
+            )
+    if metric in needs:
+        option, is_given = needs[metric]
+        if not is_given:
+            raise InputError(f"--best-checkpoint-metric {metric} needs {flag(option)}")
+        if not cfg.checkpoint.maximize_best_checkpoint_metric:
+            logger.warning(
+                "checkpoint_best.pt will have the lowest %s: add --maximize-best-checkpoint-metric",
+                metric,
+            )
 
 
 def model_defaults(arch: str, architecture: str) -> dict[str, Any]:

@@ -117,10 +117,13 @@ def complete(args: Any, defaults: Mapping[str, Any]) -> Namespace:
     """Return all options of a search.
 
     args: a GenerationConfig, or only the options that were given (--eval-bleu-args). defaults:
-    those that differ from fairseq's.
+    those that differ from fairseq's. Raises InputError for unknown options.
     """
     cli_options = args if OmegaConf.is_config(args) else vars(args)
     fairseq_defaults = {**vars(GenerationConfig()), "prefix_allowed_tokens_fn": None}
+    if unknown := sorted(cli_options.keys() - fairseq_defaults.keys()):
+        advice = ": give --length-penalty itself" if unknown[0] == "length_penalty" else ""
+        raise InputError(f"{unknown[0]} is not an option of the search (--eval-bleu-args){advice}")
     return Namespace(**{**fairseq_defaults, **defaults, **cli_options})
 
 

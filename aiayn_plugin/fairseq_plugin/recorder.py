@@ -40,6 +40,8 @@ class Recorder(logging.Handler):
         self.is_out_of_time = False  # --stop-time-hours
         # fairseq's own clock, "wall", stops counting after some restarts.
         self.began = time.monotonic()
+        text = Path(split_paths(task.cfg.data)[0], SETTINGS_FILE)
+        self.text = asdict(TextSettings.load(text)) if text.is_file() else None
 
     def start(self, update: int) -> None:
         """Record the start, once: the update that was restored; 0 for a new run."""
@@ -78,9 +80,7 @@ class Recorder(logging.Handler):
         """Return the fields of "start" that `aiayn report` shows."""
         cfg, task, architecture = self.cfg, self.task, self.cfg.model._name
         rows = compare_with_paper(cfg) if paper_architecture(architecture) else ()
-        data = Path(split_paths(task.cfg.data)[0])
-        pairs, text = data / PAIRS_FILE, data / SETTINGS_FILE
-        kept = None
+        pairs, kept = Path(split_paths(task.cfg.data)[0], PAIRS_FILE), None
         if pairs.is_file():
             with open(pairs, encoding="utf-8", errors="replace") as file:
                 kept = file.readline(1000).strip()
@@ -102,7 +102,7 @@ class Recorder(logging.Handler):
             "batches": asdict(plan) if (plan := task.batch_planner.plan) else None,
             "data": task.cfg.data,
             "kept": kept,
-            "text": asdict(TextSettings.load(text)) if text.is_file() else None,
+            "text": self.text,
         }
 
 

@@ -14,7 +14,7 @@ from ..kernels.cpu_runtime import prepare_cpu, prepare_cpu_for_search
 from ..training.batching import sort_by_longer_side
 from . import data_checks, raw_text, training_log
 from .batch_plan import BatchPlanner, keep_first_epoch_batches, sentence_sizes
-from .defaults import check_configuration
+from .defaults import check_best_metric, check_configuration
 from .dictionary import TokenDictionary
 from .disk_space import check_disk_space
 from .generation_options import build_search_generator
@@ -155,8 +155,7 @@ class AiaynTranslation(TrainerHooks):
         lock_save_dir(cfg)
         prepare_cpu()
         check_float16(cfg.common)
-        if cfg.checkpoint.best_checkpoint_metric == "bleu" and not self.cfg.eval_bleu:
-            raise InputError("--best-checkpoint-metric bleu needs --eval-bleu")
+        check_best_metric(cfg)
         training_log.check_tensorboard(cfg)
         if paper_architecture(cfg.model._name) is not None:
             logger.info("the paper's settings and this run's:\n%s", training_log.format_table(cfg))

@@ -2,7 +2,7 @@
 
 import logging
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from fairseq.distributed.utils import is_master
@@ -29,6 +29,13 @@ class TrainingMemoryError(InputError, RuntimeError):
 
     A RuntimeError, because for other errors fairseq saves the model as crash.pt.
     """
+
+
+def should_stop_early() -> Callable:
+    """Return fairseq's function of --patience, which counts validations in its attributes."""
+    from fairseq_cli import train  # whose import configures logging
+
+    return train.should_stop_early
 
 
 class TrainerHooks(TranslationTask):
@@ -61,6 +68,16 @@ class TrainerHooks(TranslationTask):
     def state_dict(self) -> dict[str, Any]:
         """Like fairseq's, with the checkpoint's identity."""
         return {**super().state_dict(), **self.identity().task_state()}
+
+    def get_checkpoint_dict(self) -> dict[str, Any]:
+        """Return what --patience counts, for a checkpoint. fairseq 0.12.2 does not call this."""
+        return {type(self).__name__: dict(vars(should_stop_early()))}
+
+    def set_checkpoint_dict(self, state: Mapping[str, Any]) -> None:
+        """Resume what --patience counts, from get_checkpoint_dict's values."""
+        best, num_runs = state.get("best"), state.get("num_runs")
+        if best is not None and num_runs is not None:
+            vars(should_stop_early()).update(best=float(best), num_runs=int(num_runs))
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Like fairseq's. Raises InputError if the checkpoint's dictionaries differ.

@@ -47,7 +47,9 @@ def replace_linear_layers(model: nn.Module, build: BuildLayer) -> None:
         for name, (weight, bias) in extra.items():
             setattr(module, name, build(weight, bias))
         for name, child in list(module.named_children()):
-            if getattr(type(child), "forward", None) not in (nn.Linear.forward, Linear.forward):
+            if not isinstance(child, nn.Linear):
+                continue
+            if type(child).forward not in (nn.Linear.forward, Linear.forward):
                 continue
             if not any(child.weight is weight for weight, _ in extra.values()):
                 setattr(module, name, build(child.weight, child.bias))

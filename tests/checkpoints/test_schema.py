@@ -52,6 +52,7 @@ def test_fairseqs_checkpoints_are_accepted():
         *("'text'", "0.0005", "[(512, 10, 5)] + [(512,2,2)]", " [1, 2] ", "0.25,0.1", ""),
         *("en-de,de-en", "wmt16.en-de", "transformer", "--beam 4 (twice)", '{"beam": 4}'),
         *("relu", "a b", "no_c10d", "cross_entropy", "1.2.3", "ä", "3:4", "(", "x|y", "en_XX-_de"),
+        *("データ　セット/\u200cfile", "a\u00a0b", '{\n"beam":\t4\r\n}'),
         "en-de," * 10_000,
     ],
 )

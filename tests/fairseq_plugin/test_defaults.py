@@ -138,8 +138,20 @@ def test_options_that_set_the_batches_turn_tokens_per_update_off():
 
 
 @pytest.mark.parametrize(
+    "arch, d_model", [("transformer", 512), ("lstm", 512), ("lstm_wiseman_iwslt_de_en", 256)]
+)
+def test_our_schedule_works_with_fairseqs_models(arch, d_model):
+    cfg = configuration("--arch", arch, "--lr-scheduler", "aiayn_inverse_sqrt")
+    assert cfg.lr_scheduler.d_model == d_model
+
+
+@pytest.mark.parametrize(
     "argv, message",
     [
+        (
+            "--arch lightconv_lm --lr-scheduler aiayn_inverse_sqrt --task language_modeling",
+            "d_model",
+        ),
         ("--arch aiayn_base --lr 0.0007", "drop --lr, or choose another --lr-scheduler"),
         ("--arch aiayn_base --tokens-per-update 100 --update-freq 2", "give one of them"),
         ("--arch transformer --tokens-per-update 100 --batch-size 2", "give one of them"),

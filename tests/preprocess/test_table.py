@@ -51,3 +51,11 @@ def test_malformed_tables_are_refused(tmp_path, error, text, message):
     path.write_text(text)
     assert message in error("wmt14", "en-de", "--dest", dest, "--table", path)
     assert not dest.exists()
+
+
+@pytest.mark.parametrize("name", ["en-pt-BR", "en", "en-en", "en-x.y"])
+def test_names_of_pairs_are_those_that_fairseq_reads(tmp_path, error, name):
+    path = tmp_path / "table.yaml"
+    path.write_text(table(lambda *_: None).replace("en-de", name))
+    message = error("wmt14", name, "--dest", tmp_path / "dest", "--table", path)
+    assert f"{name}: a pair is named after two languages" in message

@@ -30,6 +30,28 @@ def test_an_option_that_fails_with_numpy_2(run, corpus, tmp_path):
     )
 
 
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        ("--best-checkpoint-metric nll_los", "nll_los is unknown: choose from loss, nll_loss, ppl"),
+        ("--best-checkpoint-metric accuracy", "accuracy needs --report-accuracy"),
+        ("--best-checkpoint-metric bleu", "bleu needs --eval-bleu"),
+        ("--continue-once absent.pt", "--continue-once absent.pt is missing"),
+        (
+            '--eval-bleu --eval-bleu-args {"length_penalty":"fairseq"}',
+            "length_penalty is not an option of the search (--eval-bleu-args): give --length-pen",
+        ),
+        ('--eval-bleu --eval-bleu-args {"beams":4}', "beams is not an option of the search"),
+    ],
+)
+def test_options_that_would_fail_later_end_a_training_at_its_start(
+    run, corpus, tmp_path, options, message
+):
+    command = ["fairseq-train", corpus, *TRAIN, "--max-update", "1", "--save-dir", tmp_path]
+    assert message in last_line(run(*command, *options.split()))
+    assert not list(tmp_path.glob("*.pt"))
+
+
 def test_a_missing_tensorboard_ends_a_training_at_its_start(run, corpus, tmp_path):
     hidden = [name for name in ("tensorboard", "tensorboardX") if find_spec(name)]
     for module in hidden:

@@ -119,9 +119,12 @@ def resume(load: Callable) -> Callable:
             remove_leftovers(Path(cfg.save_dir).glob("checkpoint*.pt.tmp"))
         if trainer.data_parallel_world_size > 1:
             cfg.load_checkpoint_on_all_dp_ranks = True
-        if not PathManager.exists(filename) and cfg.restore_file != "checkpoint_last.pt":
+        given = "--restore-file" if cfg.restore_file != "checkpoint_last.pt" else None
+        if given is None and filename == getattr(cfg, "continue_once", None):
+            given = "--continue-once"
+        if given and not PathManager.exists(filename):
             raise InputError(
-                f"--restore-file {filename} is missing (the path is not relative to --save-dir)"
+                f"{given} {filename} is missing (the path is not relative to --save-dir)"
             )
         try:
             if hasattr(trainer.task, "identity") and PathManager.isfile(filename):
