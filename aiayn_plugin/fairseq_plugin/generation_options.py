@@ -42,6 +42,10 @@ def build_search_generator(
     extra = extra_gen_cls_kwargs or {}
     if isinstance(extra.get("lm_model"), FairseqEncoderDecoderModel):
         raise InputError("--lm-path holds an encoder-decoder model: give a language model")
+    # During training the options are those of --eval-bleu-args alone.
+    if task.building and (unknown := sorted(vars(args).keys() - vars(GenerationConfig()).keys())):
+        advice = ": give --length-penalty itself" if unknown[0] == "length_penalty" else ""
+        raise InputError(f"{unknown[0]} is not an option of the search (--eval-bleu-args){advice}")
     _prepare(task, models)
     trees = holds_trees(first_directory(task.cfg.data))
     length_penalty = str(task.cfg.length_penalty)
@@ -117,13 +121,10 @@ def complete(args: Any, defaults: Mapping[str, Any]) -> Namespace:
     """Return all options of a search.
 
     args: a GenerationConfig, or only the options that were given (--eval-bleu-args). defaults:
-    those that differ from fairseq's. Raises InputError for unknown options.
+    those that differ from fairseq's.
     """
     cli_options = args if OmegaConf.is_config(args) else vars(args)
     fairseq_defaults = {**vars(GenerationConfig()), "prefix_allowed_tokens_fn": None}
-    if unknown := sorted(cli_options.keys() - fairseq_defaults.keys()):
-        advice = ": give --length-penalty itself" if unknown[0] == "length_penalty" else ""
-        raise InputError(f"{unknown[0]} is not an option of the search (--eval-bleu-args){advice}")
     return Namespace(**{**fairseq_defaults, **defaults, **cli_options})
 
 
