@@ -1,6 +1,7 @@
 # Functions of the recipes. A recipe sets RUN, its directory, and sources this file. DRY_RUN=1 prints
 # every command, for a shell in the project's root, and runs none. PREPARE holds extra options for aiayn
-# prepare (multi30k.sh, tatoeba.sh) or aiayn wmt14, such as --normalize-punctuation.
+# prepare (multi30k.sh, tatoeba.sh, table3.sh) or aiayn wmt14, such as --protect-patterns. A recipe may
+# define check_choices, which is called before anything runs.
 # shellcheck shell=bash
 unset CDPATH
 start=$PWD
@@ -53,6 +54,8 @@ choose() {
     }
   done
 }
+
+if declare -F check_choices >/dev/null; then check_choices; fi
 
 # The user's paths are relative to the caller's directory.
 DATA=${DATA:+$(from_root "$DATA")}

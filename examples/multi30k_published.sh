@@ -17,12 +17,13 @@
 set -euo pipefail
 TOP=${RUN:-runs/multi30k_published}
 RUN=$TOP
+MODELS=${MODELS:-published paper fairseq} SPLIT=${SPLIT:-valid}
+check_choices() {
+  choose MODELS "$MODELS" "published paper fairseq"
+  choose SPLIT "$SPLIT" "valid test"
+}
 # shellcheck source=examples/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
-SPLIT=${SPLIT:-valid}
-MODELS=${MODELS:-published paper fairseq}
-choose MODELS "$MODELS" "published paper fairseq"
-choose SPLIT "$SPLIT" "valid test"
 
 step "get the text"
 get published_text "${1:+$(from_root "$1")}"
@@ -77,7 +78,7 @@ for model in $MODELS; do
     fi
     search=()
     [ "$model" = paper ] || search=("${their_search[@]}")
-    # By default fairseq's task leaves out the last batch of valid, whose size is not a multiple of 8.
+    # fairseq-fixed would leave out the last batch of valid, whose size is not a multiple of 8.
     [ "$model" != fairseq ] ||
       search=(--task translation --beam 5 --lenpen 1 --required-batch-size-multiple 1)
     save_output "$RUN/$SPLIT.log" fairseq-generate "$RUN/data" --user-dir aiayn_plugin \

@@ -16,10 +16,10 @@
 set -euo pipefail
 TOP=${RUN:-runs/parsing_sample}
 RUN=$TOP
+MODELS=${MODELS:-wsj semi}
+check_choices() { choose MODELS "$MODELS" "wsj semi"; }
 # shellcheck source=examples/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
-MODELS=${MODELS:-wsj semi}
-choose MODELS "$MODELS" "wsj semi"
 
 step "get the trees"
 get treebanks "${1:+$(from_root "$1")}"

@@ -83,8 +83,10 @@ check_torch() {
 
 # If PYTHON is set, .venv must be made from this Python or be created with it.
 check_chosen_python() {
+  [ -n "${PYTHON:-}" ] || return 0
+  check_python "$PYTHON"
   local identity='import os, sys; print(os.path.realpath(sys.base_prefix), sys.version_info[:3])'
-  [ -z "${PYTHON:-}" ] || [ "$("$PYTHON" -c "$identity")" = "$("$VENV/bin/python" -c "$identity")" ] ||
+  [ "$("$PYTHON" -c "$identity")" = "$("$VENV/bin/python" -c "$identity")" ] ||
     die ".venv was made from a different Python than PYTHON=$PYTHON: remove .venv to create a new one"
 }
 
@@ -126,6 +128,7 @@ check_compiler() {
 make_venv() {
   local python=$1 site
   say "creating .venv with $("$python" --version) at $(command -v "$python")"
+  rm -rf "$VENV"/lib* # before setup.log, or an interruption would leave packages of unknown origin
   "$python" -m venv --clear "$VENV" || die "cannot create .venv with $python"
   if "$python" -c "$has_torch" >/dev/null 2>&1; then
     say "keeping the torch of $python"

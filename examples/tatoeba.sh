@@ -17,10 +17,10 @@ if [[ ${1:--} != -* ]]; then
   shift
 fi
 DIRECTION=${DIRECTION:-en-de}
+check_choices() { choose DIRECTION "$DIRECTION" "en-de de-en"; }
 RUN=${RUN:-runs/tatoeba_${DIRECTION/-/_}}
 # shellcheck source=examples/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
-choose DIRECTION "$DIRECTION" "en-de de-en"
 from=${DIRECTION%-*} to=${DIRECTION#*-}
 
 step "get the text"

@@ -81,8 +81,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         if not OUT_OF_MEMORY.search(str(error)):
             raise
         raise SystemExit(
-            f"aiayn: error: not enough memory for {argv[0]}: free memory on the device, or give "
-            "--device cpu"
+            f"aiayn: error: not enough memory for {argv[0]}: stop other programs, or use a device "
+            "that has more"
         ) from None
     except (OSError, ValueError) as error:  # InputError is a ValueError
         message = "\n".join(map(printable, str(error).split("\n")))

@@ -46,8 +46,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add_numbers("--numbers", metavar="N", help=numbers_help)
     add("--reference", action="store_true", help="show the target of --split, not a translation")
     output_help = (
-        "page to write (default, without --figure: attention.html in the run directory, or here "
-        "for demo)"
+        "page to write (default, without --figure: attention.html in the run directory, for demo "
+        "in the current one)"
     )
     add("--output", type=Path, metavar="FILE.html", help=output_help)
     add_numbers("--layers", metavar="L", help="layers on the page, from 1 (default: all)")

@@ -23,7 +23,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     host_help = "address to listen on; 0.0.0.0: every interface, open to anyone on the network"
     add("--host", default="127.0.0.1", help=host_help)
     add("--port", type=int, default=8000, help="port; 0: any free port")
-    names_help = "further host names of the service, such as a proxy's; with 0.0.0.0 the only ones"
+    names_help = (
+        "further host names of the service, such as a proxy's; with 0.0.0.0: accept no others"
+    )
     add("--allow-host", metavar="NAME", nargs="+", default=[], help=names_help)
     add("--batch-size", metavar="N", type=int, default=64, help="sentences per batch")
     length_help = "maximum characters per sentence; a longer one is rejected"

@@ -1,5 +1,6 @@
 """§6.1 The search that fairseq-generate's options request, or an error if none can do it."""
 
+import json
 import logging
 from argparse import Namespace
 from collections.abc import Callable, Iterable, Mapping
@@ -42,10 +43,6 @@ def build_search_generator(
     extra = extra_gen_cls_kwargs or {}
     if isinstance(extra.get("lm_model"), FairseqEncoderDecoderModel):
         raise InputError("--lm-path holds an encoder-decoder model: give a language model")
-    # During training the options are those of --eval-bleu-args alone.
-    if task.building and (unknown := sorted(vars(args).keys() - vars(GenerationConfig()).keys())):
-        advice = ": give --length-penalty itself" if unknown[0] == "length_penalty" else ""
-        raise InputError(f"{unknown[0]} is not an option of the search (--eval-bleu-args){advice}")
     _prepare(task, models)
     trees = holds_trees(first_directory(task.cfg.data))
     length_penalty = str(task.cfg.length_penalty)
@@ -115,6 +112,13 @@ def _tree_grammar(task: Any, trees: bool) -> TreeGrammar:
             f"{task.cfg.data} holds no trees"
         )
     return TreeGrammar(task.source_dictionary.symbols, task.target_dictionary.symbols)
+
+
+def check_eval_bleu_args(text: str) -> None:
+    """Raise InputError if --eval-bleu-args, as JSON, has options that the search lacks."""
+    if unknown := sorted(json.loads(text).keys() - vars(GenerationConfig()).keys()):
+        advice = ": give --length-penalty itself" if unknown[0] == "length_penalty" else ""
+        raise InputError(f"{unknown[0]} is not an option of the search (--eval-bleu-args){advice}")
 
 
 def complete(args: Any, defaults: Mapping[str, Any]) -> Namespace:

@@ -17,7 +17,7 @@ from .batch_plan import BatchPlanner, keep_first_epoch_batches, sentence_sizes
 from .defaults import check_best_metric, check_configuration
 from .dictionary import TokenDictionary
 from .disk_space import check_disk_space
-from .generation_options import build_search_generator
+from .generation_options import build_search_generator, check_eval_bleu_args
 from .gpu_training import prepare_gpu
 from .interrupt import interrupt
 from .model import paper_architecture
@@ -138,6 +138,8 @@ class AiaynTranslation(TrainerHooks):
         """Like fairseq's; at the start of training, log and record the settings."""
         if self.cfg.int8 and not from_checkpoint:
             raise InputError("--int8 is for translating: drop it to train")
+        if self.cfg.eval_bleu and not from_checkpoint:
+            check_eval_bleu_args(self.cfg.eval_bleu_args)
         self.building = True  # with --eval-bleu fairseq builds a generator here too
         try:
             model = super().build_model(cfg, from_checkpoint)

@@ -75,8 +75,9 @@ class TrainerHooks(TranslationTask):
 
     def set_checkpoint_dict(self, state: Mapping[str, Any]) -> None:
         """Resume what --patience counts, from get_checkpoint_dict's values."""
-        best, num_runs = state.get("best"), state.get("num_runs")
-        if best is not None and num_runs is not None:
+        best, num_runs, cfg = state.get("best"), state.get("num_runs"), self.training_cfg.checkpoint
+        is_reset = cfg.reset_optimizer or cfg.reset_meters  # like fairseq's own best value
+        if best is not None and num_runs is not None and not is_reset:
             vars(should_stop_early()).update(best=float(best), num_runs=int(num_runs))
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
