@@ -128,7 +128,9 @@ def _check_settings(groups: dict, max_layers: float) -> None:
                 raise FileError("its settings have too much text")
             _check_text(name, value)
         if LAYERS.search(name) and _parse_number(value) > max_layers:
-            raise FileError(f"its settings have {value!r:.80} as {name}: its weights are too few")
+            raise FileError(
+                f"its settings have {printable(str(value)[:80])} as {name}: its weights are too few"
+            )
 
 
 def _parse_number(value: Any) -> float:
