@@ -36,8 +36,8 @@ def replace_linear_layers(model: nn.Module, build: BuildLayer) -> None:
     """Replace each nn.Linear of an inference model by build(weight, bias), in place.
 
     Also adds the layers whose weights and biases a module's inference_layers() returns, by the
-    names of their attributes; an nn.Linear that shares its weight with one of these is left
-    unchanged, and so is a subclass with a forward of its own. A second call changes nothing.
+    names of their attributes. Leaves unchanged an nn.Linear that shares its weight with one of
+    these, and subclasses that override forward. A second call changes nothing.
     """
     modules = list(model.modules())
     if any(isinstance(module, InferenceLinear) for module in modules):

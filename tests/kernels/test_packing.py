@@ -90,7 +90,7 @@ class Gate(nn.Linear):
 
 
 @pytest.mark.parametrize("replace", [pack_linear_layers, quantize_linear_layers])
-def test_layers_with_a_forward_of_their_own_are_kept(replace):
+def test_layers_that_override_forward_are_kept(replace):
     model = nn.Sequential(nn.Linear(8, 8), Gate(8, 8))
     replace(model)
     assert not isinstance(model[0], nn.Linear) and type(model[1]) is Gate

@@ -101,7 +101,7 @@ def test_a_directory_is_trained_in_once_at_a_time(run, corpus, tmp_path):
 
 
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="fairseq 0.12.2 has no hook for this")
-def test_patience_counts_on_after_a_restart(run, corpus, tmp_path):
+def test_patience_resumes_its_count_after_a_restart(run, corpus, tmp_path):
     """Without learning no validation is better than the first one."""
     command = [
         *("fairseq-train", corpus, *TRAIN, "--save-dir", tmp_path, "--no-epoch-checkpoints"),
