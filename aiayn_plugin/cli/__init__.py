@@ -1,6 +1,7 @@
 """`aiayn`: commands that complement fairseq's own."""
 
 import argparse
+import ast
 import io
 import logging
 import os
@@ -10,6 +11,7 @@ import warnings
 from collections.abc import Iterable, Sequence
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import Any
 
 from ..text.lines import printable
@@ -49,12 +51,16 @@ def main(argv: Sequence[str] | None = None) -> None:
     for library in ("fairseq", "sacrebleu", "aiayn_plugin.fairseq_plugin"):
         logging.getLogger(library).setLevel(logging.WARNING)
     # Only the given command is imported: importing fairseq takes seconds, and some commands need
-    # neither fairseq nor torch. `aiayn --help` imports all, `aiayn --version` none.
-    first = argv[0] if argv else ""
-    names = (first,) if first in COMMANDS else () if first == "--version" else COMMANDS
+    # neither fairseq nor torch.
+    command = next((word for word in argv if not word.startswith("-")), "")
     try:
-        modules = [import_module(f".{name.replace('-', '_')}", __package__) for name in names]
-        add_commands(commands, modules)
+        if command in COMMANDS:
+            add_commands(commands, [import_module(f".{module_name(command)}", __package__)])
+        else:  # --help, --version or an error
+            for name in COMMANDS:
+                source = Path(__file__).with_name(f"{module_name(name)}.py")
+                text = ast.get_docstring(ast.parse(source.read_text("utf-8")))
+                commands.add_parser(name, help=summary(text or name))
         args, unknown = parser.parse_known_args(argv)  # --check does its work here
         if unknown:
             commands.choices.get(argv[0], parser).error(
@@ -64,7 +70,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         if sys.stdout is not None:
             sys.stdout.flush()
     except KeyboardInterrupt:
-        print(f"aiayn: {argv[0] if argv else 'help'} was interrupted", file=sys.stderr)
+        print(f"aiayn: {command or 'help'} was interrupted", file=sys.stderr)
         raise SystemExit(130) from None
     except BrokenPipeError:  # as with `aiayn … | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -81,7 +87,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         if not OUT_OF_MEMORY.search(str(error)):
             raise
         raise SystemExit(
-            f"aiayn: error: not enough memory for {argv[0]}: stop other programs, or use a device "
+            f"aiayn: error: not enough memory for {command}: stop other programs, or use a device "
             "that has more"
         ) from None
     except (OSError, ValueError) as error:  # InputError is a ValueError
@@ -129,10 +135,19 @@ def add_commands(commands: Any, modules: Iterable[Any]) -> None:
     for module in modules:
         name = module.__name__.rpartition(".")[2].replace("_", "-")
         text = module.__doc__ or name  # python -OO drops docstrings
-        help = text[0].lower() + text[1:].partition("\n")[0].rstrip(".")
         parser = commands.add_parser(
-            name, help=help, description=text, formatter_class=HelpFormatter
+            name, help=summary(text), description=text, formatter_class=HelpFormatter
         )
         module.add_options(parser)
         if hasattr(module, "run"):
             parser.set_defaults(run=module.run)
+
+
+def module_name(command: str) -> str:
+    """Return the name of a command's module."""
+    return command.replace("-", "_")
+
+
+def summary(docstring: str) -> str:
+    """Return the first line of a docstring as the help text of a command."""
+    return docstring[0].lower() + docstring[1:].partition("\n")[0].rstrip(".")

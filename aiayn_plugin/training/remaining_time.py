@@ -39,10 +39,10 @@ class RemainingTime:
 
 
 def duration(seconds: float) -> str:
-    """Return a time in its two largest units: "3 min 51 s", "3 d 12 h"."""
+    """Return a time in its largest unit and the next one: "3 min 51 s", "3 d 12 h"."""
     parts, rest = [], round(seconds)
     for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s")):
         count, rest = divmod(rest, size)
-        if count:
+        if count or parts:
             parts.append(f"{count} {unit}")
-    return " ".join(parts[:2]) or "0 s"
+    return " ".join(part for part in parts[:2] if part[:2] != "0 ") or "0 s"
