@@ -18,15 +18,14 @@ set -euo pipefail
 TOP=${RUN:-runs/multi30k_published}
 RUN=$TOP
 MODELS=${MODELS:-published paper fairseq} SPLIT=${SPLIT:-valid}
-check_choices() {
-  choose MODELS "$MODELS" "published paper fairseq"
-  choose SPLIT "$SPLIT" "valid test"
-}
 # shellcheck source=examples/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+choose MODELS "$MODELS" "published paper fairseq"
+choose SPLIT "$SPLIT" "valid test"
+begin
 
 step "get the text"
-get published_text "${1:+$(from_root "$1")}"
+get published ${1:+"$(from_root "$1")"}
 step "prepare"
 if [ ! -d "$TOP/data" ]; then # fairseq-preprocess does not replace its dictionaries
   run rm -rf "$TOP/data.part"

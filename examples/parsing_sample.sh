@@ -17,12 +17,13 @@ set -euo pipefail
 TOP=${RUN:-runs/parsing_sample}
 RUN=$TOP
 MODELS=${MODELS:-wsj semi}
-check_choices() { choose MODELS "$MODELS" "wsj semi"; }
 # shellcheck source=examples/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+choose MODELS "$MODELS" "wsj semi"
+begin
 
 step "get the trees"
-get treebanks "${1:+$(from_root "$1")}"
+get treebanks ${1:+"$(from_root "$1")"}
 
 raw=$TOP/raw
 for model in $MODELS; do

@@ -10,11 +10,11 @@
 #   WEIGHT  number of times that each extra tree is used (default: 1)
 # LDC_DIRECTORY and the other variables: see parsing_wsj.sh.
 set -euo pipefail
-treebank=${1:?give the directory of the Penn Treebank, then files of trees}
-: "${2:?give files of trees after the directory of the Penn Treebank}"
 RUN=${RUN:-runs/parsing_semi}
 # shellcheck source=examples/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+[ $# -ge 2 ] || die "give the directory of the Penn Treebank, then files of trees"
+begin
 
 extra=()
 for path in "${@:2}"; do
@@ -25,5 +25,5 @@ for path in "${@:2}"; do
   esac
 done
 # shellcheck disable=SC2034 # wsj takes it by its name
-trees=(--wsj "$(from_root "$treebank")" --extra "${WEIGHT:-1}" "${extra[@]}")
+trees=(--wsj "$(from_root "$1")" --extra "${WEIGHT:-1}" "${extra[@]}")
 wsj semi-supervised 92.7 trees "${@:3 + ${#extra[@]}}"

@@ -12,11 +12,12 @@
 # size. Here both dropouts are 0.2 and the warm-up has 16,000 updates, which halves the peak rate, as
 # later in tensor2tensor, by the paper's authors.
 set -euo pipefail
-treebank=${1:?give the directory of the Penn Treebank}
 RUN=${RUN:-runs/parsing_wsj}
 # shellcheck source=examples/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+[ $# -ge 1 ] || die "give the directory of the Penn Treebank"
+begin
 
 # shellcheck disable=SC2034 # wsj takes it by its name
-trees=(--wsj "$(from_root "$treebank")")
+trees=(--wsj "$(from_root "$1")")
 wsj "WSJ only" 91.3 trees "${@:2}"

@@ -8,6 +8,7 @@ set -euo pipefail
 RUN=runs/pictures
 # shellcheck source=examples/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+begin
 pictures=examples/pictures
 
 # shot NAME WIDTH PAGE SELECTOR: save a screenshot of a page down to an element.

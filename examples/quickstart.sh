@@ -9,6 +9,7 @@ set -euo pipefail
 RUN=${RUN:-runs/quickstart}
 # shellcheck source=examples/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+begin
 
 step "create the corpus"
 log python preprocess/cldr.py --dest "$RUN/raw"

@@ -18,12 +18,14 @@
 #   DATA     directory with a prepared data/ that replaces Multi30k; with SCALE=paper as in
 #            wmt14_en_de_base.sh, whose other variables work too
 set -euo pipefail
+# shellcheck source=examples/lib.sh
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
 SCALE=${SCALE:-small}
 JOBS=${JOBS:-1}
 # SCALE=paper implies the paper's values.
 if [ "$SCALE" = paper ] && [ -n "${UPDATES-}${WARMUP-}${TOKENS-}" ]; then
-  echo "table3.sh: error: UPDATES, WARMUP and TOKENS are for SCALE=small: unset them" >&2
-  exit 1
+  die "UPDATES, WARMUP and TOKENS are for SCALE=small: unset them"
 fi
 UPDATES=${UPDATES:-1000}
 WARMUP=${WARMUP:-500}
@@ -59,11 +61,6 @@ table() {
 TABLE
 }
 
-die() {
-  echo "table3.sh: error: $*" >&2
-  exit 1
-}
-
 names=$(table | cut -d ' ' -f 1)
 for row in "$@"; do
   grep -qxF -e "$row" <<<"$names" || die "unknown row $row: choose from ${names//$'\n'/ }"
@@ -76,13 +73,12 @@ esac
 [[ $JOBS =~ ^[1-9][0-9]*$ ]] || die "JOBS=$JOBS must be an integer of at least 1"
 [ -z "${DRY_RUN:-}" ] || JOBS=1
 for folder in "${TEXT:-.}" "${DATA:-.}"; do
-  [ -d "$folder" ] || [ "$SCALE" = paper ] || die "no such directory: $folder (TEXT or DATA)"
+  [ -d "$(from_root "$folder")" ] || [ "$SCALE" = paper ] || die "no such directory: $folder (TEXT or DATA)"
 done
 # In the table's order, each once.
 rows=$(if [ $# -gt 0 ]; then grep -xF "$(printf '%s\n' "$@")" <<<"$names"; else echo "$names"; fi)
 
-# shellcheck source=examples/lib.sh
-source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+begin
 text=${TEXT:+$(from_root "$TEXT")}
 given=$DATA
 if [ "$JOBS" -gt 1 ]; then
@@ -159,7 +155,7 @@ done | say
 if [ "$SCALE" = paper ]; then
   wmt14_data en-de
 elif [ -z "${DATA:-}" ]; then
-  multi30k "$text" 4000
+  multi30k 4000 ${TEXT:+"$text"}
   DATA=$RUN
 elif [ ! -d "$DATA/data" ]; then
   die "no data in $DATA/data: DATA must be a directory with a prepared data/"

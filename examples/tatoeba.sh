@@ -17,14 +17,15 @@ if [[ ${1:--} != -* ]]; then
   shift
 fi
 DIRECTION=${DIRECTION:-en-de}
-check_choices() { choose DIRECTION "$DIRECTION" "en-de de-en"; }
 RUN=${RUN:-runs/tatoeba_${DIRECTION/-/_}}
 # shellcheck source=examples/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+choose DIRECTION "$DIRECTION" "en-de de-en"
+begin
 from=${DIRECTION%-*} to=${DIRECTION#*-}
 
 step "get the text"
-get tatoeba_text "${source_dir:+$(from_root "$source_dir")}"
+get tatoeba ${source_dir:+"$(from_root "$source_dir")"}
 step "prepare"
 # shellcheck disable=SC2086 # empty options are not an argument
 log aiayn prepare -s "$from" -t "$to" --trainpref "$RUN/raw/train" --validpref "$RUN/raw/valid" \

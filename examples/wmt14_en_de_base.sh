@@ -17,5 +17,6 @@ set -euo pipefail
 RUN=${RUN:-runs/wmt14_en_de_base}
 # shellcheck source=examples/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+begin
 
 wmt14 en-de aiayn_base 5 27.3 "$@"

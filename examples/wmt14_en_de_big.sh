@@ -16,5 +16,6 @@ set -euo pipefail
 RUN=${RUN:-runs/wmt14_en_de_big}
 # shellcheck source=examples/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+begin
 
 wmt14 en-de aiayn_big 20 28.4 "$@"

@@ -17,5 +17,6 @@ set -euo pipefail
 RUN=${RUN:-runs/wmt14_en_fr_base}
 # shellcheck source=examples/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+begin
 
 wmt14 en-fr aiayn_base 5 38.1 "$@"

@@ -16,5 +16,6 @@ set -euo pipefail
 RUN=${RUN:-runs/wmt14_en_fr_big}
 # shellcheck source=examples/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+begin
 
 wmt14 en-fr aiayn_big_en_fr 20 41.8 "$@"

@@ -62,11 +62,17 @@ def test_tatoeba_translates_in_the_other_direction(run, tmp_path):
         )
 
 
-def test_a_missing_directory_is_one_line(run, tmp_path):
+@pytest.mark.parametrize(
+    "recipe, arguments, message",
+    [
+        ("tatoeba", ["absent"], "no such directory: absent"),
+        ("parsing_wsj", [], "give the directory of the Penn Treebank"),
+    ],
+)
+def test_a_missing_directory_is_one_line(run, tmp_path, recipe, arguments, message):
     environment = {"DRY_RUN": "1", "RUN": str(tmp_path)}
-    done = run("bash", "examples/tatoeba.sh", "absent", env=environment)
-    assert done.returncode == 1
-    assert done.stderr == "tatoeba.sh: error: no such directory: absent\n"
+    done = run("bash", f"examples/{recipe}.sh", *arguments, env=environment)
+    assert done.returncode == 1 and done.stderr == f"{recipe}.sh: error: {message}\n"
 
 
 @pytest.mark.parametrize(
@@ -94,22 +100,23 @@ def test_paths_of_the_user_are_relative_to_the_working_directory(run, repo, tmp_
 
 
 @pytest.mark.parametrize(
-    "function, directory, changed",
+    "corpus, directory, changed",
     [
-        ("tatoeba_text", "", "test.de"),
-        ("published_text", "multi30k_published", "test.2016.en"),
+        ("multi30k", "multi30k", "train.de"),
+        ("tatoeba", "", "test.de"),
+        ("published", "multi30k_published", "test.2016.en"),
     ],
 )
-def test_the_text_is_checked(run, repo, tmp_path, function, directory, changed):
+def test_the_text_is_checked(run, repo, tmp_path, corpus, directory, changed):
     shared = repo.parent / "shared" / "data" / directory
     if not shared.is_dir():
         pytest.skip(f"needs the text in {shared}")
-    get = f"RUN={tmp_path}; DRY_RUN=1; . examples/lib.sh; {function} {shared}"
-    done = run("bash", "-c", get)
+    command, places = ("bash", "examples/corpora.sh", corpus, shared), {"RUN": str(tmp_path)}
+    done = run(*command, env=places)
     assert done.returncode == 0, done.stderr
     (tmp_path / "raw" / changed).unlink()
     (tmp_path / "raw" / changed).write_text("Ja.\n")
-    done = run("bash", "-c", get)
+    done = run(*command, env=places)
     assert (
         done.returncode == 1
         and f"the text in {tmp_path}/raw does not match its checksums" in done.stderr

@@ -18,7 +18,7 @@ from commands import PLUGIN, TRAIN, after, assert_ends
 #: What fairseq and its libraries print for their developers.
 DEBUGGING = ("DEBUG", "can_reuse_epoch_itr", "GPUs/TPUs", "Warning")
 #: Sources the functions of the recipes and trains on $RUN/data.
-RECIPE = f"set -euo pipefail; source examples/lib.sh; train {shlex.join(TRAIN)}"
+RECIPE = f"set -euo pipefail; source examples/lib.sh; begin; train {shlex.join(TRAIN)}"
 
 
 @pytest.fixture
