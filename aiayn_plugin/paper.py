@@ -72,10 +72,18 @@ class ModelSettings:
         "takes less memory and more time",
     )
 
+    def check(self) -> None:
+        """Raise InputError if a size is below 1 or a dropout not a probability."""
+        for name in ("N", "d_model", "d_ff", "h"):
+            if getattr(self, name) < 1:
+                raise InputError(f"{name} {getattr(self, name)} must be at least 1")
+        for name in ("dropout", "attention_dropout"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise InputError(f"{name} {getattr(self, name)} is not a probability, 0 to 1")
+
     def head_widths(self) -> tuple[int, int]:
-        """Return d_k and d_v. Raises InputError if they are below 1 or not integers."""
-        if self.h < 1:
-            raise InputError(f"h {self.h} must be at least 1")
+        """Return d_k and d_v. Raises InputError if they are below 1, or as `check` does."""
+        self.check()
         if None in (self.d_k, self.d_v) and self.d_model % self.h:
             raise InputError(
                 f"d_model {self.d_model} is not divisible by h {self.h}: change one of them, or "

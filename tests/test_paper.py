@@ -84,6 +84,20 @@ def test_head_widths_follow_from_d_model_and_h():
         ModelSettings(d_model=10, h=4, d_k=3).head_widths()
 
 
+@pytest.mark.parametrize(
+    "setting, message",
+    [
+        ({"N": 0}, "N 0 must be at least 1"),
+        ({"d_ff": 0}, "d_ff 0 must be at least 1"),
+        ({"dropout": 10.0}, "dropout 10.0 is not a probability"),  # a percentage
+        ({"attention_dropout": -0.1}, "attention_dropout -0.1 is not a probability"),
+    ],
+)
+def test_a_model_with_a_value_out_of_range_is_not_built(setting, message):
+    with pytest.raises(InputError, match=message):
+        build(**setting)
+
+
 @pytest.mark.usefixtures("quiet")
 def test_help_and_readme_list_the_architectures(repo, capsys):
     with pytest.raises(SystemExit):

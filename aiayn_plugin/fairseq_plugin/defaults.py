@@ -105,8 +105,9 @@ def complete_training(args: Namespace, cli_options: Mapping[str, Any]) -> None:
 def check_configuration(cfg: Any) -> None:
     """Check the configuration of a training with our task, which with Hydra has passed no parser.
 
-    Raises InputError if two settings determine the batch size, if our schedule would ignore the
-    learning rate, and if fairseq has not joined the processes that torchrun started.
+    Raises InputError if two settings determine the batch size, if the smoothing is not a
+    probability, if our schedule would ignore the learning rate, and if fairseq has not joined the
+    processes that torchrun started.
     """
     batches = {"update_freq": [*cfg.optimization.update_freq] != [1]}
     batches["batch_size"] = cfg.dataset.batch_size is not None
@@ -115,6 +116,9 @@ def check_configuration(cfg: Any) -> None:
             raise InputError(
                 f"tokens_per_update and {name} both set the size of the batches: give only one"
             )
+    smoothing = getattr(cfg.criterion, "label_smoothing", 0)
+    if not 0 <= smoothing <= 1:
+        raise InputError(f"label_smoothing {smoothing} is not a probability, 0 to 1")
     has_lr = [*cfg.optimization.lr] != OptimizationConfig().lr
     if has_lr and cfg.lr_scheduler._name == COMPONENTS["lr_scheduler"]:
         raise InputError(

@@ -16,13 +16,13 @@ from typing import Any
 
 from fairseq.distributed.utils import is_master
 from fairseq.logging.progress_bar import BaseProgressBar
-from fairseq.utils import split_paths
 from omegaconf import DictConfig
 from torch import nn
 
-from ..text.settings import PAIRS_FILE, SETTINGS_FILE, TextSettings
+from ..text.settings import PAIRS_FILE, find_settings
 from ..training.record import RECORD_FILE, append_record
 from .model import paper_architecture
+from .raw_text import first_directory
 from .training_log import compare_with_paper, describe_environment
 
 logger = logging.getLogger(__name__)
@@ -40,8 +40,9 @@ class Recorder(logging.Handler):
         self.is_out_of_time = False  # --stop-time-hours
         # fairseq's own clock, "wall", stops counting after some restarts.
         self.began = time.monotonic()
-        text = Path(split_paths(task.cfg.data)[0], SETTINGS_FILE)
-        self.text = asdict(TextSettings.load(text)) if text.is_file() else None
+        text = find_settings(first_directory(task.cfg.data))
+        languages = {name: task.cfg[name] for name in ("source_lang", "target_lang")}
+        self.text = asdict(text) | languages if text else None
 
     def start(self, update: int) -> None:
         """Record the start, once: the update that was restored; 0 for a new run."""
@@ -80,7 +81,7 @@ class Recorder(logging.Handler):
         """Return the fields of "start" that `aiayn report` shows."""
         cfg, task, architecture = self.cfg, self.task, self.cfg.model._name
         rows = compare_with_paper(cfg) if paper_architecture(architecture) else ()
-        pairs, kept = Path(split_paths(task.cfg.data)[0], PAIRS_FILE), None
+        pairs, kept = first_directory(task.cfg.data) / PAIRS_FILE, None
         if pairs.is_file():
             with open(pairs, encoding="utf-8", errors="replace") as file:
                 kept = file.readline(1000).strip()

@@ -7,7 +7,7 @@ from fairseq.dataclass import FairseqDataclass
 from fairseq.scoring import BaseScorer, register_scorer
 
 from ..errors import InputError
-from ..text.scores import describe_paper_bleu, paper_bleu
+from ..text.scores import describe_paper_bleu, paper_bleu, sacrebleu_metric
 
 
 @dataclass
@@ -29,6 +29,7 @@ class PaperBleuScorer(BaseScorer):
         super().__init__(cfg)
         if cfg.paper_bleu_lang is None:
             raise InputError("the target language is not known: give --paper-bleu-lang")
+        sacrebleu_metric(cfg.paper_bleu_lang)  # fails now rather than after the translation
 
     def score(self, order: int = 4) -> float:
         return paper_bleu(self.pred, self.ref, self.cfg.paper_bleu_lang)

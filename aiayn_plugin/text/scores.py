@@ -107,9 +107,10 @@ class PaperTokens:
     """Splits raw text into the words that the BLEU of 2017 compares.
 
     Three steps: replace Unicode punctuation, split the text into sacremoses's tokens for the
-    target language, and in German make each hyphen inside a word a separate word (`E-Mail`
-    becomes `E ##AT##-##AT## Mail`). `Tokenizer` differs from sacremoses in rare letters; the
-    scores keep sacremoses's tokens, which others also use.
+    target language, and in German make hyphens inside a word separate words (`E-Mail` becomes
+    `E ##AT##-##AT## Mail`; of two hyphens around a single character only the first, because the
+    matches of the regular expression of 2017 do not overlap). `Tokenizer` differs from sacremoses
+    in rare letters; the scores keep sacremoses's tokens, which others also use.
     """
 
     def __init__(self, target_lang: str) -> None:
@@ -244,11 +245,13 @@ def count_unknown_words(text: Iterable[str]) -> int:
 
 def describe_paper_bleu(system: list[str], references: list[str], target_lang: str) -> str:
     """Return the line of `fairseq-generate --scoring`; its references have <unk> for rare words."""
-    value = paper_bleu(system, references, target_lang)
+    value, metric = paper_bleu(system, references, target_lang), sacrebleu_metric(target_lang)
+    sacrebleu = metric.corpus_score(system, [references]).score
     subwords = any("@@" in line or "▁" in line for line in references)
     return (
         f"paper BLEU = {value:.2f} ({target_lang}; against references as the dictionary decodes "
         f"them, {count_unknown_words(references)} words of them <unk>"
         + (", and SUBWORDS, not words: give --remove-bpe" if subwords else "")
-        + "; aiayn score compares with the raw ones)"
+        + f"; aiayn score compares with the raw ones); sacreBLEU of the same {sacrebleu:.2f} "
+        f"({metric.get_signature()})"
     )

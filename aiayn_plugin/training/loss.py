@@ -11,11 +11,11 @@ from ..kernels.compilation import compile_on_gpu
 from ..kernels.linear import add_transposed_matmul, linear
 
 # In float16 the smallest positive number is 6e-8 and the largest 65,504, hence two constants.
-#: Factor on p − q before its conversion to float16. With a vocabulary of 37,000 a wrong class has
-#: q = 0.1 / 36,999 = 2.7e-6, of which float16 keeps 6 bits; scaled to 2.8e-3 it keeps all 11.
+#: Factor on p before its conversion to float16, which keeps only 6 bits of p = 2.7e-6; scaled to
+#: 2.8e-3 it keeps all 11.
 FLOAT16_SCALE = 2.0**10
-#: Number of positions whose gradients of W are summed in float16. Each adds (p − q) · x, where
-#: |p − q| < 1: with |x| ≤ 31, 2,048 positions stay below 2,048 · 31 = 63,488.
+#: Number of positions whose gradients of W are summed in float16. Each adds p · x, of the
+#: correct class (p − 1 + ε') · x, so with |x| ≤ 31, 2,048 positions stay below 2,048 · 31 = 63,488.
 FLOAT16_ROWS = 2**11
 #: Elements that a CPU converts to float32 at once. New memory for a large tensor costs more than
 #: the arithmetic on it; small ones reuse the same memory.

@@ -65,18 +65,20 @@ def test_a_killed_training_is_reported_as_one(run, repo, corpus, tmp_path, repor
 
 
 def test_fairseqs_own_model_is_recorded_under_the_plugins_task(run, corpus, tmp_path, report_on):
-    """Typed by hand: with a --save-dir of its own, and a validation set of another name."""
+    """Typed by hand: with a --save-dir of its own, and in the reverse direction of the data."""
     model = [*stock_model(32, 64, 2), "--task", "aiayn_translation", *STOCK_TRAINING]
     model.remove("--disable-validation")
     done = run(
         *("fairseq-train", corpus, "--user-dir", PLUGIN, *model, "--lr", "0.001"),
         *("--max-tokens", "2000", "--max-update", "4", "--log-interval", "2", "--no-save"),
-        *("--save-dir", tmp_path / "mine"),
+        *("--save-dir", tmp_path / "mine", "-s", "de", "-t", "en"),
     )
     assert done.returncode == 0, done.stderr
     found = report_on(tmp_path / "mine")
     assert [point["update"] for point in found["training"]["train"]] == [2, 4]
     assert found["training"]["valid"][-1]["update"] == 4 and found["training"]["finished"]
+    text = found["facts"]["text"]  # the data are prepared for English to German
+    assert (text["source_lang"], text["target_lang"]) == ("de", "en")
     assert found["facts"]["architecture"] == "transformer" and found["facts"]["settings"] == []
     assert found["facts"]["parameters"] > 0 and found["faults"] == []
     assert found["missing"] == ["scores.json"]
