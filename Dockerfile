@@ -1,4 +1,4 @@
-# An image with everything, made by examples/setup.sh.
+# An image with the environment that examples/setup.sh creates.
 #   docker build -t aiayn .                             for the CPU
 #   docker build -t aiayn --build-arg DEVICE=cuda .     for NVIDIA GPUs: docker run --gpus all …
 # Python 3.12 is the version for which fairseq has a wheel, so nothing is compiled.

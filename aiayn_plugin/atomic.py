@@ -144,9 +144,12 @@ def _create_and_lock(temporary: Path, path: Path, create: Callable[[Path], None]
     while True:
         _remove_leftover(temporary, path)
         attempts -= 1
-        with suppress(*(FileExistsError, FileNotFoundError) if attempts else ()):
+        try:
             create(temporary)
             return _open_and_lock(temporary, path)
+        except (FileExistsError, FileNotFoundError):
+            if not attempts:
+                raise
 
 
 def _open_and_lock(temporary: Path, path: Path) -> int:

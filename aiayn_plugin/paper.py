@@ -191,7 +191,7 @@ TINY: Mapping[str, Any] = {
     "save_interval_updates": 100,
 }
 
-#: §6.3. Source words and target brackets have no symbols in common, so their embeddings differ.
+#: §6.3. Source words and target symbols have hardly any in common, so their embeddings differ.
 PARSER: Mapping[str, Any] = {"N": 4, "d_model": 1024, "tie_embeddings": "target"}
 
 #: How each architecture differs from base. Those of Table 3 are named by row and change, and have

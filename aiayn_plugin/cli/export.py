@@ -1,6 +1,6 @@
 """Export a model to CTranslate2 or to Hugging Face's transformers.
 
-CTranslate2 (pip install ctranslate2) is a fast inference engine for CPUs. The exported model reads
+CTranslate2 (pip install ctranslate2) is a fast inference engine. The exported model reads
 and writes subwords; its length penalty is fairseq's. For transformers, the directory holds a
 MarianMTModel, its tokenizer and a model card that shows how to use both.
 """

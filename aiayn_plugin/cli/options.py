@@ -33,7 +33,8 @@ def add_batching(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--max-tokens", metavar="N", type=int, default=2000, help="source tokens per batch")
     precisions = sorted(PRECISIONS)
-    add("--precision", choices=precisions, default="float32", help="precision of the weights")
+    precision_help = "precision of the model; int8: of its linear layers only, on a CPU"
+    add("--precision", choices=precisions, default="float32", help=precision_help)
 
 
 def add_engine(parser: argparse.ArgumentParser) -> None:

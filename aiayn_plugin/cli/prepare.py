@@ -47,9 +47,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     option("--min-tokens", type=int, default=limits.min_tokens, help="minimum words on each side")
     option("--max-tokens", type=int, default=limits.max_tokens, help="maximum words on each side")
     ratio_help = (
-        "maximum ratio of the longer to the shorter side (default: %(default)s as in Moses; 1.5, "
-        "which is common for WMT14, drops short pairs that differ by a token or two, a large part "
-        "of some small corpora)"
+        "maximum ratio of the longer to the shorter side (default: %(default)s, as in Moses; 1.5 "
+        "is common for WMT14, but drops many short pairs of small corpora)"
     )
     option("--max-ratio", type=float, default=limits.max_ratio, help=ratio_help)
 

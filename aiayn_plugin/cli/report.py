@@ -34,7 +34,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         metavar="X",
         type=float,
         help="sustained TFLOPS of the device, for the paper's estimate of the cost (default: the "
-        "paper's own for K80 2.8, K40 3.7, M40 6.0, P100 9.5)",
+        "paper's own for K80 2.8, K40 3.7, M40 6.0, P100 9.5; other devices: no estimate)",
     )
 
 

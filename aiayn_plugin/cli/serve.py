@@ -53,8 +53,8 @@ def run(args: argparse.Namespace) -> None:
             engine=args.engine,
         )
 
-        def with_nbest(nbest: int) -> Translator:
-            return Translator(
+        translators = [
+            Translator(
                 translator.directory,
                 translator.loaded,
                 args.max_tokens,
@@ -62,8 +62,9 @@ def run(args: argparse.Namespace) -> None:
                 lenpen=args.lenpen,
                 nbest=nbest,
             )
-
-        service = app.Service(args.model.resolve().name, with_nbest, limits, args.batch_size)
+            for nbest in range(1, args.beam + 1)
+        ]
+        service = app.Service(args.model.resolve().name, translators, limits, args.batch_size)
         logging.basicConfig(  # in the format of fairseq's log
             format="%(asctime)s | %(levelname)s | %(name)s | %(message)s",
             datefmt="%Y-%m-%d %H:%M:%S",

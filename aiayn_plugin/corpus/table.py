@@ -69,13 +69,13 @@ def load_pair(table: Path, name: str) -> LanguagePair:
         )
     try:
         pair = _parse_pair(table.parent, name, pairs[name], archives)
-        flaws = list(_find_flaws(pair))
+        flaw = next(_find_flaws(pair), None)
     except KeyError as error:
         raise InputError(f"{table}: {name} or its archives lack {error}") from None
     except (TypeError, AttributeError) as error:
         raise InputError(f"{table}: {name} or its archives: {error}") from None
-    if flaws:
-        raise InputError(f"{table}: {name}: {flaws[0]}")
+    if flaw:
+        raise InputError(f"{table}: {name}: {flaw}")
     return pair
 
 

@@ -3,6 +3,7 @@
 import functools
 import hashlib
 import importlib.metadata
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -37,6 +38,12 @@ class Cleaning(NamedTuple):
     max_tokens: int = 250
     max_ratio: float = 9.0
     subwords: bool = False
+
+    def find_flaw_in_words(self, source: Sequence[str], target: Sequence[str]) -> str | None:
+        """Return why a pair of tokenised sentences is dropped, or None if it is kept so far."""
+        if max(map(len, (*source, *target)), default=0) > MAX_WORD_LENGTH:
+            return "word too long"  # not text, and learning its subwords would take minutes
+        return None if self.subwords else self.find_flaw(len(source), len(target))
 
     def find_flaw(self, source: int, target: int) -> str | None:
         """Return why a pair of these lengths is dropped, or None if it is kept."""
@@ -143,10 +150,7 @@ def tokenise_batch(
         source = source_tokenizer.tokenize(source_line)
         target = target_tokenizer.tokenize(target_line)
         if cleaning:
-            flaw = None if cleaning.subwords else cleaning.find_flaw(len(source), len(target))
-            if max(map(len, source + target), default=0) > MAX_WORD_LENGTH:
-                flaw = "word too long"  # not text, and learning its subwords would take minutes
-            if flaw:
+            if flaw := cleaning.find_flaw_in_words(source, target):
                 dropped[flaw] += 1
                 continue
             words.update(source)

@@ -12,7 +12,7 @@ from ..errors import InputError
 from ..parsing.linearisation import linearise_tree
 from ..parsing.recombination import Recombiner
 from ..parsing.trees import Tree, clean_tree, format_tree, map_to_wsj, read_trees, tree_words
-from ..text.lines import MAX_WORD_LENGTH, read_lines
+from ..text.lines import read_lines
 from .console import progress, say
 from .parallel import Batch, Counts, LinePairs
 from .stages import Stage, make_stage
@@ -124,10 +124,7 @@ def linearise_batch(cleaning: Cleaning | None, pairs: LinePairs) -> Batch:
     for sentence, tree in ((source.decode(), target.decode()) for source, target in pairs):
         symbols = linearise_tree(Tree.fromstring(tree))
         tokens = sentence.split()
-        flaw = cleaning.find_flaw(len(tokens), len(symbols)) if cleaning else None
-        if cleaning and max(map(len, tokens)) > MAX_WORD_LENGTH:
-            flaw = "word too long"
-        if flaw:
+        if cleaning and (flaw := cleaning.find_flaw_in_words(tokens, symbols)):
             dropped[flaw] += 1
             continue
         counts.update(tokens)

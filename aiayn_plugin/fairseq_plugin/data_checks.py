@@ -11,7 +11,6 @@ import numpy as np
 from fairseq import utils
 from fairseq.data import Dictionary, FairseqDataset, data_utils
 from fairseq.data.indexed_dataset import infer_dataset_impl
-from fairseq.file_io import PathManager
 
 from ..errors import InputError
 from ..text.manifest import read_manifest, read_verified_dictionary, verify_files
@@ -32,7 +31,7 @@ def check_directories(cfg: Any) -> None:
     """
     paths = utils.split_paths(cfg.data)
     for path in map(Path, paths):
-        if not path.is_dir() and not PathManager.path_requires_pathmanager(str(path)):
+        if not path.is_dir():
             problem = "is not a directory" if path.exists() else "is missing"
             raise InputError(f"the data directory {path} {problem}: {ADVICE}")
     if None in (cfg.source_lang, cfg.target_lang):
@@ -70,8 +69,6 @@ def infer_languages(args: Any) -> None:
 
 def check_dictionary(path: Path) -> None:
     """Raise InputError if a dictionary is missing, changed or broken."""
-    if PathManager.path_requires_pathmanager(str(path)):
-        return
     if not path.is_file() and path.name not in read_manifest(path.parent):
         present = ", ".join(sorted(file.name for file in path.parent.glob("dict.*.txt")))
         hint = f"; found {present}: see --source-lang and --target-lang" if present else ""
@@ -95,8 +92,6 @@ def check_split(
     """
     shards = utils.split_paths(cfg.data)  # of the training set; other splits are in the first
     data = Path(shards[(epoch - 1) % len(shards)] if split == cfg.train_subset else shards[0])
-    if PathManager.path_requires_pathmanager(str(data)):
-        return
     manifest = read_manifest(data)
     files = {path.name for path in data.iterdir()} | manifest.keys()
     endings = ("",) if cfg.dataset_impl in TEXT_FORMATS else (".bin", ".idx")

@@ -9,6 +9,7 @@ from fairseq.dataclass import ChoiceEnum
 from fairseq.tasks import register_task
 from fairseq.tasks.translation import TranslationConfig
 
+from ..checkpoints.loading import model_settings
 from ..errors import InputError
 from ..kernels.cpu_runtime import prepare_cpu, prepare_cpu_for_search
 from ..training.batching import sort_by_longer_side
@@ -20,7 +21,7 @@ from .disk_space import check_disk_space
 from .generation_options import build_search_generator, check_eval_bleu_args
 from .gpu_training import prepare_gpu
 from .interrupt import interrupt
-from .model import paper_architecture
+from .model import AiaynTransformer, paper_architecture
 from .precision import check_float16, train_in_bfloat16
 from .recorder import record_training
 from .run_lock import lock_save_dir
@@ -34,9 +35,9 @@ class AiaynTranslationConfig(TranslationConfig):
     tokens_per_update: int = field(
         default=0,
         metadata={
-            "help": "target tokens per update, without padding, over all devices (§5.1: 25,000), "
-            "in batches of at most --max-tokens; 0: use --max-tokens and --update-freq, "
-            "as fairseq does"
+            "help": "target tokens per update, without padding, over all devices, in batches of at "
+            "most --max-tokens (default: 25,000, §5.1; aiayn_tiny: 1,500); 0: use --max-tokens and "
+            "--update-freq, as fairseq does"
         },
     )
     length_penalty: ChoiceEnum(("gnmt", "fairseq")) = field(  # type: ignore[valid-type]
@@ -135,7 +136,10 @@ class AiaynTranslation(TrainerHooks):
         return super().build_criterion(*args, **kwargs)
 
     def build_model(self, cfg, from_checkpoint=False):
-        """Like fairseq's; at the start of training, log and record the settings."""
+        """Like fairseq's; at the start of training, log and record the settings.
+
+        Raises InputError if a checkpoint was trained with different settings.
+        """
         if self.cfg.int8 and not from_checkpoint:
             raise InputError("--int8 is for translating: drop it to train")
         if self.cfg.eval_bleu and not from_checkpoint:
@@ -147,7 +151,11 @@ class AiaynTranslation(TrainerHooks):
             self.building = False
         if self.cfg.eval_bleu and self.detokenizes and raw_text.default_encoders(self.cfg.data, ()):
             self.tokenizer = raw_text.load_pipeline(self.cfg)
-        if not from_checkpoint:
+        self.settings = model_settings(cfg) if isinstance(model, AiaynTransformer) else None
+        if from_checkpoint:
+            self.checkpoint_identity.check_settings(self.identity())
+        else:
+            self.training_cfg = self.cfg._get_root()
             self._start_training(self.training_cfg, model)
         return model
 

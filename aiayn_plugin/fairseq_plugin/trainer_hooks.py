@@ -10,14 +10,12 @@ from fairseq.optim.amp_optimizer import AMPOptimizer
 from fairseq.tasks.translation import TranslationTask
 
 from ..checkpoints.compatibility import Identity
-from ..checkpoints.loading import model_settings
 from ..errors import InputError
 from ..kernels.compilation import without_compilation
 from ..search.oom import OUT_OF_MEMORY
 from ..training.remaining_time import RemainingTime
 from .gpu_training import GraphedTrainStep, can_capture
 from .interrupt import STATISTIC, interrupt
-from .model import AiaynTransformer
 from .optimizer import DIVERGENCE_ADVICE
 from .recorder import record_start
 
@@ -49,16 +47,6 @@ class TrainerHooks(TranslationTask):
         self.settings: Any = None  # ModelSettings of our model
         self.checkpoint_identity = Identity()  # of the checkpoint being loaded
         self.graphed_step: GraphedTrainStep | None = None
-
-    def build_model(self, cfg, from_checkpoint=False):
-        """Like fairseq's. Raises InputError if a checkpoint was trained with different settings."""
-        model = super().build_model(cfg, from_checkpoint)
-        self.settings = model_settings(cfg) if isinstance(model, AiaynTransformer) else None
-        if from_checkpoint:
-            self.checkpoint_identity.check_settings(self.identity())
-        else:
-            self.training_cfg = self.cfg._get_root()
-        return model
 
     def identity(self) -> Identity:
         """Return the identity of this task's dictionaries and of the last model built."""

@@ -124,7 +124,7 @@ def _numbers(run: Run, cost: Cost) -> Iterator[tuple[str, str, str]]:
             )
         else:
             note = format_count(counts["sentences"] - counts.get("skipped", 0), "sentence")
-            yield f"{exact:.1%}", f"of the {what} equal their reference", note
+            yield f"{exact:.1%}", f"exact match of the {what}", note
     elif record.valid and "ppl" in (values := record.valid[-1].values):
         note = f"after {format_count(record.valid[-1].update, 'update')}"
         yield f"{values['ppl']:.2f}", "perplexity on the validation set", note
@@ -133,7 +133,7 @@ def _numbers(run: Run, cost: Cost) -> Iterator[tuple[str, str, str]]:
         if run.settings:
             updates = f"{record.update:,} of {format_count(run.settings.max_update, 'update')}"
         note = f"{updates}; {format_integer(cost.parameters) or '?'} parameters"
-        yield duration(cost.seconds), "of training", note
+        yield duration(cost.seconds), "training time", note
 
 
 def _several(runs: Sequence[Run], costs: Sequence[Cost]) -> Iterator[Section]:

@@ -42,11 +42,11 @@ class Service:
     """The request handlers of one model."""
 
     def __init__(
-        self, name: str, translator: Callable[[int], Translator], limits: Limits, batch_size: int
+        self, name: str, translators: Sequence[Translator], limits: Limits, batch_size: int
     ) -> None:
-        """translator: returns a translator that keeps `nbest` translations of a sentence."""
+        """translators: the first keeps one translation of a sentence, the second two, …"""
         self.name, self.limits = name, limits
-        self.translators = [translator(nbest) for nbest in range(1, limits.nbest + 1)]
+        self.translators = translators
         directory = self.translators[0].directory
         settings = directory.pipeline.settings
         self.about = {"model": name, "source": settings.source_lang, "target": settings.target_lang}

@@ -165,12 +165,13 @@ class Scores:
 
     def lines(self) -> list[str]:
         """Return a line for each score, with its name and its use."""
+        count = f"{self.sentences:,}"
         return [
             f"paper BLEU   {self.paper_bleu:.2f}   to compare with Table 2: {self.words}",
             f"sacreBLEU    {self.bleu:.2f}   to compare with today's systems ({self.signature})",
             f"chrF         {self.chrf:.2f}   character n-gram F-score, more tolerant of inflection "
             f"({self.chrf_signature})",
-            f"exact match  {self.exact:.1%}   ({self.sentences:,} sentences)",
+            f"exact match  {self.exact:.1%}   ({count} sentence{'s' * (count != '1')})",
         ]
 
 

@@ -150,7 +150,7 @@ def _softmax_(
     if logits.device.type != "cpu":
         return _fused_softmax(logits, target, sum_dtype, scale)
     target_log_p = torch.empty_like(target, dtype=sum_dtype)
-    rows = rows_per_chunk(logits.size(1), "cpu", TILE_SIZE)
+    rows = max(1, TILE_SIZE // logits.size(1))
     for tile, tile_target, log_p in zip(
         *(x.split(rows) for x in (logits, target, target_log_p)), strict=True
     ):
@@ -196,7 +196,7 @@ def _accumulate_grad_weight(
     for grad_rows, x_rows in zip(grad_logits.split(rows), x.split(rows), strict=True):
         gradient = grad_rows.t() @ x_rows
         if gradient.device.type == "cpu":
-            height = rows_per_chunk(gradient.size(1), "cpu", TILE_SIZE)
+            height = max(1, TILE_SIZE // gradient.size(1))
             for total, tile in zip(grad_weight.split(height), gradient.split(height), strict=True):
                 total += tile.to(total.dtype)
         else:

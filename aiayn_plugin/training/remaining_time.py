@@ -40,7 +40,8 @@ class RemainingTime:
 
 def duration(seconds: float) -> str:
     """Return a time in its largest unit and the next one: "3 min 51 s", "3 d 12 h"."""
-    parts, rest = [], round(seconds)
+    parts: list[str] = []
+    rest = round(seconds)
     for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s")):
         count, rest = divmod(rest, size)
         if count or parts:

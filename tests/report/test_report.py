@@ -150,7 +150,7 @@ def test_one_of_a_kind_is_singular(tmp_path):
     for expected in ("1 of 1 update;", "after 1 update;", "processor; 1 process |", "× 1 device ×"):
         assert expected in text
     write_scores(run, test=translation_scores(wrong=0, sentences=1))
-    assert "equal their reference: 100.0% (1 sentence)" in markdown_of(run)
+    assert "exact match of the translations: 100.0% (1 sentence)" in markdown_of(run)
 
 
 def test_the_report_says_what_the_time_includes(tmp_path):

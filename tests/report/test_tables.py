@@ -242,7 +242,7 @@ def test_a_run_may_have_scores_of_both_kinds(tmp_path):
     run = write_scores(tmp_path / "run", test=translation_scores(), valid=tree_scores())
     assert numbers_of(report_on(run))[1] == (
         "90.0%",
-        "of the translations equal their reference",
+        "exact match of the translations",
         "20 sentences",
     )
     assert "F1 61.54" in markdown_of(run)

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from fairseq import checkpoint_utils
-from fairseq.file_io import PathManager
 
 from ...atomic import find_os_error, link_or_copy_atomically, remove_leftovers
 from ...checkpoints import safe_load
@@ -20,11 +19,9 @@ logger = logging.getLogger(__name__)
 
 
 def link_or_copy(copy: Callable) -> Callable:
-    """Wrap PathManager.copy: give a local checkpoint its second name atomically."""
+    """Replace PathManager.copy: give a checkpoint its second name atomically."""
 
     def link_or_copy(src_path: str, dst_path: str, overwrite: bool = False) -> bool:
-        if PathManager.path_requires_pathmanager(dst_path):
-            return copy(src_path, dst_path, overwrite)
         link_or_copy_atomically(Path(src_path), Path(dst_path))
         return True
 
@@ -47,7 +44,7 @@ def save_atomically(save: Callable) -> Callable:
                 f"update {obj['optimizer_history'][-1]['num_updates']} made weights NaN or "
                 f"infinite, and {filename} is not written: {DIVERGENCE_ADVICE}"
             )
-        if async_write or not PathManager.supports_rename(filename):
+        if async_write:
             return save(obj, filename, async_write)
         path = Path(filename)
         first = (interval_path(obj, path) if is_resumable else None) or path
@@ -122,12 +119,12 @@ def resume(load: Callable) -> Callable:
         given = "--restore-file" if cfg.restore_file != "checkpoint_last.pt" else None
         if given is None and filename == getattr(cfg, "continue_once", None):
             given = "--continue-once"
-        if given and not PathManager.exists(filename):
+        if given and not Path(filename).exists():
             raise InputError(
                 f"{given} {filename} is missing (the path is not relative to --save-dir)"
             )
         try:
-            if hasattr(trainer.task, "identity") and PathManager.isfile(filename):
+            if hasattr(trainer.task, "identity") and Path(filename).is_file():
                 _check_state(cfg, trainer.task, filename)
             extra_state = load(trainer, filename, *args, **options)
         except Exception as error:
@@ -153,7 +150,7 @@ def _check_state(cfg: Any, task: Any, filename: str) -> None:
     Fine-tuning may change the dictionaries, with a warning, and needs no optimizer state; without
     one, fairseq would resume as update 0.
     """
-    state = safe_load.load(Path(PathManager.get_local_path(filename)), with_data=False)
+    state = safe_load.load(Path(filename), with_data=False)
     starts_anew = cfg.reset_optimizer or filename == cfg.finetune_from_model
     if not starts_anew and state.get("last_optimizer_state") is None:
         raise InputError(

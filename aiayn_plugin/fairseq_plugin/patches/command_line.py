@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 from fairseq.tasks import TASK_DATACLASS_REGISTRY
 from fairseq.tasks.translation import TranslationConfig
 
-from ...paper import ModelSettings, TrainingSettings, format_architectures
+from ...paper import ModelSettings, TrainingSettings, format_architectures, paper_search
 from .. import data_checks, defaults
 from ..option_names import flag
 from .training import join_torchrun
@@ -121,17 +121,29 @@ def _is_dictionary(text: str, read: Callable[[str], Any]) -> bool:
 
 def help_text(trains: bool) -> str:
     """Return the end of --help: the options of the plugin's components, which fairseq omits."""
-    fairseq_options = {f.name for f in fields(TranslationConfig)}
-    task = fields(TASK_DATACLASS_REGISTRY["aiayn_translation"])
-    text = "options of aiayn_plugin's task:"
-    text += _describe(f for f in task if f.name not in fairseq_options)
+    omitted = {f.name for f in fields(TranslationConfig)}
     if not trains:
-        return text
+        omitted |= {"tokens_per_update", "no_compile"}
+    task = fields(TASK_DATACLASS_REGISTRY["aiayn_translation"])
+    text = "options of aiayn_plugin's task (--bf16 does not imply --tpu):"
+    text += _describe(f for f in task if f.name not in omitted)
+    if not trains:
+        searches = (("§6.1", paper_search(trees=False)), ("trees, §6.3", paper_search(trees=True)))
+        text += (
+            "\n\ndefaults of its search, where --lenpen is α; a larger α favours longer outputs:\n"
+        )
+        return text + "\n".join(
+            f"  {' '.join(f'{flag(k)} {v}' for k, v in search.options().items())} ({section})"
+            for section, search in searches
+        )
     components = ("warmup_updates", "adam_betas", "adam_eps", "label_smoothing")
     training = (f for f in fields(TrainingSettings) if f.name in components)
     return (
         "architectures of aiayn_plugin (parameters with a vocabulary of 37,000):\n\n"
-        f"{format_architectures()}\n\ntheir options:{_describe(fields(ModelSettings))}\n\n"
+        f"{format_architectures()}\n\n"
+        "their options, with base's defaults (aiayn_tiny and aiayn_parser_tiny have a feed-forward "
+        "gain of 0.5\nand 1,000 warm-up updates):"
+        f"{_describe(fields(ModelSettings))}\n\n"
         f"options of their learning rate schedule, optimizer and loss:{_describe(training)}\n\n"
         f"{text}"
     )
@@ -143,5 +155,7 @@ def _describe(options: Iterable[Field]) -> str:
         members = getattr(option.type, "__members__", ())
         choices: Iterable[str] = option.metadata.get("choices") or members
         lines.append(f"\n  {flag(option.name)} {'|'.join(choices)}".ljust(43))
-        lines.append(option.metadata["help"])
+        text = option.metadata["help"]
+        shown = option.default not in (None, False) and "default" not in text
+        lines.append(f"{text} (default: {option.default})" if shown else text)
     return "".join(lines)

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from fairseq.file_io import PathManager
 from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_REGISTRY
 from fairseq.tasks import TASK_REGISTRY
 
@@ -60,7 +59,7 @@ def check_before_loading(load: Callable) -> Callable:
 
     @functools.wraps(load)
     def load_checked(path, *args, **kwargs):
-        state = safe_load.load(Path(PathManager.get_local_path(str(path))))
+        state = safe_load.load(Path(path))
         if state.get("args") is not None:  # fairseq looks up the names in it immediately
             _check_names(state, path)
         _forget_files(state)
