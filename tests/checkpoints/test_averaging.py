@@ -27,6 +27,11 @@ def test_the_mean_in_float32(tmp_path):
     assert state["cfg"] == {"a": 1} and state["last_optimizer_state"] is None
 
 
+def test_sums_are_in_float64(tmp_path):
+    paths = [checkpoint(tmp_path / f"{x}.pt", [x]) for x in (1e8, 1.0, -1e8)]
+    assert average(paths)["model"]["w"].item() == pytest.approx(1 / 3)
+
+
 def test_a_matrix_of_two_names_is_stored_once(tmp_path):
     shared, paths = torch.randn(5), [tmp_path / "1.pt", tmp_path / "2.pt"]
     equal = {"w": shared, "tied": shared, "apart": shared.clone()}

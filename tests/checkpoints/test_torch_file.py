@@ -6,7 +6,7 @@ from collections import OrderedDict
 import numpy as np
 import pytest
 import torch
-from hostile import PAYLOADS, Calls
+from hostile import PAYLOADS, Calls, rewritten
 
 from aiayn_plugin.checkpoints.torch_file import DTYPES, NUMBERS, FileError, read
 
@@ -110,6 +110,19 @@ def test_what_torch_never_writes_is_refused(payload, message, tmp_path):
     PAYLOADS[payload](tmp_path / "a.pt", state, tmp_path / "mark")
     with pytest.raises(FileError, match=message):
         read(tmp_path / "a.pt")
+
+
+def test_big_endian_numbers_are_refused(tmp_path):
+    path, state = tmp_path / "a.pt", {"w": torch.ones(3)}
+    change = rewritten(lambda name, data: b"big" if name.endswith("/byteorder") else data)
+    change(path, state, tmp_path / "mark")
+    with pytest.raises(FileError, match="its numbers are big-endian"):
+        read(path)
+    torch.save(state, path, _use_new_zipfile_serialization=False)
+    true, false = (b"little_endianq\2" + opcode for opcode in (b"\x88", b"\x89"))
+    path.write_bytes(path.read_bytes().replace(true, false))
+    with pytest.raises(FileError, match="its storages are not the ones it names"):
+        read(path)
 
 
 def test_views_of_the_same_data_are_counted(tmp_path):

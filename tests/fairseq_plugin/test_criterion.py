@@ -4,9 +4,12 @@ import fairseq.utils
 import pytest
 import torch
 import torch.distributed
+from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterion
 from fairseq.distributed import ModuleProxyWrapper
 from models import trainer
 from torch.nn.parallel import DistributedDataParallel
+
+from aiayn_plugin.fairseq_plugin.criterion import AiaynLabelSmoothedCrossEntropy
 
 pytestmark = pytest.mark.usefixtures("quiet")
 #: Without fairseq's CUDA-only features: flat gradients, and skipping overflows.
@@ -28,6 +31,22 @@ def test_the_fused_loss_equals_fairseqs(corpus, tmp_path, precision):
     loose = {"rtol": 0.02, "atol": 2e-4} if precision else {"rtol": 1e-5, "atol": 1e-7}
     torch.testing.assert_close(losses[0], losses[1], **loose)
     torch.testing.assert_close(slopes[0], slopes[1], **loose)
+
+
+@pytest.mark.parametrize(
+    "option",
+    [{"sentence_avg": True}, {"report_accuracy": True}, {"ignore_prefix_size": 1}],
+    ids=str,
+)
+def test_options_of_the_loss_have_fairseqs_effect(corpus, tmp_path, option):
+    training, epoch = trainer(corpus, tmp_path, "--dropout", "0")
+    sample, _ = training._prepare_sample(next(epoch.next_epoch_itr(shuffle=False)))
+    settings = {"sentence_avg": False, "label_smoothing": 0.1, **option}
+    actual, expected = (
+        criterion(training.task, **settings)(training.model, sample)
+        for criterion in (AiaynLabelSmoothedCrossEntropy, LabelSmoothedCrossEntropyCriterion)
+    )
+    torch.testing.assert_close(actual, expected)  # loss, sample size and logging output
 
 
 def test_half_precision_trains_like_float32(corpus, tmp_path):

@@ -13,6 +13,7 @@ from models import build, configuration, rates_taken, trainer
 from aiayn_plugin.checkpoints.averaging import average
 from aiayn_plugin.errors import InputError
 from aiayn_plugin.fairseq_plugin.patches.errors import input_error
+from aiayn_plugin.fairseq_plugin.trainer_hooks import should_stop_early
 
 pytestmark = pytest.mark.usefixtures("quiet")
 #: A deterministic training with the same batches in every precision.
@@ -170,6 +171,25 @@ def test_a_run_with_a_moving_average_resumes_and_can_be_averaged(corpus, tmp_pat
     mean_alone = checkpoint_utils.load_ema_from_checkpoint(str(path))["model"]
     resumed.model.load_state_dict(mean_alone)
     torch.testing.assert_close(resumed.model.projection, expected["encoder.embedding.weight"])
+
+
+# ---- --patience
+
+
+@pytest.mark.parametrize("reset", [None, "reset_meters", "reset_optimizer"])
+def test_patience_resumes_its_count_unless_it_is_reset(corpus, reset):
+    cfg = configuration("--arch", "aiayn_tiny", data=corpus)
+    task = tasks.setup_task(cfg.task)
+    task.build_model(cfg.model)
+    if reset:
+        cfg.checkpoint[reset] = True
+    count, resumed = vars(should_stop_early()), {"best": 2.5, "num_runs": 1}
+    count.clear()
+    try:
+        task.set_checkpoint_dict(resumed)
+        assert count == ({} if reset else resumed)
+    finally:
+        count.clear()
 
 
 # ---- Identity

@@ -245,6 +245,16 @@ def test_sinusoids_are_bounded_by_memory_alone(model_dir, tmp_path, caplog):
     assert "4096 tokens, more than the limit of 4095: it is translated in segments" in caplog.text
 
 
+def test_a_long_line_keeps_all_its_segments(model_dir):
+    """Learned positions limit each of them to 1,023 tokens."""
+    translator = Translator.load(model_dir, device="cpu", nbest=2, max_len_a=0, max_len_b=5)
+    first, second = "1 " * 600, "5 " * 600
+    found = translator.translate_nbest([first, second, first + second])
+    for start, end, whole in zip(*found, strict=True):
+        assert whole.text == f"{start.text} {end.text}"
+        assert whole.score == pytest.approx(start.score + end.score)
+
+
 def test_the_search_is_the_papers_whatever_the_training_used(model_dir, tmp_path):
     shutil.copytree(model_dir, tmp_path / "other")
     change_checkpoint(
@@ -296,10 +306,10 @@ def test_from_pretrained_of_fairseq_searches_the_same(model_dir):
     assert isinstance(generator.search, PrefixConstrainedBeamSearch), "only fairseq's search has it"
 
 
-def test_int8_finds_translations_that_are_nearly_as_good(model_dir):
+@pytest.mark.parametrize("precision", ["int8", "bfloat16"])
+def test_a_lower_precision_finds_translations_that_are_nearly_as_good(model_dir, precision):
     exact, rounded = (
-        Translator.load(model_dir, device="cpu", precision=precision)
-        for precision in ("float32", "int8")
+        Translator.load(model_dir, device="cpu", precision=name) for name in ("float32", precision)
     )
     both = zip(exact.translate_nbest(LINES), rounded.translate_nbest(LINES), strict=True)
     differences = [found[0].score - expected[0].score for expected, found in both]

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from aiayn_plugin.kernels.attention import attend, attend_in_blocks
+from aiayn_plugin.kernels.attention import Window, attend, attend_in_blocks
 from aiayn_plugin.model.attention import MultiHeadAttention, scaled_dot_product_attention
 from aiayn_plugin.model.restricted import causal_window, centred_window
 
@@ -77,6 +77,18 @@ def test_every_choice_equals_masked_attention(r, causal, padded):
     actual = attend(q, k, v, padding, window, 0.0)
     expected, _ = scaled_dot_product_attention(q, k, v, mask)
     assert_same_with_gradients(actual, expected, (q, k, v))
+
+
+@pytest.mark.parametrize("window", [None, Window(39, 0), Window(1, 1)], ids=str)
+@pytest.mark.parametrize("padded", [None, "right"])
+def test_every_choice_drops_weights(window, padded):
+    torch.manual_seed(1)
+    q, k = torch.randn(2, 2, 3, 40, 4)
+    v = torch.eye(40).expand(2, 3, 40, 40)  # the output is the weights
+    weights, dropped = (attend(q, k, v, pad(40, padded), window, p) for p in (0.0, 0.5))
+    kept = dropped.ne(0)
+    assert 0.4 < kept.sum() / weights.ne(0).sum() < 0.6
+    torch.testing.assert_close(dropped[kept], 2 * weights[kept])
 
 
 def test_gradients_of_blocks():

@@ -1,11 +1,14 @@
 """§3.1: the two stacks: causality, padding, dropout, tied embeddings, recomputation."""
 
+import math
+
 import pytest
 import torch
 from models import PAD, build, pad_left, pad_right, sentences
 
 from aiayn_plugin.benchmarks.measure import measure_peak_memory
 from aiayn_plugin.errors import InputError
+from aiayn_plugin.model.attention import MultiHeadAttention
 
 VARIANTS = [{}, {"positions": "learned"}, {"neighbourhood": 3}, {"d_k": 3, "d_v": 5}]
 
@@ -35,6 +38,21 @@ def test_dropout_acts_on_the_sum_of_embeddings_and_positions(settings):
         kept = dropped.ne(0)
         assert 0.4 < kept.double().mean() < 0.6
         torch.testing.assert_close(dropped[kept], expected[kept], rtol=0, atol=1e-12)
+
+
+def test_layers_have_the_dropout_and_the_gain_of_the_settings():
+    """If dropout removes every sub-layer, only the residual connections and norms are left."""
+    model = build(dropout=1.0, attention_dropout=0.25, feed_forward_gain=0.5)
+    x = torch.randn(2, 3, 16).double()
+    for layer in (*model.encoder.layers, *model.decoder.layers):
+        expected = x
+        for add_norm in layer.add_norms:
+            expected = add_norm.norm(expected)
+        actual = layer(x, x)[0] if layer in model.decoder.layers else layer(x)
+        torch.testing.assert_close(actual, expected)
+        assert layer.feed_forward.W_1.weight.abs().max() <= 0.5 * math.sqrt(6 / (16 + 24))
+    attention = [module for module in model.modules() if isinstance(module, MultiHeadAttention)]
+    assert [module.dropout for module in attention] == [0.25] * 6
 
 
 @pytest.mark.parametrize("training", [False, True])
@@ -124,6 +142,16 @@ def test_embeddings_can_be_untied():
     model = build(tie_embeddings="none")
     matrices = (model.encoder.embedding.weight, model.decoder.embedding.weight, model.projection)
     assert len({id(matrix) for matrix in matrices}) == 3
+
+
+def test_learned_positions_and_an_untied_projection_start_like_the_embeddings():
+    model = build(500, d_model=64, positions="learned", tie_embeddings="none")
+    for matrix in (
+        model.encoder.positions.weight,
+        model.projection,
+        model.encoder.embedding.weight,
+    ):
+        assert matrix.std().item() == pytest.approx(64**-0.5, rel=0.04)
 
 
 @pytest.mark.parametrize("setting", ["positions", "tie_embeddings"])

@@ -49,6 +49,8 @@ def data(make, tmp_path_factory):
     folder = tmp_path_factory.mktemp("trees")
     one, two = write(folder / "a.mrg", NOUNS[:4]), write(folder / "b.mrg", NOUNS[4:])
     extra = write(folder / "extra.mrg", ["ant", "bee", "fox"], 2)
+    with extra.open("a") as file:
+        file.write(f"(S {1001 * '(NN yak) '})")
     make(
         *(folder / "data", "--train", one, two, "--valid", one, "--test", two, "--weight", 2),
         *("--extra", 0.5, extra),
@@ -83,6 +85,10 @@ def test_weight_is_the_number_of_copies_of_a_tree(data):
     # 0.5: the second of each two, so one of three
     assert [line.split()[1] for line in sources if "now1" in line] == ["bee"]
     assert len(sources) == 13
+
+
+def test_trees_of_more_than_1000_tokens_are_dropped(data):
+    assert not any("yak" in line.replace("@@ ", "") for line in lines(data, "train", "en"))
 
 
 def test_recombined_trees_are_added_to_the_gold_trees(make, tmp_path):

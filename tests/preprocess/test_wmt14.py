@@ -102,6 +102,10 @@ def test_different_settings_are_refused_and_otherwise_reuse_stages(
     assert done.returncode == 0
     assert "commoncrawl: tokenised by an earlier run" in done.stderr
     assert "learning 300" in done.stderr and "train: split into subwords in" in done.stderr
+    shutil.rmtree(folder / "data")
+    done = run("aiayn", "wmt14", *args, "--vocabulary=300", "--protect-patterns")
+    assert done.returncode == 0
+    assert "tokenised by an earlier run" not in done.stderr
     assert not mirror.requests
 
 

@@ -44,3 +44,14 @@ def test_chunks_come_back_in_order(sentences, threads):
     assert search_in_threads(search, threads, rows) == expected
     n = max(1, min(threads, sentences // 32))
     assert sorted(calls) == sorted(expected[i::n] for i in range(n))
+
+
+def test_threads_share_the_cores():
+    threads = []
+
+    def search(rows):
+        threads.append(torch.get_num_threads())
+        return range(rows.start, rows.stop, rows.step)
+
+    assert search_in_threads(search, 8, slice(0, 64)) == list(range(64))
+    assert threads == [4, 4]

@@ -255,6 +255,20 @@ def test_a_limit_below_the_minimum_length_is_an_error():
         beam_search([noisy_model()], {"max_len_b": 5, "min_len": 9}).search_batch(source_batch())
 
 
+def test_learned_positions_limit_the_length():
+    model = noisy_model(positions="learned", max_target_positions=8)
+    found = beam_search([model], {"min_len": 7, "nbest": 4}).search_batch(source_batch())
+    assert {len(hypothesis.tokens) for hypothesis in sum(found, [])} == {8}
+
+
+def test_scores_of_a_bfloat16_model_are_float32():
+    model = noisy_model().bfloat16()
+    decoding = AiaynSearchModel(model.encoder, model.decoder).start(source_batch())
+    log_p = decoding.log_probabilities(torch.randn(5, 4, 16).bfloat16(), 1.0)
+    assert log_p.shape == (5, 4, WORDS)
+    torch.testing.assert_close(log_p.exp().sum(dim=-1), torch.ones(5, 4))
+
+
 def test_scores_that_are_not_finite_are_an_error():
     model = noisy_model()
     model.decoder.embedding.weight.data.fill_(math.nan)

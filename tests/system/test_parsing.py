@@ -160,8 +160,11 @@ def test_trees_only_is_never_silently_ignored(recipe, run):
     assert done.returncode == 1 and "raise --max-len-b" in done.stderr.splitlines()[-1]
 
 
-def test_the_hub_searches_trees_with_the_papers_beam(recipe, caplog):
-    """Its log has all hypotheses."""
+def test_the_hub_and_the_parser_search_trees_with_the_papers_beam(recipe, caplog):
+    """The hub's log has all hypotheses."""
+    parser = Parser.load(recipe[0], nbest=30)
+    [hypotheses] = parser.search([parser.token_ids(parser.pipeline.encode(["a", "cat"]))])
+    assert len(hypotheses) == 21
     folder = str(recipe[0])
     hub = AiaynTransformer.from_pretrained(folder, "model.pt", f"{folder}/data")
     with caplog.at_level(logging.INFO, "fairseq.hub_utils"):

@@ -49,6 +49,7 @@ def test_scores():
     references = ["Der Hund läuft sehr schnell weg.", "Ja."]
     found = score(system, references, "de")
     assert found.bleu == pytest.approx(sacrebleu.corpus_bleu(system, [references]).score)
+    assert found.chrf == pytest.approx(sacrebleu.corpus_chrf(system, [references]).score)
     assert (found.exact, found.sentences) == (0.5, 2)
     assert "tok:13a" in found.signature and "case:mixed" in found.signature
     with pytest.raises(InputError, match="1 hypotheses, but 2 references"):
@@ -161,6 +162,12 @@ def test_paper_bleu_is_sacrebleu_of_tokens():
     ]
     expected = sacrebleu.corpus_bleu(by_hand[0], [by_hand[1]], tokenize="none", force=True)
     assert paper_bleu(system, references, "de") == pytest.approx(expected.score)
+
+
+def test_paper_bleu_without_a_common_4_gram_is_0():
+    system, references = ["a b c x"], ["a b c d"]
+    assert paper_bleu(system, references, "de") == 0
+    assert resample([system], references, "de", samples=2)["paper BLEU"][0].bleu == 0
 
 
 def test_the_scorer_says_what_it_cannot_know():

@@ -47,6 +47,17 @@ def test_update_freq_is_1_if_one_batch_suffices(corpus):
     assert plan_batches(make_batches, sizes, 25_000, 1, 60_000).update_freq == 1
 
 
+@pytest.mark.parametrize("tokens, update_freq", [(700, 7), (701, 7), (703, 8)])
+def test_updates_may_be_2_percent_of_a_batch_short(tokens, update_freq):
+    """Of sentences with 10 tokens, a batch of at most 105 tokens has 10."""
+    sizes = np.full((1000, 2), 10, dtype=np.int64)
+
+    def make_batches(limit):
+        return batch_by_size(np.arange(1000), None, num_tokens_vec=sizes[:, 0], max_tokens=limit)
+
+    assert plan_batches(make_batches, sizes, tokens, 1, 105).update_freq == update_freq
+
+
 def test_filtered_sentences_do_not_count(corpus):
     """fairseq's length filter removes a sentence from the order, not from the sizes."""
     make_batches, sizes = corpus

@@ -1,0 +1,60 @@
+"""Ctrl-C in a training run."""
+
+import signal
+
+import pytest
+
+from aiayn_plugin.fairseq_plugin.interrupt import Interrupt
+
+
+@pytest.fixture
+def training():
+    """The state of a run that catches Ctrl-C."""
+    handler = signal.getsignal(signal.SIGINT)
+    state = Interrupt()
+    state.catch()
+    yield state
+    signal.signal(signal.SIGINT, handler)
+
+
+def stops_at_once():
+    """Send Ctrl-C, and return whether it stops the process at once."""
+    try:
+        signal.raise_signal(signal.SIGINT)
+    except KeyboardInterrupt:
+        return True
+    return False
+
+
+def test_ctrl_c_before_training_stops_at_once(training):
+    assert stops_at_once()
+
+
+def test_the_second_ctrl_c_stops_at_once(training):
+    training.saved = 0
+    assert not stops_at_once() and training.arrived
+    assert stops_at_once()
+
+
+def test_torchrun_may_repeat_ctrl_c(training, monkeypatch):
+    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "none")
+    training.saved = 0
+    assert not stops_at_once() and not stops_at_once() and training.arrived
+
+
+@pytest.mark.parametrize(
+    "saved, message",
+    [
+        (None, "stopped"),
+        (0, "stopped at update 3, which is not saved; run the same command to start again"),
+        (
+            2,
+            "stopped at update 3, which is not saved; run the same command to continue from "
+            "update 2",
+        ),
+        (3, "stopped at update 3; run the same command to continue"),
+    ],
+)
+def test_the_message_says_how_to_continue(training, saved, message):
+    training.update, training.saved = 3, saved
+    assert training.message() == message
