@@ -168,7 +168,9 @@ def _read_legacy(file: BufferedReader, budget: _Budget) -> Any:
     if (unpickle(), unpickle()) != (LEGACY_MAGIC, LEGACY_PROTOCOL):
         raise FileError("it is not a file of torch.save")
     system, value, keys = unpickle(), unpickle(), unpickle()
-    if not system["little_endian"] or storages.keys() != {_expect(str, key) for key in keys}:
+    if not system["little_endian"]:
+        raise FileError("its numbers are big-endian")
+    if storages.keys() != {_expect(str, key) for key in keys}:
         raise FileError("its storages are not the ones it names")
     for key in keys:
         file.seek(8, 1)  # the number of elements
