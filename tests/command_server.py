@@ -2,11 +2,12 @@
 
     python tests/command_server.py MODULE ...
 
-Starting fairseq takes seconds, forking a process that has imported it takes milliseconds. Each line
-of standard input is a JSON object with the "command" (a console script and its arguments), the
-working directory "cwd", the files "stdin", "stdout" and "stderr", and a "timeout" in seconds or
-null. The answer is one line with the exit status, or null if the command was killed after its
-timeout.
+Starting fairseq takes seconds, forking a process that has imported it takes milliseconds. Standard
+input is a listening socket; the program ends when all its connections are closed. Each line of a
+connection is a JSON object with the "command" (a console script and its arguments), the working
+directory "cwd", the files "stdin", "stdout" and "stderr", and a "timeout" in seconds or null. The
+answer is one line with the exit status and the peak memory in kB, or null if the command was killed
+after its timeout.
 """
 
 import gc
@@ -16,25 +17,52 @@ import json
 import logging
 import os
 import signal
+import socket
 import sys
 import time
 from pathlib import Path
+from typing import NoReturn
 
 
 def main() -> None:
-    """Answer requests until standard input ends; in a fork, run the command and exit like it."""
+    """Serve each connection in a fork, until all connections are closed."""
     sys.path[0] = str(Path(sys.executable).parent)  # as for a console script
-    answers = os.fdopen(os.dup(1), "w")
+    listener = socket.socket(fileno=os.dup(0))
+    listener.settimeout(0.2)
     os.dup2(2, 1)  # modules may print
     for module in sys.argv[1:]:
         importlib.import_module(module)
     gc.freeze()  # the pages of these objects are never copied by a collection in a fork
-    for line in sys.stdin:
-        request = json.loads(line)
-        child = os.fork()
-        if not child:
-            sys.exit(run(request))
-        print(json.dumps(wait(child, request["timeout"])), file=answers, flush=True)
+    while (connection := accept(listener)) is not None:
+        with connection:
+            if not os.fork():
+                listener.close()
+                serve(connection)
+
+
+def accept(listener: socket.socket) -> socket.socket | None:
+    """Return the next connection, or None once the forks of all earlier ones have ended."""
+    while True:
+        try:
+            return listener.accept()[0]
+        except TimeoutError:
+            try:
+                os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return None
+
+
+def serve(connection: socket.socket) -> NoReturn:
+    """Answer requests until the connection is closed; a fork runs the command and exits like it."""
+    os.dup2(connection.fileno(), 0)  # replaces the listening socket
+    with connection.makefile("rw") as stream:
+        for line in stream:
+            request = json.loads(line)
+            child = os.fork()
+            if not child:
+                sys.exit(run(request))
+            print(json.dumps(wait(child, request["timeout"])), file=stream, flush=True)
+    os._exit(0)
 
 
 def run(request: dict) -> object:

@@ -1,9 +1,11 @@
 """Options that tests give to fairseq's commands, and functions that run commands."""
 
 import contextlib
+import fcntl
 import json
 import os
 import re
+import socket
 import subprocess
 import sys
 import tempfile
@@ -72,16 +74,27 @@ class Completed(subprocess.CompletedProcess[str]):
 
 
 class CommandServer:
-    """A process that has imported libraries and runs console scripts in forks of itself."""
+    """A process that has imported libraries and runs console scripts in forks of itself.
 
-    def __init__(self, *arguments: str | Path) -> None:
-        program = Path(__file__).with_name("command_server.py")
-        self.process = subprocess.Popen(
-            [sys.executable, program, *arguments],
-            text=True,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-        )
+    `address` is the path of its socket: test processes that give the same one share the process.
+    It ends when all of them have stopped or died.
+    """
+
+    def __init__(self, *modules: str, address: Path) -> None:
+        self.connection = socket.socket(socket.AF_UNIX)
+        with open(f"{address}.lock", "w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            try:
+                self.connection.connect(str(address))
+            except OSError:  # it has not started, or ended
+                address.unlink(missing_ok=True)
+                with socket.socket(socket.AF_UNIX) as listener:
+                    listener.bind(str(address))
+                    listener.listen()
+                    self.connection.connect(str(address))
+                    program = Path(__file__).with_name("command_server.py")
+                    subprocess.Popen([sys.executable, program, *modules], stdin=listener)
+        self.stream = self.connection.makefile("rw")
 
     def run(
         self,
@@ -94,7 +107,6 @@ class CommandServer:
 
         Raises subprocess.TimeoutExpired.
         """
-        assert self.process.stdin is not None and self.process.stdout is not None
         words = [str(word) for word in command]
         with (
             tempfile.NamedTemporaryFile() as stdin,
@@ -111,9 +123,8 @@ class CommandServer:
                 "stderr": stderr.name,
                 "timeout": timeout,
             }
-            self.process.stdin.write(json.dumps(request) + "\n")
-            self.process.stdin.flush()
-            answer = json.loads(self.process.stdout.readline())
+            print(json.dumps(request), file=self.stream, flush=True)
+            answer = json.loads(self.stream.readline())
             if answer is None:
                 assert timeout is not None
                 raise subprocess.TimeoutExpired(words, timeout, stdout.read(), stderr.read())
@@ -121,10 +132,9 @@ class CommandServer:
             return Completed(words, status, stdout.read(), stderr.read(), peak)
 
     def stop(self) -> None:
-        """End the process."""
-        with self.process:
-            assert self.process.stdin is not None
-            self.process.stdin.close()
+        """Close the connection."""
+        self.stream.close()
+        self.connection.close()
 
 
 def killed(command: Sequence[str | Path], log: Path, now: Callable[[], bool]) -> bool:

@@ -67,13 +67,20 @@ def quiet() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def run() -> Iterator[Callable[..., subprocess.CompletedProcess[str]]]:
+def shared_folder(tmp_path_factory) -> Path:
+    """A directory that all workers share."""
+    base = tmp_path_factory.getbasetemp()
+    return base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+
+
+@pytest.fixture(scope="session")
+def run(shared_folder) -> Iterator[Callable[..., subprocess.CompletedProcess[str]]]:
     """`run(command, ...)` runs a command of this checkout as a user would; check the result.
 
     `run("fairseq-train", "--help", cwd=tmp_path, env={"NAME": "value"}, timeout=60)`; `input` is
     the standard input. From every directory `--user-dir aiayn_plugin` is the plugin of the
     checkout: fairseq would take the installed one. Commands of fairseq and `aiayn` run in a fork of
-    a process that has imported their libraries, except with `env`.
+    a process that has imported their libraries, shared by all workers, except with `env`.
     """
     commands = Path(sys.executable).parent
     servers: dict[str, CommandServer] = {}
@@ -95,7 +102,9 @@ def run() -> Iterator[Callable[..., subprocess.CompletedProcess[str]]]:
             kind = "fairseq-"
         if kind and env is None:
             if kind not in servers:
-                servers[kind] = CommandServer(*LIBRARIES[kind])
+                servers[kind] = CommandServer(
+                    *LIBRARIES[kind], address=shared_folder / f"{kind}.socket"
+                )
             return servers[kind].run(words, cwd, timeout, input)
         path = os.pathsep.join([str(commands), os.environ["PATH"]])
         environment = {**os.environ, "PATH": path, **(env or {})}
@@ -128,18 +137,15 @@ def transformers() -> Any:
 
 
 @pytest.fixture(scope="session")
-def once(tmp_path_factory) -> Callable[[str, Callable[[Path], None]], Path]:
+def once(shared_folder) -> Callable[[str, Callable[[Path], None]], Path]:
     """`once(name, make)` is a directory that `make` filled, in the first worker that needed it.
 
     All workers share it: no test may change it.
     """
-    base = tmp_path_factory.getbasetemp()
-    if "PYTEST_XDIST_WORKER" in os.environ:
-        base = base.parent
 
     def get(name: str, make: Callable[[Path], None]) -> Path:
-        folder = base / name
-        with open(base / f"{name}.lock", "a") as lock:
+        folder = shared_folder / name
+        with open(shared_folder / f"{name}.lock", "a") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             if not os.stat(lock.fileno()).st_size:
                 shutil.rmtree(folder, ignore_errors=True)

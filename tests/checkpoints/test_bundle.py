@@ -8,6 +8,7 @@ import pytest
 import safetensors.torch
 import torch
 from breakages import change
+from commands import LINES
 
 from aiayn_plugin.checkpoints.bundle import DEMO, bundle
 from aiayn_plugin.checkpoints.safe_load import load
@@ -19,17 +20,30 @@ from aiayn_plugin.text.manifest import MANIFEST, hash_file, read_manifest
 
 @pytest.fixture(scope="module")
 def bundled(model_dir, tmp_path_factory):
-    """A bundle of the barely trained model."""
-    directory = tmp_path_factory.mktemp("bundles") / "bundle"
-    size = bundle(model_dir, None, directory)
-    assert size == sum(path.stat().st_size for path in directory.iterdir())
-    return directory
+    """A bundle of the barely trained model, moved to a different directory."""
+    directory = tmp_path_factory.mktemp("bundles")
+    size = bundle(model_dir, None, directory / "bundle")
+    moved = (directory / "bundle").rename(directory / "moved")
+    assert size == sum(path.stat().st_size for path in moved.iterdir())
+    return moved
 
 
 def test_a_bundle_keeps_weights_settings_and_identity_only(model_dir, bundled):
     names = {path.name for path in bundled.iterdir()}
-    assert not any(name.endswith(".pt") for name in names)
     assert names == {*read_manifest(bundled), MANIFEST}
+    assert names == {
+        "model.safetensors",
+        "config.json",
+        "dict.en.txt",
+        "dict.de.txt",
+        "codes.bpe",
+        "text.json",
+        "pairs.txt",
+        "README.txt",
+        "checksums.json",
+    }
+    size = (bundled / "model.safetensors").stat().st_size
+    assert size < 0.5 * (model_dir / "model.pt").stat().st_size  # no optimizer
     trained, shared = load(model_dir / "model.pt"), load(bundled / "model.safetensors")
     config = json.loads((bundled / "config.json").read_text())
     assert config["task_state"] == shared["task_state"] == trained["task_state"]
@@ -46,7 +60,7 @@ def test_a_bundle_keeps_weights_settings_and_identity_only(model_dir, bundled):
 
 def test_every_command_reads_a_bundle(run, model_dir, bundled, corpus, tmp_path):
     ours, theirs = (
-        Translator.load(folder, device="cpu").translate_nbest(["March 3", "a"])
+        Translator.load(folder, device="cpu").translate_nbest(LINES)
         for folder in (bundled, model_dir)
     )
     assert ours == theirs
@@ -63,6 +77,11 @@ def test_every_command_reads_a_bundle(run, model_dir, bundled, corpus, tmp_path)
         hypotheses[path] = re.findall(r"^H-.*$", log.stdout, re.MULTILINE)
     first, *others = hypotheses.values()
     assert first and all(other == first for other in others)
+
+
+def test_an_existing_directory_is_not_replaced(model_dir, bundled):
+    with pytest.raises(InputError, match="already exists"):
+        bundle(model_dir, None, bundled)
 
 
 @pytest.mark.parametrize(

@@ -20,13 +20,13 @@ def obvious_search(model, source, alpha, a, b, beam):
     open_, finished = [(0.0, [])], []
     for step in range(limit + 1):
         candidates = []
-        for total, tokens in open_:
-            target = torch.tensor([[EOS, *tokens]])
-            log_p = model(source, None, target)[0][0, -1].log_softmax(dim=-1)
+        targets = torch.tensor([[EOS, *tokens] for _, tokens in open_])
+        logits = model(source.expand(len(open_), -1), None, targets)[0][:, -1]
+        for (total, tokens), log_p in zip(open_, logits.log_softmax(dim=-1).tolist(), strict=True):
             for token in range(WORDS):
                 allowed = token == EOS if step == limit else token != PAD
                 if allowed and not (step == 0 and token == EOS):  # --min-len 1
-                    candidates.append((total + float(log_p[token]), [*tokens, token]))
+                    candidates.append((total + log_p[token], [*tokens, token]))
         candidates.sort(key=lambda c: -c[0])
         for total, tokens in candidates[:beam]:
             if tokens[-1] == EOS:

@@ -10,7 +10,10 @@ PAPER = ["--user-dir", "aiayn_plugin", "--cpu"]
 def test_generating_in_lower_precisions(run, corpus, model_dir):
     found = []
     for options in ([], ["--int8"], ["--bf16"]):
-        log = run("fairseq-generate", corpus, *PAPER, "--path", model_dir / "model.pt", *options)
+        log = run(
+            *("fairseq-generate", corpus, *PAPER, "--path", model_dir / "model.pt"),
+            *("--max-len-b", "8", *options),
+        )
         assert log.returncode == 0, log.stderr
         found.append(dict(re.findall(r"^(H-\d+)\t(\S+)", log.stdout, re.MULTILINE)))
     exact, *others = found

@@ -1,4 +1,4 @@
-"""Raw text in, raw text out: aiayn translate, bundle and export, and the same from Python."""
+"""Raw text in, raw text out: aiayn translate and export, and the same from Python."""
 
 import shutil
 
@@ -36,30 +36,6 @@ def test_order_and_number_of_lines_are_kept(translate, model_dir):
     assert numbers == ["1", "1", "2", "3", "3", "4", "4", "5", "5"]
     scores = [float(line.split(" ||| ")[2]) for line in best.stdout.splitlines()]
     assert scores[0] >= scores[1]
-
-
-def test_a_bundle_translates_the_same_elsewhere(run, translate, model_dir, tmp_path):
-    log = run("aiayn", "bundle", model_dir, "--output", tmp_path / "bundle")
-    assert log.returncode == 0, log.stderr
-    names = {path.name for path in (tmp_path / "bundle").iterdir()}
-    assert names == {
-        "model.safetensors",
-        "config.json",
-        "dict.en.txt",
-        "dict.de.txt",
-        "codes.bpe",
-        "text.json",
-        "pairs.txt",
-        "README.txt",
-        "checksums.json",
-    }
-    size = (tmp_path / "bundle" / "model.safetensors").stat().st_size
-    assert size < 0.5 * (model_dir / "model.pt").stat().st_size  # no optimizer
-    (tmp_path / "bundle").rename(tmp_path / "moved")
-    text = "\n".join(LINES)
-    assert translate("moved", text).stdout == translate(model_dir, text).stdout
-    again = run("aiayn", "bundle", model_dir, "--output", tmp_path / "moved")
-    assert (again.returncode, again.stderr.count("\n")) == (1, 1)
 
 
 def test_python_translates_the_same(translate, model_dir):

@@ -74,6 +74,7 @@ def test_gradients_in_chunks(chunk_size, static_shapes):
     assert torch.autograd.gradcheck(
         lambda x, w: projected_loss(x, w, target, 0.1, PAD, static_shapes, chunk_size)[0],
         (x, weight),
+        fast_mode=True,
     )
 
 
