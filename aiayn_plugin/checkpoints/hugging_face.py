@@ -17,9 +17,9 @@ from ..text.fast_tokenizer import TOKENIZER_CONFIG, build_fast_tokenizer, build_
 from ..text.lines import read_data_file
 from ..text.manifest import read_verified_dictionary
 from ..text.pipeline import load_subwords
-from ..text.settings import TextSettings
+from ..text.settings import SACREMOSES, TextSettings
 from ..text.subwords import Bpe
-from ..text.tokenizer import PROTECTED, SACREMOSES
+from ..text.tokenizer import PROTECTED
 from .bundle import text_files, write_bundle
 from .compatibility import Identity
 from .loading import LoadedModel, model_settings

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from ..text.tokenizer import MOSES, SACREMOSES
+from ..text.settings import MOSES, SACREMOSES
 
 
 def say(message: str) -> None:

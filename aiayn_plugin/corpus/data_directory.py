@@ -8,8 +8,7 @@ from typing import Any
 
 from ..errors import InputError
 from ..text.manifest import MANIFEST, describe_change, read_manifest
-from ..text.settings import SETTINGS_FILE, TextSettings
-from ..text.tokenizer import SACREMOSES
+from ..text.settings import SACREMOSES, SETTINGS_FILE, TextSettings
 from .console import progress, say
 
 #: Bytes below which the check is too fast to show progress.

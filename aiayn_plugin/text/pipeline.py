@@ -7,9 +7,9 @@ from pathlib import Path
 from ..errors import InputError
 from .dictionary import read_dictionary
 from .manifest import hash_file
-from .settings import PENN, SETTINGS_FILE, TextSettings
+from .settings import PENN, SETTINGS_FILE, TOKENIZERS, TextSettings
 from .subwords import SUBWORDS, Bpe, Subwords
-from .tokenizer import TOKENIZERS, Tokenizer
+from .tokenizer import Tokenizer
 
 _ADVICE = (
     "give a directory made by aiayn prepare or aiayn bundle, and copy all of its files (data of "

@@ -10,7 +10,6 @@ from typing import Any
 from ..errors import InputError
 from .lines import MAX_SETTINGS_FILE, read_data_file
 from .subwords import SUBWORDS
-from .tokenizer import MOSES
 
 SETTINGS_FILE = "text.json"
 #: One line: the number of training pairs kept, and the number dropped for each reason.
@@ -18,6 +17,9 @@ PAIRS_FILE = "pairs.txt"
 #: Sentences that the translation page of a bundle offers, in the source language.
 EXAMPLES_FILE = "examples.txt"
 FORMAT_VERSION = 1
+#: The tokenisers. "moses" gives the tokens of Moses's scripts as of the paper's publication;
+#: "sacremoses" gives those of sacremoses and keeps some words whole (tokenizer.PROTECTED).
+MOSES, SACREMOSES = TOKENIZERS = ("moses", "sacremoses")
 #: The tokeniser of data with trees as targets: the words are the Penn Treebank's.
 PENN = "penn"
 #: Maximum depth of a tree. The deepest trees of the treebanks have about 40 levels.

@@ -9,14 +9,11 @@ from sacremoses import MosesDetokenizer, MosesPunctNormalizer, MosesTokenizer
 
 from ..errors import InputError
 from .lines import MAX_WORD_LENGTH, clean_line
+from .settings import MOSES, SACREMOSES
 
 #: Words whose tokens a process caches, unless they exceed MAX_WORD_LENGTH. A corpus has millions of
 #: different words, too many to cache all.
 CACHED_WORDS = 250_000
-
-#: The tokenisers of `text.json`. "moses" gives the tokens of Moses's scripts as of the paper's
-#: publication. "sacremoses" gives those of sacremoses and protects PROTECTED words.
-MOSES, SACREMOSES = TOKENIZERS = ("moses", "sacremoses")
 
 # Words that the Moses tokeniser splits and its detokeniser does not rejoin: 15:05, km/h, km², A$,
 # °C, 1939–1945. "sacremoses" keeps them whole. The lookbehinds make each pattern start at the

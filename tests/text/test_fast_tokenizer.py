@@ -10,8 +10,9 @@ from aiayn_plugin.corpus.subwords import learn_bpe
 from aiayn_plugin.errors import InputError
 from aiayn_plugin.text.dictionary import Vocabulary
 from aiayn_plugin.text.fast_tokenizer import build_fast_tokenizer
+from aiayn_plugin.text.settings import TOKENIZERS
 from aiayn_plugin.text.subwords import Bpe
-from aiayn_plugin.text.tokenizer import TOKENIZERS, Tokenizer
+from aiayn_plugin.text.tokenizer import Tokenizer
 
 #: Unknown letters, the mark of BPE, escapes, special symbols, and words that Moses protects.
 HARD = [

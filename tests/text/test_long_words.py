@@ -6,8 +6,9 @@ import time
 import pytest
 
 from aiayn_plugin.text.scores import PaperTokens
+from aiayn_plugin.text.settings import TOKENIZERS
 from aiayn_plugin.text.subwords import Bpe
-from aiayn_plugin.text.tokenizer import TOKENIZERS, Tokenizer
+from aiayn_plugin.text.tokenizer import Tokenizer
 
 #: What a long line may repeat.
 UNITS = [

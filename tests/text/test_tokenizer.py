@@ -8,7 +8,8 @@ from fairseq.tokenizer import tokenize_line
 from sacremoses import MosesPunctNormalizer, MosesTokenizer
 
 from aiayn_plugin.errors import InputError
-from aiayn_plugin.text.tokenizer import MOSES, SACREMOSES, Tokenizer
+from aiayn_plugin.text.settings import MOSES, SACREMOSES
+from aiayn_plugin.text.tokenizer import Tokenizer
 
 WORDS = """Mr Nr No pp Art z.B e.g U.S don't l'homme a A 5 1,000 3.5 's km/h 15:05 v .. ... . , ' --
 a$ °C 1939–1945 – aé- wort ''a a''b 1:22/333 a/bb–cc DOTMULTI""".split()
