@@ -9,8 +9,8 @@ from aiayn_plugin.fairseq_plugin.interrupt import Interrupt
 
 @pytest.fixture
 def training():
-    """The state of a run that catches Ctrl-C."""
-    handler = signal.getsignal(signal.SIGINT)
+    """The state of a run that catches Ctrl-C, as the first one of its process."""
+    handler = signal.signal(signal.SIGINT, signal.default_int_handler)
     state = Interrupt()
     state.catch()
     yield state
