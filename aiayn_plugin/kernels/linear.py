@@ -49,9 +49,14 @@ class Linear(nn.Linear):
         return linear(x, self.weight, self.bias)
 
 
+@functools.cache
 def prefers_onednn() -> bool:
-    """Return whether oneDNN is faster than MKL in float32: on AMD processors."""
-    return has_onednn() and is_amd()
+    """Return whether oneDNN is faster than MKL for large float32 matmuls.
+
+    It is on AMD processors with AVX-512, where MKL uses AVX2 only. With AVX2 MKL is faster.
+    """
+    has_avx512 = torch.backends.cpu.get_cpu_capability() == "AVX512"
+    return has_onednn() and is_amd() and has_avx512
 
 
 @functools.cache

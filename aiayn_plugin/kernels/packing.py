@@ -7,7 +7,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from .linear import Linear, has_onednn, linear, onednn_linear, prefers_onednn
+from .device import is_amd
+from .linear import Linear, has_onednn, linear, onednn_linear
 
 #: Maximum rows of x for a packed float32 weight to be faster: the beams of a few sentences.
 MAX_PACKED_ROWS = 32
@@ -64,7 +65,7 @@ def is_packing_faster(weight: Tensor) -> bool:
     if weight.dtype != torch.float32:
         return False
     is_large = weight.numel() >= MIN_PACKED_ELEMENTS
-    return prefers_onednn() or (is_large and torch.backends.mkl.is_available())
+    return is_amd() or (is_large and torch.backends.mkl.is_available())
 
 
 class PackedLinear(InferenceLinear):

@@ -16,7 +16,7 @@ def onednn(monkeypatch):
     """Use oneDNN on any processor, if this torch has it."""
     if not has_onednn():
         pytest.skip("this torch has no oneDNN")
-    monkeypatch.setattr("aiayn_plugin.kernels.linear.is_amd", lambda: True)
+    monkeypatch.setattr("aiayn_plugin.kernels.linear.prefers_onednn", lambda: True)
 
 
 def operands(batch, n, inner, outer, bias):
@@ -72,7 +72,7 @@ def test_only_large_float32_matmuls_use_onednn(onednn, with_gradient):
 
 def test_without_onednn_the_result_is_torchs_own(monkeypatch):
     x, weight = operands(*LARGE, bias=False)
-    monkeypatch.setattr("aiayn_plugin.kernels.linear.is_amd", lambda: False)
+    monkeypatch.setattr("aiayn_plugin.kernels.linear.prefers_onednn", lambda: False)
     assert torch.equal(linear(x, weight), F.linear(x, weight))
 
 

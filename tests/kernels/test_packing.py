@@ -17,7 +17,7 @@ def onednn(monkeypatch):
     """Pack on any processor, if this torch has oneDNN."""
     if not has_onednn():
         pytest.skip("this torch has no oneDNN")
-    monkeypatch.setattr("aiayn_plugin.kernels.linear.is_amd", lambda: True)
+    monkeypatch.setattr("aiayn_plugin.kernels.packing.is_amd", lambda: True)
 
 
 @pytest.mark.parametrize("rows", [(1,), (4,), (3, 5), (2, 50, 4), (0,)])
@@ -99,14 +99,14 @@ def test_layers_that_override_forward_are_kept(replace):
 def test_model_is_not_packed_where_that_is_no_faster(monkeypatch):
     model = build().eval()  # in float64
     pack_linear_layers(model)
-    monkeypatch.setattr("aiayn_plugin.kernels.linear.is_amd", lambda: False)
+    monkeypatch.setattr("aiayn_plugin.kernels.packing.is_amd", lambda: False)
     pack_linear_layers(model.float())
     assert not any(isinstance(module, PackedLinear) for module in model.modules())
 
 
 @pytest.mark.skipif(not torch.backends.mkl.is_available(), reason="this torch has no MKL")
 def test_on_an_intel_processor_only_large_float32_weights_are_packed(monkeypatch):
-    monkeypatch.setattr("aiayn_plugin.kernels.linear.is_amd", lambda: False)
+    monkeypatch.setattr("aiayn_plugin.kernels.packing.is_amd", lambda: False)
     small, large = (PackedLinear(torch.randn(n, 512)) for n in (512, 1024))
     assert small.packed_weight is None and large.packed_weight is not None
     x = torch.randn(4, 512)
