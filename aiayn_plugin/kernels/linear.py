@@ -53,7 +53,7 @@ class Linear(nn.Linear):
 def prefers_onednn() -> bool:
     """Return whether oneDNN is faster than MKL for large float32 matmuls.
 
-    It is on AMD processors with AVX-512, where MKL uses AVX2 only. With AVX2 MKL is faster.
+    On AMD processors MKL uses AVX2 only, so oneDNN is faster if they have AVX-512.
     """
     has_avx512 = torch.backends.cpu.get_cpu_capability() == "AVX512"
     return has_onednn() and is_amd() and has_avx512
