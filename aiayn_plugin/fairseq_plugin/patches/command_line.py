@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 from fairseq.tasks import TASK_DATACLASS_REGISTRY
 from fairseq.tasks.translation import TranslationConfig
 
-from ...paper import ModelSettings, TrainingSettings, format_architectures, paper_search
+from ...paper import TINY, ModelSettings, TrainingSettings, format_architectures, paper_search
 from .. import data_checks, defaults
 from ..option_names import flag
 from .training import join_torchrun
@@ -142,7 +142,7 @@ def help_text(trains: bool) -> str:
         "architectures of aiayn_plugin (parameters with a vocabulary of 37,000):\n\n"
         f"{format_architectures()}\n\n"
         "their options, with base's defaults (aiayn_tiny and aiayn_parser_tiny have a feed-forward "
-        "gain of 0.5\nand 1,000 warm-up updates):"
+        f"gain of {TINY['feed_forward_gain']}\nand {TINY['warmup_updates']:,} warm-up updates):"
         f"{_describe(fields(ModelSettings))}\n\n"
         f"options of their learning rate schedule, optimizer and loss:{_describe(training)}\n\n"
         f"{text}"
