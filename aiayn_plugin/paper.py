@@ -59,8 +59,8 @@ class ModelSettings:
     )
     tie_embeddings: str = _setting(
         "all",
-        "weights that share one matrix: source embedding, target embedding and output projection "
-        "(§3.4), only target embedding and projection, or none",
+        "weights that share one matrix: all (both embeddings and the output projection, §3.4), "
+        "target (the target embedding and the projection) or none",
         TIED_EMBEDDINGS,
     )
     feed_forward_gain: float = _setting(

@@ -27,7 +27,7 @@ translate_and_score 5
 say <<END
 
 Done. $RUN holds the text, the data, the checkpoints, their average (model.pt) and translation.txt.
-To see what the heads attend to, and a report on the training run:
+To see what the heads attend to, and to write a report on the training run:
 
   .venv/bin/aiayn attention $RUN --split test --numbers 1 331 996
   .venv/bin/aiayn report $RUN

@@ -55,7 +55,9 @@ def read_pairs(path: Path) -> Iterable[Pair]:
 def main() -> None:
     """Run the command."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--pairs", type=Path, required=True, help="file of English TAB German")
+    parser.add_argument(
+        "--pairs", type=Path, required=True, help="tab-separated file: English, then German"
+    )
     parser.add_argument("--test", type=Path, nargs="+", required=True, help="test sets, raw text")
     parser.add_argument("--valid", type=int, default=2000, help="validation pairs (default: 2000)")
     parser.add_argument("--destdir", type=Path, required=True, help="directory to write to")

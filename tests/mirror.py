@@ -76,14 +76,14 @@ def archives(table: dict, pairs: int) -> dict[str, bytes]:
         ]
         members = {name: member_content(name, pairs) for name in sorted(set(names))}
         members = {"README": b"unwanted", **members}
-        path = path_of(facts["addresses"][0])
+        path = path_of(facts["urls"][0])
         contents[path] = pack(members, compressed=not path.endswith("tar"))
     return contents
 
 
-def path_of(address: str) -> str:
-    """Return the path of an address: of http://host/a/b it is a/b."""
-    return address.partition("//")[2].partition("/")[2]
+def path_of(url: str) -> str:
+    """Return the path of a URL: of http://host/a/b it is a/b."""
+    return url.partition("//")[2].partition("/")[2]
 
 
 def wmt14_arguments(pair: str, dest: Path, table: Path, *more: str) -> list[str]:
@@ -111,11 +111,11 @@ class Mirror:
         self.requests: list[tuple[str, str | None]] = []
 
     def table(self, path: Path, change: object = None) -> Path:
-        """Write wmt14.yaml with the addresses and checksums of this mirror, after `change`."""
+        """Write wmt14.yaml with the URLs and checksums of this mirror, after `change`."""
         table = yaml.safe_load(WMT14.read_bytes())
         for facts in table["archives"].values():
-            file = path_of(facts["addresses"][0])
-            facts["addresses"] = [f"{self.address}/{file}", f"{self.address}/second/{file}"]
+            file = path_of(facts["urls"][0])
+            facts["urls"] = [f"{self.address}/{file}", f"{self.address}/second/{file}"]
             facts["size"] = len(self.files[file])
             facts.pop("md5", None)
             facts["sha256"] = hashlib.sha256(self.files[file]).hexdigest()

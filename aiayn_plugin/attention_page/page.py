@@ -43,9 +43,7 @@ def check_count(sentences: int) -> None:
     if sentences == 0:
         raise InputError("no sentence to show: the input is empty")
     if sentences > MAX_SENTENCES:
-        raise InputError(
-            f"more than {MAX_SENTENCES} sentences, the most that a page shows: give fewer"
-        )
+        raise InputError(f"too many sentences: a page shows at most {MAX_SENTENCES}")
 
 
 def check_size(sentences: Sequence[Sentence], layers: int, heads: int) -> None:
@@ -56,8 +54,8 @@ def check_size(sentences: Sequence[Sentence], layers: int, heads: int) -> None:
         size += 4 / 3 * layers * heads * (m * m + n * n + n * m)  # in base64, a byte per weight
     if size > MAX_BYTES:
         raise InputError(
-            f"{len(sentences)} sentences would make a page of {size / 1e6:,.0f} MB: give fewer, "
-            "or select layers with --layers"
+            f"{len(sentences)} sentences would make a page of {size / 1e6:,.0f} MB, above the "
+            f"limit of {MAX_BYTES / 1e6:,.0f}: give fewer, or select layers with --layers"
         )
 
 

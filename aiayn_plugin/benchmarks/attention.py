@@ -1,4 +1,4 @@
-"""Compare the layer types of Table 1 and restricted self-attention.
+"""Compare the layer types of Table 1.
 
 Prints Table 1 of the paper, and measures time and peak memory of one layer of each type, forward
 and backward, for one sentence of n positions with the base model's d_model: the base encoder's

@@ -55,7 +55,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     """Measure, print tables, write JSON and a figure. Raises InputError for invalid options."""
     if min(args.runs, *args.lengths, *args.max_tokens, *args.beams, *args.sentences) < 1:
-        raise InputError("all numbers must be at least 1")
+        raise InputError(
+            "--runs, --lengths, --max-tokens, --beams and --sentences must be at least 1"
+        )
     if args.plot:
         plots.check(args.plot)
     device = "cpu" if args.cpu else default_device()

@@ -1,4 +1,4 @@
-"""Compare training with fairseq's own Transformer.
+"""Compare the plugin's training with that of fairseq's own Transformer.
 
 Measures target tokens per second and peak memory of the plugin's model and of fairseq's model of
 the same size, alternating, on batches of the same size, each side in its fastest precision. Without

@@ -59,9 +59,7 @@ class Identity:
             and _holds(identity.settings, SETTINGS_WITHOUT_SHAPE, (int, str, type(None)))
             and _holds(identity.languages, SIDES, str)
         ):
-            raise InputError(
-                "the checkpoint is broken: its task_state is not what the plugin writes"
-            )
+            raise InputError("the checkpoint is damaged (invalid task_state): use an intact copy")
         return identity
 
     def task_state(self) -> dict[str, Any]:

@@ -39,7 +39,7 @@ def export_transformers(loaded: LoadedModel, checkpoint: Path, data: Path, outpu
     text, subwords = load_subwords(data)
     if not isinstance(subwords, Bpe):
         raise InputError(
-            f"{data} has word-pieces, for which no tokenizer.json is written: only BPE can be "
+            f"{data} has wordpieces, for which no tokenizer.json is written: only BPE can be "
             "exported to transformers"
         )
     if loaded.source.symbols != loaded.target.symbols:

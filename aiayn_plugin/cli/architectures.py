@@ -1,4 +1,4 @@
-"""List the paper's architectures with their sizes and parameter counts.
+"""List all architectures with their sizes and parameter counts.
 
 Prints every --arch with its sizes, its exact number of parameters, and the number given in the
 paper. Learned positions are counted with 1,024 on each side.

@@ -1,4 +1,4 @@
-"""Convert a model of fairseq or transformers to the plugin's, or the plugin's to fairseq's.
+"""Convert a fairseq or transformers model for the plugin, or a plugin model for fairseq.
 
 A checkpoint of fairseq's post-norm Transformers (transformer_wmt_en_de,
 transformer_vaswani_wmt_en_de_big, …) becomes one for the plugin; one of the plugin's, with

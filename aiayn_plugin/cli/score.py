@@ -23,7 +23,10 @@ from ..text.settings import holds_trees
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     add, add_path = parser.add_argument, partial(parser.add_argument, metavar="FILE", type=Path)
-    add_path("system", help="output of fairseq-generate or, with --reference, raw text")
+    add_path(
+        "system",
+        help="output of fairseq-generate, or raw text with --reference, or trees with --trees",
+    )
     data_help = "data directory created by aiayn prepare, prepare-trees or wmt14"
     add_path("--data", metavar="DIR", help=data_help)
     add("--split", default="test", help="split that was translated")

@@ -1,8 +1,8 @@
 """Translate over HTTP, with a web page.
 
 Answers POST /translate with JSON such as {"text": "A man sleeps."} or {"text": ["…", "…"], "nbest":
-2}, until Ctrl-C or SIGTERM. Concurrent requests are batched. / serves a web page for translating,
-/health a health check.
+2}, until Ctrl-C or SIGTERM. Concurrent requests are batched. GET / serves a web page for
+translating, GET /health a health check.
 """
 
 import argparse

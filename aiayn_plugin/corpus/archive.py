@@ -49,7 +49,7 @@ def extract(archive: Path, members: dict[str, Path]) -> None:
     if outside := [
         name for name in members if Path(name).is_absolute() or ".." in Path(name).parts
     ]:
-        raise InputError(f"{archive}: {outside[0]!r} is not a path in an archive")
+        raise InputError(f"{archive}: the member path {outside[0]!r} is absolute or contains ..")
     folder = next(iter(members.values())).parent
     try:
         with tempfile.TemporaryDirectory(dir=folder) as scratch:
@@ -162,5 +162,5 @@ def read_segments(lines: Iterable[bytes]) -> Iterator[bytes]:
             content = segment.partition(b">")[2]
             text, *end = re.split(rb"(?i)</seg>", content, maxsplit=1)
             if not end:
-                raise InputError(f"line {number} contains a segment that does not end there")
+                raise InputError(f"line {number}: a <seg> element does not end on its line")
             yield b" ".join(text.split())

@@ -124,7 +124,7 @@ def find_versions(
     libraries = [*word_libraries, "subword-nmt"]
     if subword == "wordpiece":
         if not importlib.util.find_spec("sentencepiece"):
-            raise InputError("word-pieces need sentencepiece: pip install sentencepiece")
+            raise InputError("wordpieces need sentencepiece: pip install sentencepiece")
         libraries.append("sentencepiece")
     return {name: importlib.metadata.version(name) for name in libraries}
 

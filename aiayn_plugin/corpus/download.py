@@ -37,7 +37,7 @@ class Download(NamedTuple):
     """
 
     name: str
-    addresses: tuple[str, ...]
+    urls: tuple[str, ...]
     checksums: dict[str, str]
     size: int | None = None
 
@@ -79,10 +79,10 @@ def _size(path: Path) -> int:
 def _fetch_from_mirrors(download: Download, path: Path) -> None:
     partial = Partial(path, download.size)
     problems = []
-    for address in download.addresses:
+    for url in download.urls:
         while True:
             resumed = partial.done > 0
-            if problem := partial.complete(address):
+            if problem := partial.complete(url):
                 break
             if not (problem := _verify(partial.path, download)):
                 os.replace(partial.path, path)
@@ -90,8 +90,8 @@ def _fetch_from_mirrors(download: Download, path: Path) -> None:
             partial.discard()
             if not resumed:  # else the wrong bytes may be those of another mirror
                 break
-        say(f"{address}: {problem}")
-        problems.append(f"{address} ({problem})")
+        say(f"{url}: {problem}")
+        problems.append(f"{url} ({problem})")
     raise Unavailable(
         f"cannot get {download.name}: {'; '.join(problems)}. Run the command again to resume, or "
         f"download the file by hand and save it as {path}"
@@ -118,7 +118,7 @@ class Partial:
         """Delete the downloaded bytes."""
         self.path.unlink(missing_ok=True)
 
-    def complete(self, address: str) -> str | None:
+    def complete(self, url: str) -> str | None:
         """Download the missing bytes. Return the error of the last attempt, or None."""
         failures, most = 0, self.done
         while True:
@@ -127,7 +127,7 @@ class Partial:
             start = self.done
             if start and start == self.size:
                 return None
-            code, problem = self._run_curl(address)
+            code, problem = self._run_curl(url)
             if code == 0:
                 return None
             status = int(match[1]) if (match := re.search(r"error: (\d{3})", problem)) else 0
@@ -142,15 +142,15 @@ class Partial:
             if failures > len(PAUSES):
                 return problem
             pause = PAUSES[max(failures - 1, 0)]
-            say(f"{address}: {problem}; trying again in {pause:g} s")
+            say(f"{url}: {problem}; trying again in {pause:g} s")
             time.sleep(pause)
 
-    def _run_curl(self, address: str) -> tuple[int, str]:
+    def _run_curl(self, url: str) -> tuple[int, str]:
         """Append what curl downloads. Return its exit code and its error message."""
         start = self.done
         resume = ["--continue-at", str(start)] if start else []
         limit = self.size or start + shutil.disk_usage(self.path.parent).free
-        command = [*CURL, *resume, "--max-filesize", str(limit), "--url", address]
+        command = [*CURL, *resume, "--max-filesize", str(limit), "--url", url]
         with (
             open(self.path, "ab") as file,
             progress(self.name, self.size, initial=start) as add,

@@ -74,7 +74,10 @@ def _check_disk_space(archives: list[Download], folder: Path) -> None:
     needed -= sum(path.stat().st_size for path in partial if path.exists())
     free = shutil.disk_usage(folder).free
     if needed > free:
-        raise InputError(f"{folder}: {needed / 1e9:.1f} GB to fetch, {free / 1e9:.1f} GB free")
+        raise InputError(
+            f"not enough disk space in {folder}: {needed / 1e9:.1f} GB to download, "
+            f"{free / 1e9:.1f} GB free"
+        )
 
 
 def _made_of(pair: LanguagePair, corpus: Corpus) -> list[Any]:

@@ -16,7 +16,7 @@ from .parallel import Batch, Counts, LinePairs, transform_files
 from .stages import Stage, make_stage
 from .tokens import WORDS_FILE, Cleaning, Job
 
-#: The share of all characters of the training text that word-pieces cover. The rest are thousands
+#: The share of all characters of the training text that wordpieces cover. The rest are thousands
 #: of different characters of foreign scripts, which would replace words in the vocabulary.
 CHARACTER_COVERAGE = 0.9999
 
@@ -71,7 +71,7 @@ def learn_bpe(words: Counts, size: int, total: bool, codes: Path) -> None:
 
 
 def learn_wordpieces(words: Counts, size: int, folder: Path) -> None:
-    """Write a vocabulary of `size` word-pieces, and the same as a fairseq dictionary.
+    """Write a vocabulary of `size` wordpieces, and the same as a fairseq dictionary.
 
     Raises InputError if the text has more distinct characters than `size`.
     """
@@ -93,13 +93,13 @@ def learn_wordpieces(words: Counts, size: int, folder: Path) -> None:
             minloglevel=1,
         )
     except RuntimeError as error:
-        raise InputError(f"sentencepiece cannot learn {size} word-pieces: {error}") from None
+        raise InputError(f"sentencepiece cannot learn {size} wordpieces: {error}") from None
     folder.joinpath(SUBWORDS["wordpiece"][1]).write_bytes(model.getvalue())
     processor = SentencePieceProcessor(model_proto=model.getvalue())
     ids = [i for i in range(len(processor)) if not processor.is_unknown(i)]
     pieces = processor.id_to_piece(ids)
     (folder / "dict.txt").write_text("".join(f"{piece} 1\n" for piece in pieces), "utf-8")
-    say(f"learned {len(pieces):,} word-pieces")
+    say(f"learned {len(pieces):,} wordpieces")
 
 
 @functools.cache  # one for each process

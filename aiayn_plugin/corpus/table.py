@@ -84,7 +84,7 @@ def _parse_pair(folder: Path, name: str, entry: Any, archives: Any) -> LanguageP
     downloads = {
         file: Download(
             _check_file_name(file),
-            tuple(facts["addresses"]),
+            tuple(facts["urls"]),
             {name: facts[name] for name in ("sha256", "md5") if name in facts},
             facts.get("size"),
         )
@@ -114,8 +114,8 @@ def _find_flaws(pair: LanguagePair) -> Iterator[str]:
     if not isinstance(pair.vocabulary, int) or pair.vocabulary < 1:
         yield f"vocabulary is {pair.vocabulary!r}, not a number of subwords"
     for archive in filter(None, (corpus.archive for corpus in pair.corpora)):
-        if not all(re.match(r"(https?|ftp|file)://", address) for address in archive.addresses):
-            yield f"the addresses of {archive.name} must be a list of http, https, ftp or file URLs"
+        if not all(re.match(r"(https?|ftp|file)://", url) for url in archive.urls):
+            yield f"urls of {archive.name} must be a list of http, https, ftp or file URLs"
         if not isinstance(archive.size, int | None):
             yield f"size of {archive.name} is {archive.size!r}, not a number of bytes"
         if not archive.checksums:

@@ -83,7 +83,7 @@ def settings_to_fairseq(settings: ModelSettings) -> dict[str, Any]:
             "--positions fairseq or learned can be converted"
         )
     if set(settings.head_widths()) != {settings.d_model / settings.h}:
-        raise InputError("fairseq's transformer has no d_k or d_v other than d_model / h")
+        raise InputError("fairseq's transformer supports only d_k = d_v = d_model / h")
     if settings.neighbourhood is not None:
         raise InputError("fairseq's transformer has no restricted self-attention")
     both = {theirs: getattr(settings, ours) for theirs, ours in STACK_OPTIONS.items()}

@@ -87,7 +87,7 @@ class AiaynTokenizer(_Encoder):
 
 @register_bpe(NAME, dataclass=FairseqDataclass)
 class AiaynBpe(_Encoder):
-    """Tokens, separated by spaces, to subwords and back: BPE or word-pieces."""
+    """Tokens, separated by spaces, to subwords and back: BPE or wordpieces."""
 
     def encode(self, line: str) -> str:
         return self.pipeline.subwords.encode(line.split())

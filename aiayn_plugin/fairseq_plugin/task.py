@@ -43,8 +43,9 @@ class AiaynTranslationConfig(TranslationConfig):
     length_penalty: ChoiceEnum(("gnmt", "fairseq")) = field(  # type: ignore[valid-type]
         default="gnmt",
         metadata={
-            "help": "search: the paper's penalty (§6.1), ((5 + |Y|) / 6)^α with --lenpen as α, or "
-            "fairseq's penalty and defaults, with --lenpen as the exponent of |Y|"
+            "help": "search: gnmt, the paper's penalty (§6.1), ((5 + |Y|) / 6)^α with --lenpen as "
+            "α, or fairseq, with its penalty, length limit, stopping rule and defaults, where "
+            "--lenpen is the exponent of |Y|"
         },
     )
     trees_only: bool = field(
@@ -57,8 +58,8 @@ class AiaynTranslationConfig(TranslationConfig):
     int8: bool = field(
         default=False,
         metadata={
-            "help": "search on a CPU with int8 matrix multiplications: faster, with nearly the "
-            "same results"
+            "help": "search on a CPU with int8 matrix multiplications: faster than float32, but "
+            "some translations change"
         },
     )
     no_compile: bool = field(
@@ -71,9 +72,9 @@ class AiaynTranslationConfig(TranslationConfig):
     eval_bleu_detok: str = field(
         default=raw_text.NAME,
         metadata={
-            "help": "detokenize before computing BLEU: aiayn (default: raw text if the data was "
-            "made by aiayn prepare, else like space), another tokenizer such as moses, or space: "
-            "not at all"
+            "help": "detokenizer for --eval-bleu: aiayn restores the raw text of data that aiayn "
+            "prepare made, and leaves other data as it is; space leaves all data as it is; or "
+            "another tokenizer, such as moses"
         },
     )
 

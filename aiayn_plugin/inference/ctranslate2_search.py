@@ -48,7 +48,7 @@ class CTranslate2Search:
         """Raises InputError for invalid settings, and for those CTranslate2 does not support."""
         for name, default in (("temperature", 1), ("unkpen", 0)):
             if getattr(settings, name) != default:
-                raise InputError(f"--engine ctranslate2 does not support --{name}")
+                raise InputError(f"engine ctranslate2 does not support {name}")
         self.translator, self.settings = loaded.translator, settings
         self.source, self.target = loaded.source, loaded.target
         self.rules = build_rules(settings, len(self.target))
@@ -66,8 +66,8 @@ class CTranslate2Search:
         limit = min(int(self.rules.limits(torch.tensor(width - 1), width)), self.max_length)
         if limit < (shortest := max(1, self.settings.min_len)):
             raise InputError(
-                f"the limit of {limit} tokens is below {shortest}: lower --min-len, or raise "
-                "--max-len-b"
+                f"the limit of {limit} tokens is below {shortest}: lower min_len, or raise "
+                "max_len_b"
             )
         results = self.translator.translate_batch(
             [self.source.decode(row[row.ne(Vocabulary.pad)].tolist()) for row in source],

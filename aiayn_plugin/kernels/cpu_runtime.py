@@ -1,4 +1,4 @@
-"""How the process uses the CPU: waiting threads sleep, and freed memory is kept.
+"""How a process uses the CPU: when waiting threads sleep, and whether freed memory is kept.
 
 The environment variables for both are read before Python starts, and take precedence.
 """

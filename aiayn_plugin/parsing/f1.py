@@ -66,7 +66,7 @@ def compare_trees(gold: Tree, system: Tree) -> BracketCounts:
     """
     (gold_words, gold_tags), (words, tags) = map(_counted_words, (gold, system))
     if not words:
-        raise InputError("the tree has no word that counts")
+        raise InputError("the tree contains only punctuation")
     if words != gold_words:
         same = len(commonprefix([words, gold_words]))
         raise InputError(

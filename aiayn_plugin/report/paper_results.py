@@ -19,7 +19,7 @@ TABLE_2: Mapping[str, tuple[str | None, str | None, float | None, float | None]]
     "Transformer (base model)": ("27.3", "38.1", 3.3e18, 3.3e18),
     "Transformer (big)": ("28.4", "41.8", 2.3e19, 2.3e19),
 }
-#: Perplexity per word-piece and BLEU on newstest2013 of each row of Table 3. The numbers of
+#: Perplexity per wordpiece and BLEU on newstest2013 of each row of Table 3. The numbers of
 #: parameters are in ARCHITECTURES.
 TABLE_3: Mapping[str, tuple[float, float]] = {
     "aiayn_base": (4.92, 25.8),

@@ -126,8 +126,8 @@ def _check(settings: SearchSettings, vocabulary_size: int) -> None:
         raise InputError(f"--length-penalty {settings.length_penalty} must be gnmt or fairseq")
     if settings.length_penalty == "gnmt" and not 0 <= settings.lenpen <= MAX_EXPONENT:
         raise InputError(
-            f"--lenpen {settings.lenpen} must not be negative or above {MAX_EXPONENT}: it is α of "
-            "the GNMT penalty (§6.1)"
+            f"--lenpen {settings.lenpen} must be from 0 to {MAX_EXPONENT}: it is α of the GNMT "
+            "penalty (§6.1)"
         )
     if not abs(settings.lenpen) <= MAX_EXPONENT:
         raise InputError(

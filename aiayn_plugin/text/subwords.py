@@ -1,4 +1,4 @@
-"""§5.1: from tokens to subwords and back, by byte-pair encoding or word-pieces."""
+"""§5.1: from tokens to subwords and back, by byte-pair encoding or wordpieces."""
 
 import functools
 import re
@@ -28,7 +28,7 @@ class Subwords(ABC):
         """Return the subwords of the tokens, separated by single spaces."""
         tokens = list(tokens)
         long = max(map(len, tokens), default=0) > MAX_WORD_LENGTH
-        # A token that consists only of the mark `▁` has no word-pieces.
+        # A token that consists only of the mark `▁` has no wordpieces.
         return " ".join(filter(None, map(self._split if long else self._split_cached, tokens)))
 
     @abstractmethod

@@ -225,7 +225,7 @@ def test_the_page_is_in_the_run_directory_unless_another_is_given(model_dir, tmp
             ["MODEL", "--split", "test", "--sentence", "2", "--figure", "x.svg"],
             "--sentence 2 must be from 1 to 1",
         ),
-        (["MODEL", "--input", "many"], "more than 200 sentences, the most that a page shows"),
+        (["MODEL", "--input", "many"], "too many sentences: a page shows at most 200"),
         (["MODEL", "--input", "absent"], "absent does not exist"),
     ],
 )

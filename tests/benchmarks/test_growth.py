@@ -33,5 +33,5 @@ def test_training_and_search_are_measured_and_drawn(tmp_path, capsys):
 
 
 def test_numbers_below_one_are_refused():
-    with pytest.raises(SystemExit, match="^aiayn: error: all numbers must be at least 1"):
+    with pytest.raises(SystemExit, match="^aiayn: error: --runs, --lengths, .* must be at least 1"):
         main(["benchmark", "growth", "--beams", "0"])

@@ -81,7 +81,7 @@ def test_a_line_beyond_its_positions_is_translated_in_segments():
         ({"engine": "tensorrt"}, "engine 'tensorrt' is not one of torch, ctranslate2"),
         ({"device": "cuda"}, "--engine ctranslate2 uses the CPU"),
         ({"user_dir": "aiayn_plugin"}, "leave out --device and --user-dir"),
-        ({"temperature": 0.5}, "does not support --temperature"),
+        ({"temperature": 0.5}, "does not support temperature"),
         ({"trees_only": True}, "needs a model trained on trees"),
         ({"beam": 0}, "--beam 0"),
         ({"min_len": 9, "max_len_a": 0, "max_len_b": 5}, "limit of 5 tokens is below 9"),

@@ -48,7 +48,7 @@ def test_unwanted_members_are_not_written(tmp_path):
 def test_wanted_member_cannot_leave_the_directory(tmp_path, name):
     archive = write_tar(tmp_path / "a.tgz", (name, b"x"))
     (tmp_path / "out").mkdir()
-    with pytest.raises(InputError, match="is not a path in an archive"):
+    with pytest.raises(InputError, match="the member path .* is absolute or contains"):
         extract(archive, {name: tmp_path / "out" / "en"})
     assert content(tmp_path).keys() == {Path("a.tgz")} and not Path("/evil").exists()
 
@@ -137,7 +137,7 @@ HOSTILE = {
     "many segments": (
         "a.sgm",
         lambda: member("a.sgm", b"<seg " * 200_000),
-        "line 1 contains a seg",
+        "line 1: a <seg> element",
     ),
     "sparse file": ("a", lambda: gzip.compress(SPARSE), ""),
 }

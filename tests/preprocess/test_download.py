@@ -16,13 +16,13 @@ SHA256 = hashlib.sha256(CONTENT).hexdigest()
 
 @pytest.fixture
 def get(mirror, tmp_path, monkeypatch):
-    """`get(size=None)` fetches x from the mirror or its second address."""
+    """`get(size=None)` fetches x from the mirror or its second URL."""
     mirror.files["x"] = CONTENT
     monkeypatch.setattr(download, "PAUSES", (0.0, 0.0))
 
-    def get(addresses=None, size=None):
-        addresses = addresses or (f"{mirror.address}/x", f"{mirror.address}/second/x")
-        fetch(Download("x", addresses, {"sha256": SHA256}, size), tmp_path)
+    def get(urls=None, size=None):
+        urls = urls or (f"{mirror.address}/x", f"{mirror.address}/second/x")
+        fetch(Download("x", urls, {"sha256": SHA256}, size), tmp_path)
         assert {path.name for path in tmp_path.iterdir()} == {"x"}
         return (tmp_path / "x").read_bytes()
 

@@ -6,7 +6,7 @@ import yaml
 
 def table(change):
     """Return the text of a small table with one archive after `change(archive, pair)`."""
-    archive = {"addresses": ["http://x/a.tgz"], "size": 3, "sha256": "ab"}
+    archive = {"urls": ["http://x/a.tgz"], "size": 3, "sha256": "ab"}
     corpora = {
         split: [{"name": split, "archive": "a.tgz", "en": "e", "de": "d"}]
         for split in ("train", "valid", "test")
@@ -26,13 +26,13 @@ def table(change):
         (table(lambda _, pair: pair.update(subword="x")), "subword is 'x'"),
         (table(lambda _, pair: pair.update(vocabulary="9")), "vocabulary is '9'"),
         (
-            table(lambda archive, _: archive.update(addresses="http://x")),
+            table(lambda archive, _: archive.update(urls="http://x")),
             "must be a list of http, https",
         ),
         (table(lambda archive, _: archive.update(size="9")), "size of a.tgz is '9'"),
         (table(lambda archive, _: archive.pop("sha256")), "a.tgz has no checksum: give its sha256"),
         (table(lambda archive, _: archive.update(md5="AB")), "'AB', which is not lower-case hex"),
-        (table(lambda archive, _: archive.update(addresses=[5])), "en-de or its archives: "),
+        (table(lambda archive, _: archive.update(urls=[5])), "en-de or its archives: "),
         (table(lambda _, pair: pair.update(subword=["bpe"])), "en-de or its archives: "),
         ("pairs: 5\narchives: {}", "not a table of corpora"),
         ("pairs: {5: {}}\narchives: {}", "lacks the pair 'en-de'; it has 5"),
@@ -42,8 +42,8 @@ def table(change):
         ("a: 1", "not a table of corpora: 'pairs'"),
         ("pairs: {}\narchives: {}", "lacks the pair 'en-de'"),
         ("pairs: {en-de: {train: []}}\narchives: {}", "en-de or its archives lack 'valid'"),
-        ("pairs: {}\narchives: {../x: {addresses: []}}", "lacks the pair"),
-        ("pairs: {en-de: {}}\narchives: {../x: {addresses: []}}", "'../x' is not a file name"),
+        ("pairs: {}\narchives: {../x: {urls: []}}", "lacks the pair"),
+        ("pairs: {en-de: {}}\narchives: {../x: {urls: []}}", "'../x' is not a file name"),
     ],
 )
 def test_malformed_tables_are_refused(tmp_path, error, text, message):

@@ -64,7 +64,7 @@ def test_nothing_is_fetched_if_the_disk_is_too_small(mirror, tmp_path, error):
 
     table = mirror.table(tmp_path / "table.yaml", huge)
     line = error("wmt14", *wmt14_arguments("en-de", tmp_path / "dest", table))
-    assert "1000000000.0 GB to fetch" in line and not mirror.requests
+    assert "1000000000.0 GB to download" in line and not mirror.requests
 
 
 # ---- Unusable archives

@@ -154,7 +154,7 @@ def test_at_most_a_beam_of_hypotheses_is_kept(nbest, kept):
         (SearchSettings(lenpen=-0.1), "--lenpen -0.1 must not be negative"),
         (SearchSettings(lenpen=float("nan")), "--lenpen nan"),
         (SearchSettings(lenpen=float("inf")), "--lenpen inf"),
-        (SearchSettings(lenpen=1000.0), "--lenpen 1000.0 must not be negative or above 10"),
+        (SearchSettings(lenpen=1000.0), "--lenpen 1000.0 must be from 0 to 10"),
         (fairseq_settings(lenpen=-1000.0), "--lenpen -1000.0 must be from -10 to 10"),
         (SearchSettings(max_len_a=float("inf")), "must be from 0 to"),
         (fairseq_settings(nbest=0), "--nbest 0 must be at least 1"),

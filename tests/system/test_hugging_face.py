@@ -101,7 +101,7 @@ def test_what_cannot_be_exported_is_refused(run, model_dir, tmp_path):
     settings["codes_sha256"] = hash_file(data / "wordpieces.model")
     (data / "text.json").write_text(json.dumps(settings))
     for directory, flags, message in (
-        (tmp_path / "run", [], "has word-pieces"),
+        (tmp_path / "run", [], "has wordpieces"),
         (model_dir, ["--quantization", "int8"], "applies only to"),
     ):
         command = ["aiayn", "export", directory, "--output", tmp_path / "out", *flags]

@@ -1,4 +1,4 @@
-"""§5.1: byte-pair encoding and word-pieces."""
+"""§5.1: byte-pair encoding and wordpieces."""
 
 from collections import Counter
 
@@ -34,7 +34,7 @@ def test_malformed_merges_are_refused(tmp_path, content, message):
 
 
 def wordpieces(path, words, size):
-    """Learn `size` word-pieces from words and their counts; return the file."""
+    """Learn `size` wordpieces from words and their counts; return the file."""
     learn_wordpieces(Counter(words), size, path)
     return path / "wordpieces.model"
 
@@ -51,7 +51,7 @@ def test_word_pieces_split_and_join_words(tmp_path):
     dictionary = (tmp_path / "dict.txt").read_text("utf-8").splitlines()
     assert "▁hello 1" in dictionary and not any(line.startswith("<") for line in dictionary)
     assert wordpieces(tmp_path, words, 60).read_bytes() == model.read_bytes()
-    with pytest.raises(InputError, match="cannot learn 10 word-pieces"):
+    with pytest.raises(InputError, match="cannot learn 10 wordpieces"):
         wordpieces(tmp_path, words, 10)
     model.write_bytes(b"x")
     with pytest.raises(InputError, match="not a model of sentencepiece"):
