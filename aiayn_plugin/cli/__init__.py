@@ -82,9 +82,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     except OverflowError as error:
         raise SystemExit(f"aiayn: error: a number is too large: {error}") from None
     except RuntimeError as error:
-        from ..search.oom import OUT_OF_MEMORY
+        from ..kernels.device import is_out_of_memory
 
-        if not OUT_OF_MEMORY.search(str(error)):
+        if not is_out_of_memory(error):
             raise
         raise SystemExit(
             f"aiayn: error: not enough memory for {command}: stop other programs, or use a device "

@@ -89,6 +89,7 @@ class AiaynAdam(FairseqOptimizer):
                 "memory-efficient options, or --optimizer adam, which is fairseq's"
             )
         self._optimizer = build_adam(params, **self.optimizer_config)
+        self._optimizer.register_load_state_dict_pre_hook(use_own_settings)
 
     @property
     def optimizer_config(self) -> dict:
@@ -126,34 +127,37 @@ class AiaynAdam(FairseqOptimizer):
             raise InputError(f"gradients are NaN or infinite: {DIVERGENCE_ADVICE}")
         return norm
 
-    def load_state_dict(self, state_dict: dict, optimizer_overrides: dict | None = None) -> None:
-        """Take the moments from the checkpoint, and the settings from this run.
 
-        Raises InputError if only one of them has flattened weights, and for moments of a different
-        shape, since the fused kernel would write out of bounds.
-        """
-        saved, own = (
-            sum(len(group["params"]) for group in groups)
-            for groups in (state_dict["param_groups"], self.param_groups)
+def use_own_settings(adam: torch.optim.Optimizer, state_dict: dict[str, Any]) -> dict[str, Any]:
+    """Return a checkpoint's state with the moments of the checkpoint and the settings of this run.
+
+    torch's Adam calls it before it loads a state, also inside fairseq's optimizers for --fp16 and
+    --amp. Raises InputError if only one of the two has flattened weights, and for moments of a
+    different shape, since the fused kernel would write out of bounds.
+    """
+    saved, own = (
+        sum(len(group["params"]) for group in groups)
+        for groups in (state_dict["param_groups"], adam.param_groups)
+    )
+    if saved != own:
+        raise InputError(
+            f"the optimizer has {saved} tensors in the checkpoint and {own} here: on a GPU, --fp16 "
+            "flattens all weights into one. Resume in the checkpoint's precision, or reset Adam's "
+            "moments with --reset-optimizer"
         )
-        if saved != own:
+    groups = [
+        {**own_group, "params": group["params"]}
+        for group, own_group in zip(state_dict["param_groups"], adam.param_groups, strict=True)
+    ]
+    keys = itertools.chain.from_iterable(group["params"] for group in groups)
+    weights = itertools.chain.from_iterable(group["params"] for group in adam.param_groups)
+    for key, weight in zip(keys, weights, strict=True):
+        if not _fits(state_dict["state"].get(key, {}), weight):
             raise InputError(
-                f"the optimizer has {saved} tensors in the checkpoint and {own} here: on a GPU, "
-                "--fp16 flattens all weights into one. Resume in the checkpoint's precision, or "
-                "reset Adam's moments with --reset-optimizer"
+                "Adam's moments in the checkpoint do not fit the model's weights: use an intact "
+                "copy, or reset them with --reset-optimizer"
             )
-        groups = [
-            {**own_group, "params": group["params"]}
-            for group, own_group in zip(state_dict["param_groups"], self.param_groups, strict=True)
-        ]
-        keys = itertools.chain.from_iterable(group["params"] for group in groups)
-        for key, weight in zip(keys, self.params, strict=True):
-            if not _fits(state_dict["state"].get(key, {}), weight):
-                raise InputError(
-                    "Adam's moments in the checkpoint do not fit the model's weights: use an "
-                    "intact copy, or reset them with --reset-optimizer"
-                )
-        super().load_state_dict({**state_dict, "param_groups": groups}, optimizer_overrides)
+    return {**state_dict, "param_groups": groups}
 
 
 def _fits(moments: Any, weight: Tensor) -> bool:

@@ -12,7 +12,7 @@ from fairseq.tasks.translation import TranslationTask
 from ..checkpoints.compatibility import Identity
 from ..errors import InputError
 from ..kernels.compilation import without_compilation
-from ..search.oom import OUT_OF_MEMORY
+from ..kernels.device import is_out_of_memory
 from ..training.remaining_time import RemainingTime
 from .gpu_training import GraphedTrainStep, can_capture
 from .interrupt import STATISTIC, interrupt
@@ -104,7 +104,7 @@ class TrainerHooks(TranslationTask):
             )
         except RuntimeError as error:
             processes = self.training_cfg.distributed_training.distributed_world_size
-            if processes == 1 or not OUT_OF_MEMORY.search(str(error)):
+            if processes == 1 or not is_out_of_memory(error):
                 raise
             # without "out of memory", for which fairseq would skip the batch
             raise TrainingMemoryError(

@@ -3,8 +3,10 @@
 import functools
 import os
 import shutil
+import sysconfig
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -14,12 +16,17 @@ _enabled = False  # set by enable_compilation
 
 @functools.cache
 def can_compile() -> bool:
-    """Return whether torch can compile for the GPU: with Triton, which needs a C compiler."""
+    """Return whether torch can compile for the GPU.
+
+    It does so with Triton, which needs a C compiler and Python's headers.
+    """
     if not torch.cuda.is_available():
         return False
     from torch.utils._triton import has_triton  # also checks the GPU
 
-    return has_triton() and any(map(shutil.which, (os.environ.get("CC", "cc"), "gcc", "clang")))
+    compilers = [os.environ["CC"]] if "CC" in os.environ else ["gcc", "clang"]  # as in Triton
+    header = Path(sysconfig.get_paths()["include"], "Python.h")
+    return has_triton() and any(map(shutil.which, compilers)) and header.is_file()
 
 
 def enable_compilation(enabled: bool) -> None:
@@ -27,8 +34,12 @@ def enable_compilation(enabled: bool) -> None:
     global _enabled
     _enabled = enabled
     if enabled:
-        # Layers are recompiled for batches or sentences of size 1, and for long sentences.
-        torch._dynamo.config.recompile_limit = 32
+        # Layers are recompiled for batches or sentences of size 1, and for long sentences; all
+        # layers of a process count together.
+        torch._dynamo.config.recompile_limit = 64
+        # With several GPUs torch would split the compiled code at DDP's buckets, so that it sends
+        # gradients during the backward pass. Layers compiled one by one allow that already.
+        torch._dynamo.config.optimize_ddp = False
 
 
 def compile_on_gpu(dynamic: bool | None = None) -> Callable[[Callable], Callable]:

@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from .device import is_out_of_memory
+
 logger = logging.getLogger(__name__)
 
 #: Graphs to keep: those of base take 5 MB each, and a corpus may have thousands of shapes.
@@ -87,15 +89,20 @@ class GraphedStep:
             # Nothing can be compiled during a capture; the call above has compiled everything.
             try:
                 self._graphs[shapes] = self._capture(inputs)
-            except torch.OutOfMemoryError:
+            except RuntimeError as error:  # also CUDA's own, when it instantiates the graph
+                if not is_out_of_memory(error):
+                    raise
                 self._stop_capturing()
         return outputs
 
     def _capture(self, inputs: tuple[Tensor, ...]) -> Graph:
         """Return a graph of the step; nothing is computed yet."""
         graph = torch.cuda.CUDAGraph()
-        # thread_local: meanwhile a data loader may allocate pinned memory in its own thread.
-        with torch.cuda.graph(graph, pool=self._pool, capture_error_mode="thread_local"):
+        with (
+            torch.cuda.stream(torch.cuda.current_stream()),  # restored even if the capture fails
+            # thread_local: meanwhile a data loader may allocate pinned memory in its own thread.
+            torch.cuda.graph(graph, pool=self._pool, capture_error_mode="thread_local"),
+        ):
             outputs = self.step(*inputs)
         self._pool = graph.pool()
         buffers = list(self.model.buffers())
@@ -107,6 +114,7 @@ class GraphedStep:
             "not enough GPU memory for CUDA graphs: training continues without them, which is "
             "slower; a smaller --max-tokens avoids this"
         )
+        torch.cuda.synchronize()  # a replay may still use the memory
         self._reset()
         self._max_graphs = 0
         torch.cuda.empty_cache()

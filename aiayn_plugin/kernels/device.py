@@ -2,6 +2,7 @@
 
 import functools
 import platform
+import re
 from pathlib import Path
 
 import torch
@@ -49,6 +50,12 @@ def has_bfloat16() -> bool:
 def has_vnni() -> bool:
     """Return whether the CPU has int8 instructions that accumulate in 32 bits (VNNI)."""
     return getattr(torch.cpu, "_is_vnni_supported", lambda: False)()
+
+
+def is_out_of_memory(error: RuntimeError) -> bool:
+    """Return whether the error is that the memory of a GPU or of the CPU is exhausted."""
+    messages = "out of memory|CUBLAS_STATUS_ALLOC_FAILED|can't allocate memory"
+    return re.search(messages, str(error)) is not None
 
 
 def _cpuinfo() -> str:

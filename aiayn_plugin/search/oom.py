@@ -1,18 +1,15 @@
 """Searching a batch in halves when memory runs out."""
 
 import logging
-import re
 from collections.abc import Callable
 from typing import Any
 
 import torch
 
 from ..errors import InputError
+from ..kernels.device import is_out_of_memory
 
 logger = logging.getLogger(__name__)
-
-#: torch's messages for a GPU, for cuBLAS and for a CPU.
-OUT_OF_MEMORY = re.compile("out of memory|CUBLAS_STATUS_ALLOC_FAILED|can't allocate memory")
 
 
 class BatchHalver:
@@ -30,7 +27,7 @@ class BatchHalver:
         try:
             return search_rows(rows)
         except RuntimeError as error:
-            if not OUT_OF_MEMORY.search(str(error)):
+            if not is_out_of_memory(error):
                 raise
             if size < 2:
                 raise InputError(

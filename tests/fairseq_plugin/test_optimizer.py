@@ -3,8 +3,9 @@
 import pytest
 import torch
 from fairseq import checkpoint_utils
-from fairseq.optim import FairseqOptimizer
+from fairseq.optim import AMPOptimizer, FairseqOptimizer
 from models import rates_taken, trainer
+from omegaconf import OmegaConf
 
 from aiayn_plugin.errors import InputError
 from aiayn_plugin.fairseq_plugin.optimizer import (
@@ -67,11 +68,18 @@ def test_the_default_is_the_papers_adam():
     assert torch.equal(*weights) and weights[0].abs().min() > 0.1
 
 
-def test_a_restart_keeps_the_moments_and_uses_the_new_settings():
+def with_amp(adam):
+    """Return an optimizer in fairseq's wrapper for --amp."""
+    common = {"fp16_init_scale": 128, "min_loss_scale": 1e-4}
+    return AMPOptimizer(OmegaConf.create({"optimizer": {}, "common": common}), [], adam)
+
+
+@pytest.mark.parametrize("wrap", [lambda adam: adam, with_amp])
+def test_a_restart_keeps_the_moments_and_uses_the_new_settings(wrap):
     first = AiaynAdam(AdamConfig(lr=[0.1]), [parameter([1.0] * 3)])
     first.step()
     changed = AdamConfig(lr=[0.1], adam_betas="(0.8, 0.9)", adam_eps=1e-6)
-    second = AiaynAdam(changed, [parameter([1.0] * 3)])
+    second = wrap(AiaynAdam(changed, [parameter([1.0] * 3)]))
     second.load_state_dict(first.state_dict())
     assert second.param_groups[0]["betas"] == (0.8, 0.9)
     assert second.param_groups[0]["eps"] == 1e-6

@@ -208,7 +208,7 @@ def test_a_broken_task_state_is_refused(corpus):
         {"languages": {"source": 1}},
         {"settings": {"h": torch.ones(3), "neighbourhood": None, "positions": "sinusoids"}},
     ):
-        with pytest.raises(InputError, match="the checkpoint is broken"):
+        with pytest.raises(InputError, match="the checkpoint is damaged"):
             task.load_state_dict(broken)
 
 

@@ -170,7 +170,7 @@ def test_invalid_numbers_of_positions_are_reported_in_one_line(
         ({"h": 10**9}, "h is 1000000000 in it"),
         ({"neighbourhood": 3}, "neighbourhood is 3 in it and None here"),
         ({"positions": "fairseq"}, "positions is fairseq in it and learned here"),
-        ({"positions": [1]}, "the checkpoint is broken"),
+        ({"positions": [1]}, "the checkpoint is damaged"),
     ],
 )
 def test_settings_that_differ_from_those_of_the_training_are_refused(

@@ -151,7 +151,7 @@ def test_at_most_a_beam_of_hypotheses_is_kept(nbest, kept):
     [
         (SearchSettings(beam=0), "--beam 0 must be at least 1 and below the 30 entries"),
         (SearchSettings(beam=30), "--beam 30 must"),
-        (SearchSettings(lenpen=-0.1), "--lenpen -0.1 must not be negative"),
+        (SearchSettings(lenpen=-0.1), "--lenpen -0.1 must be from 0 to 10"),
         (SearchSettings(lenpen=float("nan")), "--lenpen nan"),
         (SearchSettings(lenpen=float("inf")), "--lenpen inf"),
         (SearchSettings(lenpen=1000.0), "--lenpen 1000.0 must be from 0 to 10"),

@@ -131,9 +131,6 @@ def apply() -> None:
         setattr(target, name, patch.wrap(getattr(target, name, None)))
     # fairscale's sharded models send this placeholder for tensors.
     torch.serialization.add_safe_globals([_TensorPlaceholder])
-    # On GPUs from the H100 on, torch prefers cuDNN's attention, which takes tens of milliseconds
-    # to plan for each new shape, so for nearly every batch. torch's other kernels take any shape.
-    torch.backends.cuda.enable_cudnn_sdp(False)
     atexit.register(training.finish_data_threads)
     messages.drop_debugging()
     # fairseq requests pinned memory even without a GPU, and torch warns about it.

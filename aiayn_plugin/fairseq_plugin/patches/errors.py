@@ -9,7 +9,7 @@ import torch
 from hydra.core.hydra_config import HydraConfig
 
 from ...errors import InputError
-from ...search.oom import OUT_OF_MEMORY
+from ...kernels.device import is_out_of_memory
 from ...text.lines import printable
 from ..interrupt import interrupt
 from ..optimizer import DIVERGENCE_ADVICE
@@ -67,7 +67,7 @@ def input_error(error: BaseException | None) -> str | None:
                 "the checkpoint is from the middle of an epoch with different batches: give the "
                 "options that it was trained with, or --reset-dataloader to begin the epoch again"
             )
-        if isinstance(error, RuntimeError) and OUT_OF_MEMORY.search(str(error)):
+        if isinstance(error, RuntimeError) and is_out_of_memory(error):
             return "not enough memory for a batch: give a smaller --max-tokens or --batch-size"
         if isinstance(error, FloatingPointError) and "loss scale" in str(error):
             return f"the gradients overflow at the minimum loss scale: {DIVERGENCE_ADVICE}"
