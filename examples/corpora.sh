@@ -10,7 +10,10 @@ raw=${RUN:?set RUN to the directory of a recipe}/raw
 part=$raw.part
 
 # download URL FILE
-download() { curl --fail --location --retry 5 --progress-bar --output "$2" "$1"; }
+download() {
+  curl --fail --location --retry 5 --retry-all-errors --connect-timeout 60 --speed-limit 1 --speed-time 60 \
+    --progress-bar --output "$2" "$1"
+}
 
 # check_files: fail unless the files in RUN/raw have the SHA-256 checksums on standard input.
 check_files() {
@@ -114,8 +117,9 @@ MASC=lyonssp/cunning-linguist/tar.gz/3c458ce
 # without the first STRIP directories of their paths.
 github_files() {
   mkdir -p "$2"
-  curl --fail --location --retry 5 --progress-bar "https://codeload.github.com/$1" |
-    tar -xz -C "$2" --strip-components "$3" --wildcards "${@:4}"
+  download "https://codeload.github.com/$1" "$2.tar.gz"
+  tar -xzf "$2.tar.gz" -C "$2" --strip-components "$3" --wildcards "${@:4}"
+  rm "$2.tar.gz"
 }
 
 # check_trees SHA256 FILES: fail unless the trees have this checksum, in any order and layout.

@@ -40,7 +40,7 @@ say() { if [ -n "${DRY_RUN:-}" ]; then sed 's/^./# &/'; else cat; fi; }
 # from_root PATH: convert a path from the caller's directory: relative to the root if it is below it.
 from_root() {
   local root=$PWD
-  (cd "$start" && realpath -m --relative-base "$root" "$1")
+  (cd "$start" && realpath -m --relative-base "$root" -- "$1")
 }
 
 # die MESSAGE: end the recipe with an error.
@@ -55,6 +55,17 @@ choose() {
   for value in $2; do
     [[ " $3 " == *" $value "* ]] || die "$1=$value: choose from $3"
   done
+}
+
+# choose_one NAME VALUE CHOICES: the same for a single value.
+choose_one() {
+  [[ $2 != *" "* ]] || die "$1=$2: choose one from $3"
+  choose "$@"
+}
+
+# only_directory ARGUMENTS: fail unless the recipe's arguments are at most a directory.
+only_directory() {
+  [[ $# -le 1 && ${1:-} != -* ]] || die "the only argument is a directory, not: $*"
 }
 
 # begin: set up .venv, the environment and the recipe's directory, RUN.
@@ -87,11 +98,24 @@ step() {
 }
 
 # share_data: link $RUN/data to $DATA/data, which several runs share.
-share_data() { run ln -sfnr "$DATA/data" "$RUN/data"; }
+share_data() {
+  if [ "$RUN/data" -ef "$DATA/data" ]; then return; fi
+  [ ! -e "$RUN/data" ] || die "$RUN/data is not $DATA/data: set a different RUN"
+  run ln -sfnrT "$DATA/data" "$RUN/data"
+}
 
 # train ARGUMENTS: train on $RUN/data, or resume from the last checkpoint; a finished run does
-# nothing. LAUNCHER is a command that starts it, such as torchrun; train_small sets its own on a CPU.
+# nothing. Fails if the run was started with different ARGUMENTS, apart from its length and from what
+# depends on the machine. LAUNCHER is a command that starts it, such as torchrun; train_small sets its
+# own on a CPU.
 train() {
+  local arguments
+  arguments=$(sed -E 's/ --(max-update|keep-interval-updates|max-tokens) [^ ]+//g; s/ --(bf16|fp16)//g' <<<" $*")
+  if [ -z "${DRY_RUN:-}" ]; then
+    [ ! -d "$RUN/checkpoints" ] || [ ! -f "$RUN/arguments" ] || [ "$(cat "$RUN/arguments")" = "$arguments" ] ||
+      die "$RUN was started with different arguments ($RUN/arguments): remove it or set a different RUN"
+    echo "$arguments" >"$RUN/arguments"
+  fi
   # shellcheck disable=SC2086 # LAUNCHER is a command with arguments, or empty
   log ${LAUNCHER:-} fairseq-train "$RUN/data" --user-dir aiayn_plugin --save-dir "$RUN/checkpoints" "$@"
 }

@@ -20,8 +20,9 @@ RUN=$TOP
 MODELS=${MODELS:-published paper fairseq} SPLIT=${SPLIT:-valid}
 # shellcheck source=examples/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+only_directory "$@"
 choose MODELS "$MODELS" "published paper fairseq"
-choose SPLIT "$SPLIT" "valid test"
+choose_one SPLIT "$SPLIT" "valid test"
 begin
 
 step "get the text"

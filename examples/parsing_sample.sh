@@ -19,6 +19,7 @@ RUN=$TOP
 MODELS=${MODELS:-wsj semi}
 # shellcheck source=examples/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+only_directory "$@"
 choose MODELS "$MODELS" "wsj semi"
 begin
 
@@ -55,7 +56,7 @@ for model in $MODELS; do
   parse "$RUN/trees_only.log" --trees-only
   run aiayn score "$RUN/trees_only.log" --data "$RUN/data"
 done
-for name in data model.pt; do run ln -sfn "$model/$name" "$TOP/$name"; done
+for name in data model.pt; do run ln -sfnT "$model/$name" "$TOP/$name"; done
 
 step "parse"
 sentence="The girl who sings lives in Paris ."

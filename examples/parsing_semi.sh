@@ -5,7 +5,8 @@
 #   bash examples/parsing_semi.sh LDC_DIRECTORY TREES...
 #   bash examples/parsing_semi.sh LDC_DIRECTORY TREES... -- ARGUMENTS    more arguments for fairseq-train
 #   DRY_RUN=1 bash examples/parsing_semi.sh LDC_DIRECTORY TREES...       print every command
-# TREES are files of bracketed trees, or @FILE, a list of their paths, one per line.
+# TREES are files of bracketed trees, or @FILE, a list of their paths, one per line, relative to the
+# project's root.
 #   RUN     results (default: runs/parsing_semi)
 #   WEIGHT  number of times that each extra tree is used (default: 1)
 # LDC_DIRECTORY and the other variables: see parsing_wsj.sh.

@@ -120,7 +120,7 @@ one_row() {
     # Child processes inherit the lock: a training run that outlives this script still holds it.
     exec 9>"$RUN/lock"
     flock -n 9 || die "$RUN is being trained by a different process: stop it first"
-    save_output "$RUN/arguments" settings "$1"
+    save_output "$RUN/settings" settings "$1"
   fi
   if [ "$SCALE" = paper ]; then
     wmt14_train "${arguments[@]}"
@@ -142,8 +142,8 @@ wait_for() {
 }
 
 for row in $rows; do
-  [ ! -f "$RUN/$row/arguments" ] || [ "$(cat "$RUN/$row/arguments")" = "$(settings "$row")" ] ||
-    die "$RUN/$row was started with different settings ($RUN/$row/arguments): remove it or set a different RUN"
+  [ ! -f "$RUN/$row/settings" ] || [ "$(cat "$RUN/$row/settings")" = "$(settings "$row")" ] ||
+    die "$RUN/$row was started with different settings ($RUN/$row/settings): remove it or set a different RUN"
 done
 
 table | while IFS='|' read -r row small paper; do

@@ -20,7 +20,7 @@ DIRECTION=${DIRECTION:-en-de}
 RUN=${RUN:-runs/tatoeba_${DIRECTION/-/_}}
 # shellcheck source=examples/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
-choose DIRECTION "$DIRECTION" "en-de de-en"
+choose_one DIRECTION "$DIRECTION" "en-de de-en"
 begin
 from=${DIRECTION%-*} to=${DIRECTION#*-}
 

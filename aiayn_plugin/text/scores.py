@@ -31,12 +31,20 @@ MAX_RESAMPLED = 5_000
 def read_hypotheses(log: Iterable[str]) -> list[str]:
     """Return the best hypothesis of each sentence, as subwords, in the order of the test set.
 
-    Raises InputError if the log of fairseq-generate lacks a sentence.
+    Raises InputError if the log of fairseq-generate lacks a sentence, or has one twice.
     """
     best: dict[int, str] = {}
+    last = None
     for line in log:
         if match := HYPOTHESIS.fullmatch(line):
-            best.setdefault(int(match[1]), match[2])
+            number = int(match[1])
+            if number != last and number in best:
+                raise InputError(
+                    f"the log has sentence {number} (H-{number}) twice: give the output of one run "
+                    "of fairseq-generate"
+                )
+            best.setdefault(number, match[2])
+            last = number
     if not best:
         raise InputError("the log has no hypothesis (H-…): give the output of fairseq-generate")
     numbers = sorted(best)
@@ -93,7 +101,7 @@ def read_translations(
     for number, target in targets.items():
         reference = references[number] if number < len(references) else ""
         # Characters alone are the same with and without --remove-bpe.
-        tokens = "".join(pipeline.tokenize(reference, languages[1]))
+        tokens = " ".join(pipeline.tokenize(reference, languages[1]))
         if SEPARATORS.sub("", target) != SEPARATORS.sub("", tokens):
             raise InputError(
                 f"the references in {log} are not those of {data / raw[1]}: T-{number} is "

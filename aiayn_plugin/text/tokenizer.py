@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 
 import regex
 from sacremoses import MosesDetokenizer, MosesPunctNormalizer, MosesTokenizer
+from sacremoses.indic import NUKTAS, VIRAMAS
 
 from ..errors import InputError
 from .lines import MAX_WORD_LENGTH, clean_line
@@ -68,7 +69,8 @@ class _Moses(SacremosesTokenizer):
     """sacremoses' tokeniser with Unicode character classes, which the Perl script uses.
 
     sacremoses lists the characters of an old Unicode version, without Chinese, Japanese and Korean
-    letters: it splits `漢字` in an English line; the script does not.
+    letters: it splits `漢字` in an English line; the script does not. The script, in turn, splits
+    Hindi and other words at their viramas and nuktas; sacremoses and this class do not.
     """
 
     def __init__(self, lang: str) -> None:
@@ -92,8 +94,10 @@ def _use_unicode_classes(rule: Rule) -> Rule:
     """Return a rule of sacremoses with its lists of characters replaced by \\p{…} classes."""
     original, replacement = rule[0].pattern, rule[1]
     pattern = original
-    for name in ("Alnum", "Alpha", "N"):
-        pattern = pattern.replace(getattr(MosesTokenizer, f"Is{name}"), rf"\p{{{name}}}")
+    marks = "".join(f"\\U{ord(mark):08x}" for mark in (*VIRAMAS, *NUKTAS))
+    for name, more in (("Alnum", marks), ("Alpha", marks), ("N", "")):
+        characters = getattr(MosesTokenizer, f"Is{name}")
+        pattern = pattern.replace(characters, rf"\p{{{name}}}{more}")
     _require_known_rule(pattern != original and pattern.isascii())
     return regex.compile(pattern), replacement
 
@@ -185,7 +189,11 @@ class Tokenizer:
 
     def detokenize(self, tokens: Iterable[str]) -> str:
         """Return the raw line of the tokens."""
-        return self._detokenizer.detokenize(list(tokens), unescape=False)
+        tokens, end = list(tokens), ""
+        if self._detokenizer.lang == "cs" and tokens[-1:] in ([","], ["."]):
+            # Whether numbers lose their space depends, by mistake, on the last tokens of the line.
+            end = tokens.pop()
+        return self._detokenizer.detokenize(tokens, unescape=False) + end
 
     def _normalize(self, text: str) -> str:
         """Return the text with normalised punctuation, if requested."""

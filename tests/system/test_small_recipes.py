@@ -1,6 +1,7 @@
 """The recipes for CPUs start two processes and choose the processor's precision."""
 
 import os
+import re
 import shutil
 
 import pytest
@@ -67,9 +68,11 @@ def test_tatoeba_translates_in_the_other_direction(run, tmp_path):
     [
         ("tatoeba", ["absent"], "no such directory: absent"),
         ("parsing_wsj", [], "give the directory of the Penn Treebank"),
+        ("parsing_sample", ["--seed", "2"], "the only argument is a directory, not: --seed 2"),
+        ("multi30k_published", ["tests", "x"], "the only argument is a directory, not: tests x"),
     ],
 )
-def test_a_missing_directory_is_one_line(run, tmp_path, recipe, arguments, message):
+def test_wrong_arguments_are_one_line(run, tmp_path, recipe, arguments, message):
     environment = {"DRY_RUN": "1", "RUN": str(tmp_path)}
     done = run("bash", f"examples/{recipe}.sh", *arguments, env=environment)
     assert done.returncode == 1 and done.stderr == f"{recipe}.sh: error: {message}\n"
@@ -82,6 +85,7 @@ def test_a_missing_directory_is_one_line(run, tmp_path, recipe, arguments, messa
         ("multi30k_published", "MODELS", "papers", "papers", "published paper fairseq"),
         ("multi30k_published", "SPLIT", "tests", "tests", "valid test"),
         ("tatoeba", "DIRECTION", "en-fr", "en-fr", "en-de de-en"),
+        ("tatoeba", "DIRECTION", "en-de de-en", "en-de de-en", "en-de de-en"),
     ],
 )
 def test_a_wrong_choice_is_an_error_before_anything_runs(
@@ -90,7 +94,36 @@ def test_a_wrong_choice_is_an_error_before_anything_runs(
     environment = {name: value, "RUN": str(tmp_path / "run")}
     done = run("bash", f"examples/{recipe}.sh", env=environment)
     assert (done.returncode, done.stdout) == (1, "") and not (tmp_path / "run").exists()
-    assert done.stderr == f"{recipe}.sh: error: {name}={wrong}: choose from {choices}\n"
+    assert re.fullmatch(
+        f"{recipe}.sh: error: {name}={wrong}: choose (one )?from {choices}\n", done.stderr
+    )
+
+
+def test_a_run_is_not_resumed_with_different_arguments(run, tmp_path):
+    """Otherwise the scores of the old arguments would be taken for those of the new ones."""
+
+    def train(*arguments):
+        script = 'source examples/lib.sh; RUN=$1; LAUNCHER=true train "${@:2}"'
+        return run("bash", "-ec", script, "recipe.sh", str(tmp_path), *arguments)
+
+    assert train("--sed", "1", "--max-update", "5").returncode == 0  # fails before it trains
+    assert train("--seed", "1", "--max-update", "5").returncode == 0
+    (tmp_path / "checkpoints").mkdir()
+    assert train("--seed", "1", "--max-update", "9", "--bf16").returncode == 0
+    done = train("--seed", "2", "--max-update", "9")
+    assert done.returncode == 1 and "was started with different arguments" in done.stderr
+
+
+def test_shared_data_is_linked_once_and_not_replaced(run, tmp_path):
+    def share(data):
+        script = "source examples/lib.sh; RUN=$1; DATA=$2 share_data"
+        return run("bash", "-ec", script, "recipe.sh", str(tmp_path / "run"), str(tmp_path / data))
+
+    for name in ("run", "a/data", "b/data"):
+        (tmp_path / name).mkdir(parents=True)
+    assert share("a").returncode == share("a").returncode == 0
+    assert (tmp_path / "run/data").samefile(tmp_path / "a/data")
+    assert share("b").returncode == 1 and not any((tmp_path / "a/data").iterdir())
 
 
 def test_paths_of_the_user_are_relative_to_the_working_directory(run, repo, tmp_path):

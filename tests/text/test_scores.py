@@ -2,6 +2,7 @@
 
 import json
 import math
+import shutil
 import sys
 
 import pytest
@@ -16,6 +17,7 @@ from aiayn_plugin.text.scores import (
     describe_paper_bleu,
     paper_bleu,
     read_hypotheses,
+    read_translations,
     resample,
     score,
 )
@@ -39,6 +41,8 @@ def test_the_best_hypotheses_in_order():
 def test_a_lost_sentence_is_noticed():
     with pytest.raises(InputError, match="no hypothesis for sentence 1"):
         read_hypotheses(line for line in LOG.splitlines() if not line.startswith("H-1"))
+    with pytest.raises(InputError, match=r"sentence \d \(H-\d\) twice: give the output of one run"):
+        read_hypotheses([*LOG.splitlines(), *LOG.splitlines()])
     for number in ("9" * 18, "9" * 5000):  # neither a list of 10¹⁸ numbers nor an error of int
         with pytest.raises(InputError, match="no hypothesis"):
             read_hypotheses([f"H-{number}\t-1\ta"])
@@ -280,3 +284,15 @@ def test_scores_of_trees_are_written_as_json(tmp_path):
     assert found["all"]["f1"] == pytest.approx(4 / 7) and found["all"]["tags"] == 3
     assert found["sources"] == ["dogs bark now"] and found["repaired"] == 0
     assert found["references"] == ["(S (NP (NNS dogs)) (VP (VBP bark) (RB now)))"]
+
+
+def test_at_signs_in_references_are_not_taken_for_subwords(corpus, tmp_path):
+    data = shutil.copytree(corpus, tmp_path / "data")
+    path = data / "valid.raw.de"
+    path.write_bytes(b"@@" + path.read_bytes()[2:])  # the same size as before
+    pipeline = TextPipeline.load(data)
+    targets = [pipeline.encode(raw, "de").replace("@@ ", "") for raw in read_lines(path)]
+    log = tmp_path / "log"
+    lines = (f"T-{i}\t{target}\nH-{i}\t-1\t{target}\n" for i, target in enumerate(targets))
+    log.write_text("".join(lines), encoding="utf-8")
+    assert len(read_translations(log, data, "valid").system) == 214

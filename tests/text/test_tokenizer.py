@@ -71,11 +71,14 @@ def test_tokenize_and_detokenize_are_inverse_on_plain_text():
     for lang, text in [
         ("en", "It's 5,300 (well-known) dogs, isn't it?"),
         ("de", "„Ja“, sagt sie."),
+        ("hi", "क्या यह हिन्दी है, या ज़मीन?"),
+        ("cs", "V roce 2010 jich bylo 5."),
     ]:
         tokenizer = Tokenizer(lang)
         tokens = tokenizer.tokenize(text)
         assert len(tokens) > len(text.split())
         assert tokenizer.tokenize(tokenizer.detokenize(tokens)) == tokens
+        assert tokenizer.detokenize(tokens) == text
     assert Tokenizer("en").detokenize(["a", "&", "amp", ";", "dog", "."]) == "a & amp; dog."
 
 
