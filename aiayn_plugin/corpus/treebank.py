@@ -11,7 +11,14 @@ from typing import Any
 from ..errors import InputError
 from ..parsing.linearisation import linearise_tree
 from ..parsing.recombination import Recombiner
-from ..parsing.trees import Tree, clean_tree, format_tree, map_to_wsj, read_trees, tree_words
+from ..parsing.trees import (
+    clean_tree,
+    format_tree,
+    map_to_wsj,
+    read_trees,
+    tree_from_string,
+    tree_words,
+)
 from ..text.lines import read_lines
 from .console import progress, say
 from .parallel import Batch, Counts, LinePairs
@@ -95,7 +102,7 @@ def _write_kept(inputs: list[Path], dests: Iterable[Path], kept: range, weight: 
 
 def _recombine(source: Path, target: Path, copies: int) -> int:
     """Replace the sentences and trees of both files with recombined ones; return their number."""
-    trees = [Tree.fromstring(line) for line in read_lines(target)]
+    trees = [tree_from_string(line) for line in read_lines(target)]
     recombiner = Recombiner(trees)
     with (
         open(source, "w", encoding="utf-8", newline="\n") as words,
@@ -122,7 +129,7 @@ def linearise_batch(cleaning: Cleaning | None, pairs: LinePairs) -> Batch:
     kept: list[tuple[str, str]] = []
     dropped, counts = Counts(), Counts()
     for sentence, tree in ((source.decode(), target.decode()) for source, target in pairs):
-        symbols = linearise_tree(Tree.fromstring(tree))
+        symbols = linearise_tree(tree_from_string(tree))
         tokens = sentence.split()
         if cleaning and (flaw := cleaning.find_flaw_in_words(tokens, symbols)):
             dropped[flaw] += 1

@@ -9,7 +9,9 @@ from typing import Any
 
 from fairseq.dataclass.configs import GenerationConfig
 from fairseq.models import FairseqEncoderDecoderModel
+from fairseq.modules import BeamableMM
 from omegaconf import OmegaConf
+from omegaconf.errors import OmegaConfBaseException
 
 from ..errors import InputError
 from ..kernels.int8 import quantize_linear_layers
@@ -93,7 +95,9 @@ def _prepare_fairseq_search(models: list, options: Namespace, reason: str) -> No
         raise InputError(f"--beam {options.beam} must be at least 1")
     for model in models:
         for module in model.modules():
-            if hasattr(module, "set_beam_size"):  # ConvS2S; its beam is still the paper's
+            # ConvS2S, whose beam is still the paper's. fairseq's attention has this method too, but
+            # would then share keys between the sentences of a training batch.
+            if isinstance(module, BeamableMM):
                 module.set_beam_size(options.beam)
     logger.info(
         "%s: using fairseq's search, with --beam %s, --lenpen %s (the exponent of |Y|); "
@@ -115,10 +119,18 @@ def _tree_grammar(task: Any, trees: bool) -> TreeGrammar:
 
 
 def check_eval_bleu_args(text: str) -> None:
-    """Raise InputError if --eval-bleu-args, as JSON, has options that the search lacks."""
-    if unknown := sorted(json.loads(text).keys() - vars(GenerationConfig()).keys()):
+    """Raise InputError if --eval-bleu-args has unknown options, or values of a wrong type."""
+    given, defaults = json.loads(text), vars(GenerationConfig())
+    if unknown := sorted(given.keys() - defaults.keys()):
         advice = ": give --length-penalty itself" if unknown[0] == "length_penalty" else ""
         raise InputError(f"{unknown[0]} is not an option of the search (--eval-bleu-args){advice}")
+    for name, value in given.items():
+        try:
+            typed = OmegaConf.merge(OmegaConf.structured(GenerationConfig()), {name: value})[name]
+        except OmegaConfBaseException:
+            typed = None
+        if typed != value or (value is None and defaults[name] is not None):
+            raise InputError(f"--eval-bleu-args: {name} cannot be {json.dumps(value)}")
 
 
 def complete(args: Any, defaults: Mapping[str, Any]) -> Namespace:

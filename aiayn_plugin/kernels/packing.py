@@ -6,6 +6,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.nn.modules.linear import NonDynamicallyQuantizableLinear
 
 from .device import is_amd
 from .linear import Linear, has_onednn, linear, onednn_linear
@@ -52,6 +53,8 @@ def replace_linear_layers(model: nn.Module, build: BuildLayer) -> None:
                 continue
             if type(child).forward not in (nn.Linear.forward, Linear.forward):
                 continue
+            if isinstance(child, NonDynamicallyQuantizableLinear):
+                continue  # nn.MultiheadAttention reads its weight
             if not any(child.weight is weight for weight, _ in extra.values()):
                 setattr(module, name, build(child.weight, child.bias))
 

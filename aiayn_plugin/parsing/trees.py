@@ -69,7 +69,7 @@ def _parse_lines(lines: Iterable[tuple[int, str]], path: str | Path) -> Iterator
     text: list[str] = []  # of the current tree
     depth = begins = length = 0
     for number, line in lines:
-        for token in re.findall(r"[()]|[^()]+", line):
+        for token in (match[0] for match in re.finditer(r"[()]|[^()]+", line)):
             if depth == 0 and token not in "()" and token.strip():
                 raise InputError(f"{path}, line {number}: {token.strip()[:40]!r} has no brackets")
             if token == ")" and depth == 0:
@@ -101,7 +101,7 @@ def _parse_tree(text: str, path: str | Path, line: int) -> Tree:
     """Return the tree of a text. Raises InputError for an ill-formed one."""
     try:
         # A word may contain typographic spaces, such as thin ones, which do not end it.
-        tree = Tree.fromstring(re.sub(r"[^\S \t\n]", "", text))
+        tree = tree_from_string(re.sub(r"[^\S \t\n]", "", text))
     except ValueError as error:
         reason = " ".join(str(error).split())
         raise InputError(f"{path}, line {line}: not a tree: {reason[:120]}") from None
@@ -116,6 +116,14 @@ def _parse_tree(text: str, path: str | Path, line: int) -> Tree:
                 "tag"
             )
     return tree
+
+
+def tree_from_string(text: str) -> Tree:
+    """Return the tree of a text, in which a backslash before a bracket belongs to the word.
+
+    Since version 3.10 nltk takes it for the escape of the bracket.
+    """
+    return Tree.fromstring(re.sub(r"\\(?=[()])", r"\\ ", text))
 
 
 def category(label: str) -> str:

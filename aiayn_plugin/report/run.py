@@ -100,7 +100,8 @@ def read_run(path: Path) -> Run:
             f"{RECORD_FILE}"
         )
     run.faults += [f"{name}: {n:,} × {fault}" for fault, n in run.record.faults.items()]
-    if not (run.record.last_time or run.translations or run.trees or run.faults):
+    is_run = run.translations or run.trees or (run.faults and path.is_dir())
+    if not (run.record.last_time or is_run):
         raise InputError(f"{path} {absent}")
     try:
         run.settings = _check_settings(run.given)
@@ -146,4 +147,7 @@ def _read_scores(path: Path) -> dict[str, Any]:
     scores = conform(fields, SCORES.get(conform(fields, {"kind": str})["kind"], {}))
     if not scores or not is_complete(scores) or len(scores["references"]) != len(scores["system"]):
         raise InputError("not scores that aiayn score --json wrote")
+    own_name = SCORE_FILES.get(conform(fields, {"split": str})["split"], path.name)
+    if own_name != path.name:
+        raise InputError(f"scores of a different split: rename it to {own_name}")
     return scores

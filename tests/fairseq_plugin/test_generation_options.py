@@ -3,9 +3,11 @@
 from argparse import Namespace
 
 import pytest
+import torch
+from fairseq import tasks
 from fairseq.dataclass.configs import GenerationConfig
 from fairseq.models.lstm import LSTMModel, base_architecture
-from models import build, dictionary, fairseq_model
+from models import build, configuration, dictionary, fairseq_model, sentences
 
 from aiayn_plugin.errors import InputError
 from aiayn_plugin.fairseq_plugin.generation_options import (
@@ -118,6 +120,21 @@ def test_replacing_unknown_words_needs_alignments(given, kind):
         both = {"print_alignment": "soft", "replace_unk": "", **given}
         with pytest.raises(InputError, match="cannot combine --replace-unk and --print-alignment"):
             alignment_kind(complete(Namespace(**both), {}))
+
+
+@pytest.mark.parametrize("sampling", ["true", "false"])
+def test_translating_for_validation_leaves_a_model_of_fairseqs_unchanged(corpus, sampling):
+    """Its attention could share the keys of `beam` sentences, also in training."""
+    args = f'{{"sampling": {sampling}, "beam": 2}}'
+    outputs = []
+    for options in ([], ["--eval-bleu", "--eval-bleu-args", args]):
+        shape = "--encoder-layers 1 --decoder-layers 1 --encoder-embed-dim 8 --dropout 0".split()
+        cfg = configuration("--arch", "transformer", *shape, *options, data=corpus)
+        torch.manual_seed(1)
+        model = tasks.setup_task(cfg.task).build_model(cfg.model)
+        source, shifted = sentences(batch=4)
+        outputs.append(model(source, torch.full((4,), source.size(1)), shifted)[0])
+    torch.testing.assert_close(*outputs)
 
 
 def test_only_the_plugins_models_search_in_int8():

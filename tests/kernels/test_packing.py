@@ -42,6 +42,15 @@ def test_packed_layer_follows_its_model_to_another_dtype():
         torch.testing.assert_close(actual.double(), expected, rtol=0, atol=tolerance)
 
 
+@pytest.mark.parametrize("build_layers", [pack_linear_layers, quantize_linear_layers])
+@torch.no_grad()
+def test_torchs_own_attention_keeps_its_linear_layer(build_layers):
+    x, model = torch.randn(2, 3, 8), nn.Sequential(nn.MultiheadAttention(8, 2))
+    expected, _ = model[0](x, x, x)
+    build_layers(model)
+    assert model[0](x, x, x)[0].equal(expected)
+
+
 def test_packed_layer_works_under_autocast():
     packed = PackedLinear(torch.randn(96, 64))
     x = torch.randn(5, 64)

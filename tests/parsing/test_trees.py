@@ -12,6 +12,7 @@ from aiayn_plugin.parsing.trees import (
     format_tree,
     map_to_wsj,
     read_trees,
+    tree_from_string,
     tree_words,
 )
 
@@ -184,6 +185,14 @@ def test_control_characters_are_removed_from_words(tmp_path):
     path.write_text("(S (NN \x01))")
     with pytest.raises(InputError, match=r"\(NN …\) is empty"):
         list(read_trees(path))
+
+
+def test_a_backslash_does_not_escape_a_bracket(tmp_path):
+    path = tmp_path / "backslashes.mrg"
+    path.write_text(r"(S (NN C:\) (SYM \))")
+    tree = next(iter(read_trees(path)))
+    assert tree.leaves() == ["C:\\", "\\"]
+    assert tree_from_string(format_tree(tree)) == tree
 
 
 def test_words_in_plain_spelling():

@@ -270,6 +270,11 @@ RECORD = "checkpoints/run.jsonl"
         ("scores.json", b'{"kind": "trees"}', "scores.json: not scores"),
         ("scores.json", b'{"kind": "translations", "bleu": "x"}', "scores.json: not scores"),
         ("scores.json", b" " * ((1 << 26) + 1), "scores.json: more than 67,108,864 bytes"),
+        (
+            "scores.json",
+            json.dumps({**translation_scores(), "split": "valid"}).encode(),
+            "scores.json: scores of a different split: rename it to scores-valid.json",
+        ),
     ],
 )
 def test_missing_and_damaged_files_are_listed(tmp_path, name, content, message, capsys):
@@ -330,7 +335,9 @@ def test_a_training_that_diverged(tmp_path):
 def test_paths_that_are_not_runs(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "empty.jsonl").touch()
+    write_scores(tmp_path / "run", test=translation_scores())
     for path, message in (
+        (tmp_path / "run" / "scores.json", "has no record of a training run"),
         (tmp_path / "none", "does not exist: give a run directory"),
         (tmp_path, "has neither checkpoints/run.jsonl nor run.jsonl nor scores.json"),
         (tmp_path / "empty.jsonl", "has no record of a training run"),

@@ -1,5 +1,6 @@
 """Patch that ends fairseq's commands with one line on bad input."""
 
+import errno
 import os
 import re
 import sys
@@ -34,6 +35,9 @@ def show_one_line(show: Callable) -> Callable:
             if os.environ.get("RANK", "0") == "0":
                 print(f"{command}: {interrupt.message()}", file=sys.stderr)
             return  # the signal then kills Python, which a shell reports as 130
+        if isinstance(error, BrokenPipeError):  # as with `fairseq-generate … | head`
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return
         message = input_error(error)
         if message is None and command in VALIDATION and isinstance(error, Exception):
             first_line = str(error).partition("\n")[0]
@@ -57,6 +61,10 @@ def input_error(error: BaseException | None) -> str | None:
     """
     if isinstance(error, OSError) and error.filename is not None:
         return f"cannot access {error.filename}: {error.strerror}"
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return f"cannot write: {error.strerror}"
+    if isinstance(error, UnicodeDecodeError):
+        return f"the input is not valid UTF-8: {error}"
     while error is not None:
         if isinstance(error, InputError):
             return str(error)

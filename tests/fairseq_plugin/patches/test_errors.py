@@ -1,5 +1,7 @@
 """How fairseq's commands end."""
 
+from pathlib import Path
+
 import pytest
 import torch
 from fairseq import checkpoint_utils
@@ -45,6 +47,15 @@ def test_a_directory_that_cannot_be_written_is_one_line(tmp_path):
     with pytest.raises(OSError) as error:
         checkpoint_utils.verify_checkpoint_directory(str(tmp_path / "file" / "run"))
     assert input_error(error.value) == f"cannot access {tmp_path}/file/run: Not a directory"
+
+
+def test_a_full_disk_and_invalid_utf8_are_one_line():
+    with pytest.raises(OSError) as error:
+        Path("/dev/full").write_text("x")
+    assert input_error(error.value) == "cannot write: No space left on device"
+    with pytest.raises(UnicodeDecodeError) as error:
+        b"\xff".decode()
+    assert input_error(error.value).startswith("the input is not valid UTF-8: 'utf-8' codec can't")
 
 
 def test_the_input_error_of_a_spawned_process_is_found_in_its_text():
