@@ -34,6 +34,15 @@ COMPONENTS = {
 #: The component of each of these options. A different component may have an option of the same
 #: name, which keeps its own default.
 COMPONENT_OF = {"label_smoothing": "criterion", "warmup_updates": "lr_scheduler"}
+#: Numbers that fairseq does not check: it would fail after training has begun.
+MINIMUMS = (
+    ("checkpoint", "save_interval", 1),
+    ("common", "log_interval", 1),
+    ("dataset", "num_workers", 0),
+    ("dataset", "validate_interval", 1),
+    ("optimization", "update_freq", 1),
+    ("task", "tokens_per_update", 0),
+)
 #: Settings without a default here: β and ε are defaults of our optimizer, which has no decay.
 LEFT_OUT = {"adam_betas", "adam_eps", "weight_decay"}
 
@@ -102,13 +111,31 @@ def complete_training(args: Namespace, cli_options: Mapping[str, Any]) -> None:
         args.d_model = d_model
 
 
+def options_for_one_start(checkpoint: Any) -> list[str]:
+    """Return the options that would make the next start, too, begin where this one began."""
+    given = ["restore_file"] if checkpoint.restore_file != "checkpoint_last.pt" else []
+    given += [name for name in checkpoint if name.startswith("reset_") and checkpoint[name]]
+    return list(map(flag, given))
+
+
 def check_configuration(cfg: Any) -> None:
     """Check the configuration of a training with our task, which with Hydra has passed no parser.
 
     Raises InputError if two settings determine the batch size, if the smoothing is not a
-    probability, if our schedule would ignore the learning rate, and if fairseq has not joined the
-    processes that torchrun started.
+    probability, for numbers that are too small, if the training set is also a validation set, if
+    our schedule would ignore the learning rate, and if fairseq has not joined the processes that
+    torchrun started.
     """
+    for group, name, minimum in MINIMUMS:
+        values = cfg[group][name]
+        for value in [values] if isinstance(values, int) else values:
+            if value < minimum:
+                raise InputError(f"{flag(name)} {value} must be at least {minimum}")
+    if cfg.dataset.train_subset in cfg.dataset.valid_subset.split(","):
+        raise InputError(
+            f"--valid-subset {cfg.dataset.valid_subset} includes the training set: fairseq would "
+            "mix up the batches of both; use a copy of it under a different name"
+        )
     batches = {"update_freq": [*cfg.optimization.update_freq] != [1]}
     batches["batch_size"] = cfg.dataset.batch_size is not None
     for name, is_set in batches.items():

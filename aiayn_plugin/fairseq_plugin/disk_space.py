@@ -36,11 +36,12 @@ def needed_bytes(cfg: DictConfig, parameters: int) -> int:
     if checkpoint.no_save:
         return 0
     copies = 1 if checkpoint.no_save_optimizer_state else 3  # weights and Adam's two moments
-    kept, interval = 0, checkpoint.save_interval_updates
+    copies += cfg.ema.store_ema * (1 + cfg.ema.ema_fp32)
+    kept, interval = max(checkpoint.keep_best_checkpoints, 0), checkpoint.save_interval_updates
     if interval > 0:
         written = -(-cfg.optimization.max_update // interval)  # the last update is written too
         limits = checkpoint.keep_interval_updates, written
-        kept = min((n for n in limits if n > 0), default=0)
+        kept += min((n for n in limits if n > 0), default=0)
     if not checkpoint.no_epoch_checkpoints:
         kept += max(checkpoint.keep_last_epochs, 1)
     return (kept + 2) * copies * 4 * parameters

@@ -9,7 +9,7 @@ import functools
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 #: The name of the statistic.
@@ -24,10 +24,15 @@ class Interrupt:
         self.saved: int | None = None  #: the update to resume from; None before training
         self.arrived = False  #: whether Ctrl-C has arrived
         self.process = 0  #: the ID of the process that trains
+        self.again = ""  #: what to change in the command that continues
         self.agreed = False  #: whether all processes stop after this update
 
-    def catch(self) -> None:
-        """From now on, finish the update after Ctrl-C, unless the program has its own handler."""
+    def catch(self, once: Sequence[str] = ()) -> None:
+        """From now on, finish the update after Ctrl-C, unless the program has its own handler.
+
+        once: options of this run that would start it again from the same point.
+        """
+        self.again = f" without {' and '.join(once)}" if once else ""
         is_main = threading.current_thread() is threading.main_thread()
         if is_main and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
             self.process = os.getpid()
@@ -56,10 +61,12 @@ class Interrupt:
         if self.saved is None:
             return "stopped"
         if self.saved == self.update:
-            return f"stopped at update {self.update}; run the same command to continue"
+            return f"stopped at update {self.update}; run the same command{self.again} to continue"
         start = f"continue from update {self.saved}" if self.saved else "start again"
+        again = self.again if self.saved else ""
         return (
-            f"stopped at update {self.update}, which is not saved; run the same command to {start}"
+            f"stopped at update {self.update}, which is not saved; run the same command{again} to "
+            f"{start}"
         )
 
 
@@ -74,7 +81,7 @@ def stop_after_saving(save: Callable) -> Callable:
     def save_checkpoint(cfg, trainer, *args, **kwargs):
         path = save(cfg, trainer, *args, **kwargs)
         if not (cfg.no_save or cfg.no_last_checkpoints):
-            interrupt.saved = trainer.get_num_updates()
+            interrupt.saved = interrupt.update = trainer.get_num_updates()
         if interrupt.agreed:
             raise KeyboardInterrupt
         return path

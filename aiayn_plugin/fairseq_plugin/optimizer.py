@@ -63,13 +63,15 @@ class AdamConfig(FairseqDataclass):
 def parse_betas(betas: Any) -> tuple[float, float]:
     """Parse "(0.9, 0.98)", as fairseq's command line gives it, into β₁ and β₂.
 
-    Raises InputError for anything but two numbers.
+    Raises InputError for anything but two numbers from 0 to 1, below 1.
     """
     try:
-        beta_1, beta_2 = ast.literal_eval(betas) if isinstance(betas, str) else betas
-        return float(beta_1), float(beta_2)
+        beta_1, beta_2 = map(float, ast.literal_eval(betas) if isinstance(betas, str) else betas)
     except (SyntaxError, TypeError, ValueError):
         raise InputError(f'--adam-betas is {betas!r}, not two numbers: "(0.9, 0.98)"') from None
+    if not (0 <= beta_1 < 1 and 0 <= beta_2 < 1):
+        raise InputError(f"--adam-betas {betas} must be from 0 to below 1")
+    return beta_1, beta_2
 
 
 @register_optimizer("aiayn_adam", dataclass=AdamConfig)

@@ -25,7 +25,4 @@ def check_float16(common: Any) -> None:
     """Raise InputError for --fp16 without a GPU: fairseq's flat parameters need CUDA."""
     on_cpu = common.cpu or not torch.cuda.is_available()
     if on_cpu and common.fp16 and not common.fp16_no_flatten_grads:
-        raise InputError(
-            "--fp16 needs a GPU, but this run is on a CPU: give --bf16 instead, or add "
-            "--fp16-no-flatten-grads"
-        )
+        raise InputError("--fp16 needs a GPU, but this run is on a CPU: give --bf16 instead")

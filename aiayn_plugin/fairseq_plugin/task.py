@@ -15,7 +15,7 @@ from ..kernels.cpu_runtime import prepare_cpu, prepare_cpu_for_search
 from ..training.batching import sort_by_longer_side
 from . import data_checks, raw_text, training_log
 from .batch_plan import BatchPlanner, keep_first_epoch_batches, sentence_sizes
-from .defaults import check_best_metric, check_configuration
+from .defaults import check_best_metric, check_configuration, options_for_one_start
 from .dictionary import TokenDictionary
 from .disk_space import check_disk_space
 from .generation_options import build_search_generator, check_eval_bleu_args
@@ -161,7 +161,7 @@ class AiaynTranslation(TrainerHooks):
         return model
 
     def _start_training(self, cfg, model) -> None:
-        interrupt.catch()
+        interrupt.catch(options_for_one_start(cfg.checkpoint))
         check_configuration(cfg)
         lock_save_dir(cfg)
         prepare_cpu()

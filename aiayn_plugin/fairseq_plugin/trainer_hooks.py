@@ -67,6 +67,12 @@ class TrainerHooks(TranslationTask):
         is_reset = cfg.reset_optimizer or cfg.reset_meters  # like fairseq's own best value
         if best is not None and num_runs is not None and not is_reset:
             vars(should_stop_early()).update(best=float(best), num_runs=int(num_runs))
+            if 0 < cfg.patience <= num_runs:
+                logger.info(
+                    "this run has finished (--patience %d): nothing is left to train", cfg.patience
+                )
+                # fairseq-train loops while the next epoch is at most max_epoch
+                self.training_cfg.optimization.max_epoch = -1
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Like fairseq's. Raises InputError if the checkpoint's dictionaries differ.

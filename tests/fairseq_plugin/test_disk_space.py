@@ -29,6 +29,8 @@ def test_disk_space_of_a_big_training():
         ({"optimization.max_update": 3000}, 5 + 2, 3),  # it writes five
         ({"optimization.max_update": 0, "optimization.max_epoch": 1}, 22, 3),
         ({"checkpoint.keep_last_epochs": 7, "checkpoint.no_epoch_checkpoints": False}, 22 + 7, 3),
+        ({"checkpoint.keep_best_checkpoints": 10}, 22 + 10, 3),
+        ({"ema.store_ema": True, "ema.ema_fp32": True}, 22, 5),
         ({"checkpoint.no_save": True}, 0, 3),
     ],
 )

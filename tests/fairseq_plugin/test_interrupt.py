@@ -3,7 +3,9 @@
 import signal
 
 import pytest
+from models import configuration
 
+from aiayn_plugin.fairseq_plugin.defaults import options_for_one_start
 from aiayn_plugin.fairseq_plugin.interrupt import Interrupt
 
 
@@ -58,3 +60,19 @@ def test_torchrun_may_repeat_ctrl_c(training, monkeypatch):
 def test_the_message_says_how_to_continue(training, saved, message):
     training.update, training.saved = 3, saved
     assert training.message() == message
+
+
+def test_options_that_restart_are_not_to_be_repeated(training):
+    training.catch(["--restore-file", "--reset-optimizer"])
+    training.update = training.saved = 3
+    assert training.message() == (
+        "stopped at update 3; run the same command without --restore-file and --reset-optimizer to "
+        "continue"
+    )
+
+
+def test_options_that_restart(corpus):
+    checkpoint = configuration("--arch", "aiayn_tiny", data=corpus).checkpoint
+    assert options_for_one_start(checkpoint) == []
+    checkpoint.restore_file, checkpoint.reset_meters = "x.pt", True
+    assert options_for_one_start(checkpoint) == ["--restore-file", "--reset-meters"]

@@ -120,6 +120,12 @@ def test_anything_but_two_betas_is_refused(betas):
         parse_betas(betas)
 
 
+@pytest.mark.parametrize("betas", ["(0.9, 1.0)", "(-0.1, 0.9)", [0.9, float("nan")]])
+def test_betas_outside_their_range_are_refused(betas):
+    with pytest.raises(InputError, match="must be from 0 to below 1"):
+        parse_betas(betas)
+
+
 @pytest.mark.parametrize("max_norm", [0.0, 0.5, 100.0])
 def test_gradients_are_clipped_as_by_fairseq(max_norm):
     found = []

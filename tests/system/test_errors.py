@@ -37,6 +37,9 @@ def test_an_option_that_fails_with_numpy_2(run, corpus, tmp_path):
         ("--best-checkpoint-metric accuracy", "accuracy needs --report-accuracy"),
         ("--best-checkpoint-metric bleu", "bleu needs --eval-bleu"),
         ("--continue-once absent.pt", "--continue-once absent.pt is missing"),
+        ("--validate-interval 0", "--validate-interval 0 must be at least 1"),
+        ("--tokens-per-update 0 --update-freq 0", "--update-freq 0 must be at least 1"),
+        ("--valid-subset valid,train", "--valid-subset valid,train includes the training set"),
         (
             '--eval-bleu --eval-bleu-args {"length_penalty":"fairseq"}',
             "length_penalty is not an option of the search (--eval-bleu-args): give --length-pen",

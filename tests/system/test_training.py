@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -112,6 +113,9 @@ def test_patience_resumes_its_count_after_a_restart(run, corpus, tmp_path):
     second = run(*command, "--max-epoch", "9")
     assert second.stdout.count("| valid on 'valid' subset |") == 1, second.stderr
     assert "early stop since valid performance hasn't improved for last 2 runs" in second.stdout
+    third = run(*command, "--max-epoch", "9")
+    assert "this run has finished (--patience 2): nothing is left to train" in third.stdout
+    assert third.returncode == 0 and "valid on" not in third.stdout, third.stderr
 
 
 @pytest.mark.long
@@ -212,3 +216,13 @@ def test_two_processes_are_one_with_twice_the_accumulation(run, corpus, tmp_path
     for name, weight in one.items():
         # the rate of the last update is 0.07
         torch.testing.assert_close(two[name], weight, rtol=0, atol=1e-4)
+
+    # As on two nodes that do not share --save-dir.
+    shutil.copytree(tmp_path / "two", tmp_path / "0")
+    on_its_node = 'exec "$@" --save-dir "$0/$RANK"'
+    log = run(
+        *("torchrun", "--nproc_per_node", "2", "--no-python", "bash", "-c", on_its_node, tmp_path),
+        *(program, *options, "9", "--update-freq", "2"),
+        env={"OMP_NUM_THREADS": "1"},
+    )
+    assert log.returncode != 0 and "only 1 of 2 processes find" in log.stderr

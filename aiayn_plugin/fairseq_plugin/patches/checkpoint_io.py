@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import torch
 from fairseq import checkpoint_utils
 
 from ...atomic import find_os_error, link_or_copy_atomically, remove_leftovers
@@ -123,6 +124,7 @@ def resume(load: Callable) -> Callable:
             raise InputError(
                 f"{given} {filename} is missing (the path is not relative to --save-dir)"
             )
+        _check_shared(Path(filename), trainer)
         try:
             if hasattr(trainer.task, "identity") and Path(filename).is_file():
                 _check_state(cfg, trainer.task, filename)
@@ -142,6 +144,22 @@ def resume(load: Callable) -> Callable:
         return extra_state
 
     return load_checkpoint
+
+
+def _check_shared(path: Path, trainer: Any) -> None:
+    """Raise InputError if only some of several processes, on different nodes, see a checkpoint.
+
+    The others would train their initial weights, and all would add up gradients of both.
+    """
+    if (processes := trainer.data_parallel_world_size) == 1:
+        return
+    found = torch.tensor(float(path.is_file()), device=trainer.device)
+    torch.distributed.all_reduce(found, group=trainer.data_parallel_process_group)
+    if 0 < found < processes:
+        raise InputError(
+            f"only {found:.0f} of {processes} processes find {path}: --save-dir must be on a file "
+            "system that all nodes share"
+        )
 
 
 def _check_state(cfg: Any, task: Any, filename: str) -> None:

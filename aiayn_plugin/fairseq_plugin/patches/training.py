@@ -41,6 +41,8 @@ def join_torchrun(args: Namespace) -> None:
     fairseq's default backends, which need a device, do not work either.
     """
     size = int(os.environ.get("WORLD_SIZE", 1))
+    if getattr(args, "distributed_world_size", 1) == torch.cuda.device_count() and args.cpu:
+        args.distributed_world_size = 1  # its default is the number of GPUs, with --cpu too
     if (
         "TORCHELASTIC_RUN_ID" not in os.environ
         or size == 1
