@@ -342,12 +342,15 @@ PAYLOADS: dict[str, Callable[[Path, dict, Path], None]] = {
             b"u",
         )
     ),
+    "pickle with many numbers as keys": pickle_of(
+        b"}(", *(b"J" + (5 * k).to_bytes(4, "little") + b"N" for k in range(20_001)), b"u"
+    ),
     "pickle with settings of shared tuples": pickle_of(
         *(b")q\0", b"h\0h\0\x86q\0" * 40, b"cargparse\nNamespace\n)R]h\0K\1\x86ab")
     ),
     "pickle with views of replaced data": pickle_of(
-        *(b"](cnumpy._core.multiarray\n_reconstruct\n)Rq\1", array(8), b"ctorch\nSize\nh\1\x85R"),
-        *(b"h\1", array(2), b"e"),
+        *(b"](cnumpy._core.multiarray\n_reconstruct\n)Rq\0", array(8), b"ctorch\nSize\nh\0\x85R"),
+        *(b"h\0", array(2), b"e"),
     ),
     "pickle of many sizes of one list": pickle_of(
         b"](" + b"K\1" * 300_000 + b"eq\0", b"](" + b"ctorch\nSize\nh\0\x85R" * 100_000 + b"e0"

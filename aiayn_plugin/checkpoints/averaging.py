@@ -99,4 +99,6 @@ def average(paths: list[Path]) -> dict:
             means[name] = means[twin]
     state["model"] = means
     state["last_optimizer_state"] = None
+    for name in ("ema", "ema_fp32_params"):  # the last checkpoint's, from --store-ema
+        (state.get("extra_state") or {}).pop(name, None)
     return state

@@ -34,6 +34,8 @@ def load(path: Path, with_data: bool = True) -> dict:
     try:
         is_shared = path.suffix == shared_model.WEIGHTS_SUFFIX
         state = (shared_model if is_shared else torch_file).read(path, with_data)
+        if isinstance(state, dict) and isinstance(extra := state.get("extra_state"), dict):
+            extra.pop("train_meters", None)  # of fairseq before 0.10, which now restarts them
         schema.check(state)
     except (InputError, OSError):
         raise

@@ -5,6 +5,8 @@ dictionaries, and the SHA-256 of the weights.
 """
 
 import json
+import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +39,10 @@ def write(state: dict[str, Any], settings: dict[str, Any], directory: Path) -> N
 
     settings: the checkpoint's configuration, as `safe_load.configuration` returns it.
     """
-    weights = {name: weight.contiguous() for name, weight in state["model"].items()}
+    weights = {
+        name: weight.clone(memory_format=torch.contiguous_format)  # safetensors shares no memory
+        for name, weight in state["model"].items()
+    }
     tied = {}
     for name, weight in weights.items():
         twin = name.replace("decoder", "encoder")
@@ -59,10 +64,18 @@ def write(state: dict[str, Any], settings: dict[str, Any], directory: Path) -> N
 
 
 def write_weights(weights: dict[str, Tensor], path: Path) -> None:
-    """Write a safetensors file with the mode of a new file; save_file's is for its owner only."""
+    """Write a safetensors file with the mode of a new file; save_file's is for its owner only.
+
+    Raises OSError if it cannot be written, which safetensors reports as text only.
+    """
     path.touch()
     mode = path.stat().st_mode
-    save_file(weights, path, metadata={"format": "pt"})
+    try:
+        save_file(weights, path, metadata={"format": "pt"})
+    except SafetensorError as error:
+        if (code := re.search(r"os error (\d+)", str(error))) is None:
+            raise
+        raise OSError(int(code[1]), os.strerror(int(code[1])), str(path)) from error
     path.chmod(mode)
 
 

@@ -40,6 +40,9 @@ DTYPES = {
 NUMBERS = {"b1", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8"}
 #: Opcodes of all pickles in a file: 20 times those of the paper's models, and seconds to interpret.
 MAX_OPCODES = 1_000_000
+#: Numbers as keys, which the optimizer's state has for each weight. Their hashes are chosen by the
+#: file, so the time to insert n of them may grow as n².
+MAX_NUMERIC_KEYS = 20_000
 #: Bytes of an archive's directory.
 MAX_DIRECTORY = 16 << 20
 #: Dimensions of a tensor.
@@ -93,6 +96,7 @@ class _Budget:
         self.left = size
         self.left_for_tensors = MAX_SHARING * size
         self.opcodes_left = MAX_OPCODES
+        self.numeric_keys_left = MAX_NUMERIC_KEYS
 
     def spend(self, size: int) -> int:
         """Return the size. Raises FileError if it exceeds what is left."""
@@ -199,7 +203,7 @@ def _unpickle(
     storages: dict[str, Tensor] = {}
     stack: list[Any] = []
     marks: list[int] = []
-    memo: dict[int, Any] = {}
+    memo: list[Any] = []
 
     def pop_items() -> list[Any]:
         start = marks.pop()
@@ -256,11 +260,13 @@ def _unpickle(
                 for key in items[::2]:  # hashing nested tuples, or equal hashes, may take forever
                     if isinstance(_expect(KEYS, key), int) and abs(key) >= sys.hash_info.modulus:
                         raise FileError("it has a huge number as a key")
+                    budget.numeric_keys_left -= not isinstance(key, str)
+                if budget.numeric_keys_left < 0:
+                    raise FileError("it has too many numbers as keys")
                 _expect(dict, stack[-1]).update(zip(items[::2], items[1::2], strict=True))
-            case "BINPUT" | "LONG_BINPUT":
-                memo[argument] = stack[-1]
-            case "MEMOIZE":
-                memo[len(memo)] = stack[-1]
+            case "BINPUT" | "LONG_BINPUT" | "MEMOIZE":
+                index = len(memo) if argument is None else argument  # torch.save counts up
+                memo[index : index + 1] = [stack[-1]]
             case "BINGET" | "LONG_BINGET":
                 stack.append(memo[argument])
             case "GLOBAL" | "STACK_GLOBAL":
@@ -345,6 +351,9 @@ def _list_builders(budget: _Budget) -> dict[tuple[str, str], Any]:
     for module in ("numpy.core.multiarray", "numpy._core.multiarray"):  # before numpy 2, and since
         builders[module, "scalar"] = build_number
         builders[module, "_reconstruct"] = lambda *_: np.zeros(0, np.uint8)
+    for module in ("fairseq.meters", "fairseq.logging.meters"):  # in checkpoints before 0.10
+        for name in ("AverageMeter", "TimeMeter", "StopwatchMeter"):
+            builders[module, name] = lambda *_: Namespace()
     for module in ("torch", "torch.cuda"):
         builders |= {(module, name): dtype for name, dtype in DTYPES.items()}
     return builders

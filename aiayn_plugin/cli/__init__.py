@@ -76,12 +76,12 @@ def main(argv: Sequence[str] | None = None) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise SystemExit(1) from None
     except FileNotFoundError as error:
-        raise SystemExit(
-            f"aiayn: error: {error.filename} does not exist: check the paths given to the command"
-        ) from None
+        advice = "does not exist: check the paths given to the command"
+        message = f"{error.filename} {advice}" if error.filename else str(error)
+        raise SystemExit(f"aiayn: error: {message}") from None
     except OverflowError as error:
         raise SystemExit(f"aiayn: error: a number is too large: {error}") from None
-    except RuntimeError as error:
+    except (RuntimeError, MemoryError) as error:
         from ..kernels.device import is_out_of_memory
 
         if not is_out_of_memory(error):

@@ -37,6 +37,8 @@ DISABLED = {
     "adaptive_softmax_cutoff": None,
     "activation_fn": "relu",
     "base_layers": 0,
+    "quant_noise_pq": 0,
+    **{f"scale_{part}": False for part in ("attn", "fc", "heads", "resids")},
 }
 #: Copies of an encoder layer's weights that fairseq 0.12.2 stores, and recreates when loading.
 COPIES = re.compile(r"encoder\.layers\.\d+\.(in_proj|out_proj|fc1|fc2)_(weight|bias)")

@@ -52,10 +52,10 @@ def has_vnni() -> bool:
     return getattr(torch.cpu, "_is_vnni_supported", lambda: False)()
 
 
-def is_out_of_memory(error: RuntimeError) -> bool:
+def is_out_of_memory(error: Exception) -> bool:
     """Return whether the error is that the memory of a GPU or of the CPU is exhausted."""
-    messages = "out of memory|CUBLAS_STATUS_ALLOC_FAILED|can't allocate memory"
-    return re.search(messages, str(error)) is not None
+    messages = "out of memory|CUBLAS_STATUS_ALLOC_FAILED|allocate memory"
+    return isinstance(error, MemoryError) or re.search(messages, str(error)) is not None
 
 
 def _cpuinfo() -> str:

@@ -3,6 +3,7 @@
 They differ in the length penalty, the limit on the length, and the stopping rule.
 """
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -133,6 +134,8 @@ def _check(settings: SearchSettings, vocabulary_size: int) -> None:
         raise InputError(
             f"--lenpen {settings.lenpen} must be from -{MAX_EXPONENT} to {MAX_EXPONENT}"
         )
+    if not math.isfinite(settings.unkpen):
+        raise InputError(f"--unkpen {settings.unkpen} must be a finite number")
     if settings.nbest < 1:
         raise InputError(f"--nbest {settings.nbest} must be at least 1")
     if not (0 <= settings.max_len_a <= MAX_LENGTH and 0 <= settings.max_len_b <= MAX_LENGTH):

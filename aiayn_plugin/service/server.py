@@ -56,8 +56,14 @@ def allowed_hosts(host: str, listening: socket.socket, extra: list[str]) -> list
     address = listening.getsockname()[0]
     if address in ANY_ADDRESS and not extra:
         return None
-    own = [f"[{name}]" if ":" in name else name for name in (host, address)]
-    return [name.lower() for name in (*LOCAL_HOSTS, *own, *extra)]
+    return [*LOCAL_HOSTS, *(_host_name(name.lower()) for name in (host, address, *extra))]
+
+
+def _host_name(name: str) -> str:
+    """Return a host as in a Host header without its port: IPv6 addresses in brackets."""
+    if name.count(":") > 1:
+        return name if name.startswith("[") else f"[{name}]"
+    return name.partition(":")[0]
 
 
 class Connection(H11Protocol):

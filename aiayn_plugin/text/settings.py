@@ -99,6 +99,9 @@ class TextSettings:
             expected = getattr(item.type, "__name__", str(item.type))
             if type(content[item.name]).__name__ != expected:
                 raise InputError(f"{path}: {item.name} is not of type {expected}")
+        for name, kinds in (("cleaning", (int, float)), ("inputs", str), ("versions", str)):
+            if not all(isinstance(value, kinds) for value in content[name].values()):
+                raise InputError(f"{path}: {name} has a value of a wrong type")
         try:
             return cls(**content)
         except InputError as error:

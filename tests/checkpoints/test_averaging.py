@@ -115,3 +115,12 @@ def test_bad_input_gives_one_line(tmp_path, capsys):
         with pytest.raises(SystemExit, match=message):
             main(["average", "--inputs", str(tmp_path), "--output", str(out), *options])
     assert "this must not run" not in capsys.readouterr().out
+
+
+def test_the_average_does_not_keep_the_last_checkpoints_moving_average(tmp_path):
+    weights = {"w": torch.ones(2)}
+    extra = {"ema": weights, "ema_fp32_params": weights, "epoch": 1}
+    paths = [tmp_path / "1.pt", tmp_path / "2.pt"]
+    for path in paths:
+        torch.save({"model": weights, "cfg": None, "extra_state": extra}, path)
+    assert average(paths)["extra_state"] == {"epoch": 1}

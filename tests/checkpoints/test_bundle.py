@@ -2,6 +2,7 @@
 
 import json
 import re
+import resource
 import shutil
 
 import pytest
@@ -11,7 +12,8 @@ from breakages import change
 from commands import LINES
 
 from aiayn_plugin.checkpoints.bundle import DEMO, bundle
-from aiayn_plugin.checkpoints.safe_load import load
+from aiayn_plugin.checkpoints.safe_load import load, save
+from aiayn_plugin.checkpoints.shared_model import write_weights
 from aiayn_plugin.errors import InputError
 from aiayn_plugin.inference import Translator
 from aiayn_plugin.service.about import describe_model
@@ -181,3 +183,27 @@ def test_the_model_in_the_package_translates_shows_attention_and_is_small(run, t
     (tmp_path / "demo").mkdir()
     done = run("aiayn", "translate", "demo", input=sentence, cwd=tmp_path)
     assert done.returncode == 1 and "demo/model.pt is missing" in done.stderr
+
+
+def test_weights_that_share_memory_are_bundled_each(tmp_path, model_dir):
+    run = shutil.copytree(model_dir, tmp_path / "run", symlinks=True)
+    state = load(run / "model.pt")
+    names = ("W_Q.weight", "W_K.weight")
+    first, second = (f"encoder.layers.0.self_attention.{name}" for name in names)
+    state["model"][second] = state["model"][first]
+    (run / "model.pt").unlink()
+    save(state, run / "model.pt")
+    bundle(run, None, tmp_path / "bundle")
+    weights = load(tmp_path / "bundle" / "model.safetensors")["model"]
+    assert weights[first].equal(weights[second])
+
+
+def test_a_full_disk_is_an_os_error(tmp_path):
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))
+    try:
+        with pytest.raises(OSError, match="File too large") as error:
+            write_weights({"w": torch.ones(1000)}, tmp_path / "model.safetensors")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert error.value.filename == str(tmp_path / "model.safetensors")

@@ -4,10 +4,12 @@ import subprocess
 import sys
 import zipfile
 from argparse import Namespace
+from collections import OrderedDict
 from random import Random
 
 import pytest
 import torch
+from fairseq.logging.meters import AverageMeter
 from models import Hostile
 
 from aiayn_plugin.checkpoints.safe_load import configuration, load, save
@@ -30,6 +32,16 @@ def test_a_file_that_would_run_code_is_refused(tmp_path, capsys):
         load(tmp_path / "hostile.pt")
     assert "\n" not in str(error.value)
     assert "this must not run" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("module", ["fairseq.meters", "fairseq.logging.meters"])
+def test_the_meters_of_old_checkpoints_are_dropped(tmp_path, monkeypatch, module):
+    """fairseq before 0.10 stored them as objects."""
+    monkeypatch.setattr(AverageMeter, "__module__", module)
+    (meter := AverageMeter()).update(2.5)
+    extra = {"epoch": 3, "train_meters": OrderedDict(train_loss=meter)}
+    torch.save({"model": {"w": torch.ones(2)}, "extra_state": extra}, tmp_path / "old.pt")
+    assert load(tmp_path / "old.pt")["extra_state"] == {"epoch": 3}
 
 
 @pytest.fixture

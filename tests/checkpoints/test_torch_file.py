@@ -100,6 +100,7 @@ def test_an_array_that_does_not_fit_its_bytes_is_refused(shape, data, tmp_path):
         ("directory of two sizes", "has too many records"),
         ("pickle with views of replaced data", "a ndarray where torch.save writes something else"),
         ("pickle with keys of equal hashes", "a huge number as a key"),
+        ("pickle with many numbers as keys", "too many numbers as keys"),
         ("pickle with settings of shared tuples", "a list where torch.save writes something else"),
         ("versions of modules as a number", "an? int where torch.save writes something else"),
         ("sparse weight", "would run torch._utils._rebuild_sparse_tensor"),

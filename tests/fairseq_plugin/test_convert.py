@@ -51,6 +51,7 @@ def test_the_converted_model_computes_what_fairseqs_does(options, training):
         (["--encoder-normalize-before"], "encoder_normalize_before"),
         (["--decoder-layers", "1"], "decoder_layers is 1, but must be 2"),
         (["--activation-fn", "gelu"], "activation_fn"),
+        (["--quant-noise-pq", "0.1"], "quant_noise_pq"),
     ],
 )
 def test_options_that_the_papers_model_lacks_are_refused(flags, message):
