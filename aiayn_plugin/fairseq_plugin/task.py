@@ -197,7 +197,10 @@ class AiaynTranslation(TrainerHooks):
             # fairseq-train reads update_freq only from here, at the start of each epoch.
             self.training_cfg.optimization.update_freq = [plan.update_freq]
             max_tokens = plan.max_tokens
-        return super().get_batch_iterator(dataset, max_tokens, *args, **kwargs)
+        iterator = super().get_batch_iterator(dataset, max_tokens, *args, **kwargs)
+        if self.training_cfg.dataset.curriculum > 0:
+            iterator.reuse_dataloader = False  # it would never shuffle after the curriculum
+        return iterator
 
     def _is_trained_on(self, dataset) -> bool:
         return self.training_cfg is not None and dataset is self.datasets.get(self.cfg.train_subset)

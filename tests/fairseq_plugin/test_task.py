@@ -135,6 +135,20 @@ def test_data_loaders_of_earlier_shards_end(corpus, tmp_path):
 
 
 @pytest.mark.usefixtures("quiet")
+def test_epochs_after_the_curriculum_are_shuffled(corpus, tmp_path):
+    """fairseq's data loader, which it reuses, keeps the first epoch's order."""
+    _, epoch = trainer(corpus, tmp_path, "--curriculum", "1", "--batch-size", "300")
+    first, second = (
+        [
+            max(batch["net_input"]["src_tokens"].size(1), batch["target"].size(1))
+            for batch in epoch.next_epoch_itr(shuffle=number > 1)
+        ]
+        for number in (1, 2)
+    )
+    assert first == sorted(first) and second != first
+
+
+@pytest.mark.usefixtures("quiet")
 @pytest.mark.parametrize("flags", ["--tokens-per-update 1000", "--batch-size 20"])
 def test_pairs_with_longer_sides_of_similar_length_form_a_batch(corpus, tmp_path, flags):
     training, epoch = trainer(corpus, tmp_path, *flags.split())
