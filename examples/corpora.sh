@@ -11,8 +11,8 @@ part=$raw.part
 
 # download URL FILE
 download() {
-  curl --fail --location --retry 5 --retry-all-errors --connect-timeout 60 --speed-limit 1 --speed-time 60 \
-    --progress-bar --output "$2" "$1"
+  curl --fail --location --retry 5 --connect-timeout 60 --speed-limit 1 --speed-time 60 --progress-bar \
+    --output "$2" "$1"
 }
 
 # check_files: fail unless the files in RUN/raw have the SHA-256 checksums on standard input.

@@ -105,16 +105,20 @@ share_data() {
 }
 
 # train ARGUMENTS: train on $RUN/data, or resume from the last checkpoint; a finished run does
-# nothing. Fails if the run was started with different ARGUMENTS, apart from its length and from what
-# depends on the machine. LAUNCHER is a command that starts it, such as torchrun; train_small sets its
-# own on a CPU.
+# nothing. Fails if the run was started with different ARGUMENTS, apart from its length, from where it
+# resumes and from what depends on the machine. LAUNCHER is a command that starts it, such as torchrun;
+# train_small sets its own on a CPU.
 train() {
-  local arguments
-  arguments=$(sed -E 's/ --(max-update|keep-interval-updates|max-tokens) [^ ]+//g; s/ --(bf16|fp16)//g' <<<" $*")
+  local arguments length='max-(update|epoch|tokens)|keep-interval-updates' file=$RUN/arguments
+  local machine='update-freq|distributed-world-size' flags='bf16|fp16|no-compile|checkpoint-activations'
+  arguments=$(sed -E "s/ --($length|$machine|restore-file)[ =][^ ]+//g
+    s/ --($flags|reset-[a-z-]+)//g" <<<" $*")
   if [ -z "${DRY_RUN:-}" ]; then
-    [ ! -d "$RUN/checkpoints" ] || [ ! -f "$RUN/arguments" ] || [ "$(cat "$RUN/arguments")" = "$arguments" ] ||
-      die "$RUN was started with different arguments ($RUN/arguments): remove it or set a different RUN"
-    echo "$arguments" >"$RUN/arguments"
+    if compgen -G "$RUN/checkpoints/checkpoint*.pt" >/dev/null && [ -f "$file" ]; then
+      [ "$(cat "$file")" = "$arguments" ] ||
+        die "$RUN was started with different arguments ($file): remove $RUN/checkpoints or set a different RUN"
+    fi
+    echo "$arguments" >"$file"
   fi
   # shellcheck disable=SC2086 # LAUNCHER is a command with arguments, or empty
   log ${LAUNCHER:-} fairseq-train "$RUN/data" --user-dir aiayn_plugin --save-dir "$RUN/checkpoints" "$@"

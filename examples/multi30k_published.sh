@@ -71,7 +71,7 @@ for model in $MODELS; do
     RUN=$TOP/$model-$seed
     run mkdir -p "$RUN"
     DATA=$TOP share_data
-    if [ ! -f "$RUN/model.pt" ]; then # after --patience, fairseq-train would resume
+    if [ ! -f "$RUN/model.pt" ]; then # after --patience, fairseq's own task would resume
       step "train $model, seed $seed"
       train_model "$model" "$seed"
       run aiayn average --inputs "$RUN/checkpoints" --num-epoch-checkpoints 10 --output "$RUN/model.pt"

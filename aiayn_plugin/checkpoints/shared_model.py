@@ -40,7 +40,9 @@ def write(state: dict[str, Any], settings: dict[str, Any], directory: Path) -> N
     settings: the checkpoint's configuration, as `safe_load.configuration` returns it.
     """
     weights = {
-        name: weight.clone(memory_format=torch.contiguous_format)  # safetensors shares no memory
+        name: weight.clone(
+            memory_format=torch.contiguous_format
+        )  # safetensors rejects shared memory
         for name, weight in state["model"].items()
     }
     tied = {}

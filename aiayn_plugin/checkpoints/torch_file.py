@@ -265,7 +265,9 @@ def _unpickle(
                     raise FileError("it has too many numbers as keys")
                 _expect(dict, stack[-1]).update(zip(items[::2], items[1::2], strict=True))
             case "BINPUT" | "LONG_BINPUT" | "MEMOIZE":
-                index = len(memo) if argument is None else argument  # torch.save counts up
+                index = len(memo) if argument is None else argument
+                if index > len(memo):
+                    raise FileError("its memo has gaps, which torch.save never writes")
                 memo[index : index + 1] = [stack[-1]]
             case "BINGET" | "LONG_BINGET":
                 stack.append(memo[argument])

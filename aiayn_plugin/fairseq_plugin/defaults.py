@@ -112,7 +112,7 @@ def complete_training(args: Namespace, cli_options: Mapping[str, Any]) -> None:
 
 
 def options_for_one_start(checkpoint: Any) -> list[str]:
-    """Return the options that would make the next start, too, begin where this one began."""
+    """Return the options with which a repeated command starts over instead of resuming."""
     given = ["restore_file"] if checkpoint.restore_file != "checkpoint_last.pt" else []
     given += [name for name in checkpoint if name.startswith("reset_") and checkpoint[name]]
     return list(map(flag, given))
@@ -131,7 +131,8 @@ def check_configuration(cfg: Any) -> None:
         for value in [values] if isinstance(values, int) else values:
             if value < minimum:
                 raise InputError(f"{flag(name)} {value} must be at least {minimum}")
-    if cfg.dataset.train_subset in cfg.dataset.valid_subset.split(","):
+    is_shared = cfg.dataset.train_subset in cfg.dataset.valid_subset.split(",")
+    if is_shared and not cfg.dataset.disable_validation:
         raise InputError(
             f"--valid-subset {cfg.dataset.valid_subset} includes the training set: fairseq would "
             "mix up the batches of both; use a copy of it under a different name"

@@ -24,7 +24,10 @@ class Interrupt:
         self.saved: int | None = None  #: the update to resume from; None before training
         self.arrived = False  #: whether Ctrl-C has arrived
         self.process = 0  #: the ID of the process that trains
-        self.again = ""  #: what to change in the command that continues
+        self.again = (
+            ""  #: what to change in the command that continues from a checkpoint of this run
+        )
+        self.has_saved = False  #: whether this run has written a checkpoint to resume from
         self.agreed = False  #: whether all processes stop after this update
 
     def catch(self, once: Sequence[str] = ()) -> None:
@@ -60,10 +63,10 @@ class Interrupt:
         """Return where training stopped and how to continue."""
         if self.saved is None:
             return "stopped"
+        again = self.again if self.has_saved else ""
         if self.saved == self.update:
-            return f"stopped at update {self.update}; run the same command{self.again} to continue"
+            return f"stopped at update {self.update}; run the same command{again} to continue"
         start = f"continue from update {self.saved}" if self.saved else "start again"
-        again = self.again if self.saved else ""
         return (
             f"stopped at update {self.update}, which is not saved; run the same command{again} to "
             f"{start}"
@@ -82,6 +85,7 @@ def stop_after_saving(save: Callable) -> Callable:
         path = save(cfg, trainer, *args, **kwargs)
         if not (cfg.no_save or cfg.no_last_checkpoints):
             interrupt.saved = interrupt.update = trainer.get_num_updates()
+            interrupt.has_saved = True
         if interrupt.agreed:
             raise KeyboardInterrupt
         return path

@@ -63,7 +63,7 @@ class AdamConfig(FairseqDataclass):
 def parse_betas(betas: Any) -> tuple[float, float]:
     """Parse "(0.9, 0.98)", as fairseq's command line gives it, into β₁ and β₂.
 
-    Raises InputError for anything but two numbers from 0 to 1, below 1.
+    Raises InputError for anything but two numbers from 0 to below 1.
     """
     try:
         beta_1, beta_2 = map(float, ast.literal_eval(betas) if isinstance(betas, str) else betas)

@@ -199,7 +199,7 @@ class AiaynTranslation(TrainerHooks):
             max_tokens = plan.max_tokens
         iterator = super().get_batch_iterator(dataset, max_tokens, *args, **kwargs)
         if self.training_cfg.dataset.curriculum > 0:
-            iterator.reuse_dataloader = False  # it would never shuffle after the curriculum
+            iterator.reuse_dataloader = False  # a reused loader keeps the first epoch's order
         return iterator
 
     def _is_trained_on(self, dataset) -> bool:

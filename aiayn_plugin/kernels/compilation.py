@@ -25,7 +25,8 @@ def can_compile() -> bool:
     from torch.utils._triton import has_triton  # also checks the GPU
 
     compilers = [os.environ["CC"]] if "CC" in os.environ else ["gcc", "clang"]  # as in Triton
-    header = Path(sysconfig.get_paths()["include"], "Python.h")
+    scheme = sysconfig.get_default_scheme().replace("posix_local", "posix_prefix")
+    header = Path(sysconfig.get_paths(scheme)["include"], "Python.h")
     return has_triton() and any(map(shutil.which, compilers)) and header.is_file()
 
 

@@ -79,8 +79,8 @@ class GraphedStep:
         try:
             # Detached, because a capture fails if it reuses autograd nodes of another stream.
             outputs = tuple(x.detach() for x in self.step(*inputs))
-        except torch.OutOfMemoryError:
-            if self.graph_count:
+        except RuntimeError as error:
+            if is_out_of_memory(error) and self.graph_count:
                 self._stop_capturing()
             raise
         self._gradients = [p.grad for p in self._parameters]

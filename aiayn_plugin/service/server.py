@@ -62,7 +62,7 @@ def allowed_hosts(host: str, listening: socket.socket, extra: list[str]) -> list
 def _host_name(name: str) -> str:
     """Return a host as in a Host header without its port: IPv6 addresses in brackets."""
     if name.count(":") > 1:
-        return name if name.startswith("[") else f"[{name}]"
+        return f"[{name.removeprefix('[').partition(']')[0]}]"
     return name.partition(":")[0]
 
 

@@ -190,9 +190,9 @@ class Tokenizer:
     def detokenize(self, tokens: Iterable[str]) -> str:
         """Return the raw line of the tokens."""
         tokens, end = list(tokens), ""
-        if self._detokenizer.lang == "cs" and tokens[-1:] in ([","], ["."]):
+        while self._detokenizer.lang == "cs" and tokens[-1:] in ([","], ["."]):
             # Whether numbers lose their space depends, by mistake, on the last tokens of the line.
-            end = tokens.pop()
+            end = tokens.pop() + end
         return self._detokenizer.detokenize(tokens, unescape=False) + end
 
     def _normalize(self, text: str) -> str:

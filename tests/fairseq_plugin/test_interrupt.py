@@ -65,6 +65,8 @@ def test_the_message_says_how_to_continue(training, saved, message):
 def test_options_that_restart_are_not_to_be_repeated(training):
     training.catch(["--restore-file", "--reset-optimizer"])
     training.update = training.saved = 3
+    assert training.message() == "stopped at update 3; run the same command to continue"
+    training.has_saved = True
     assert training.message() == (
         "stopped at update 3; run the same command without --restore-file and --reset-optimizer to "
         "continue"

@@ -334,7 +334,12 @@ def test_an_invalid_address_or_limit_is_reported_before_the_model_is_loaded(opti
         ("127.0.0.1", [], {"localhost", "127.0.0.1", "[::1]"}, {"127.0.0.2", "proxy"}),
         ("127.257", ["Proxy"], {"127.0.1.1", "127.257", "proxy"}, {"127.0.0.2"}),
         ("0", ["proxy"], {"proxy", "0.0.0.0", "localhost"}, {"10.0.0.1"}),
-        ("0", ["proxy:8443", "fd00::5"], {"proxy", "[fd00::5]"}, {"proxy:8443", "fd00::5"}),
+        (
+            "0",
+            ["proxy:8443", "fd00::5", "[fd00::6]:80"],
+            {"proxy", "[fd00::5]", "[fd00::6]"},
+            {"proxy:8443", "fd00::5"},
+        ),
     ],
 )
 def test_allowed_hosts(host, extra, allowed, rejected):

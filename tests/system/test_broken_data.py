@@ -41,7 +41,7 @@ def test_a_model_directory_that_lacks_a_file(model_dir, tmp_path, name):
 COMMANDS = {
     "fairseq-train": [
         *(*SMALL, "--max-update", "1", "--no-save"),
-        *("--train-subset", "test", "--valid-subset", "test"),
+        *("--train-subset", "test", "--disable-validation"),
     ],
     "fairseq-generate": ["--max-len-b", "4", "--beam", "2", "--cpu"],
     "fairseq-interactive": ["--max-len-b", "4", "--cpu"],

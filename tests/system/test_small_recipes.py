@@ -109,7 +109,11 @@ def test_a_run_is_not_resumed_with_different_arguments(run, tmp_path):
     assert train("--sed", "1", "--max-update", "5").returncode == 0  # fails before it trains
     assert train("--seed", "1", "--max-update", "5").returncode == 0
     (tmp_path / "checkpoints").mkdir()
-    assert train("--seed", "1", "--max-update", "9", "--bf16").returncode == 0
+    assert train("--seed", "1", "--h", "5").returncode == 0  # fails before it saves
+    assert train("--seed", "1", "--max-update", "5").returncode == 0
+    (tmp_path / "checkpoints/checkpoint_last.pt").touch()
+    longer = ("--seed", "1", "--max-update=9", "--bf16", "--reset-dataloader")
+    assert train(*longer).returncode == 0
     done = train("--seed", "2", "--max-update", "9")
     assert done.returncode == 1 and "was started with different arguments" in done.stderr
 

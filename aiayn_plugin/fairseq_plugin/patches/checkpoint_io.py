@@ -117,6 +117,8 @@ def resume(load: Callable) -> Callable:
             remove_leftovers(Path(cfg.save_dir).glob("checkpoint*.pt.tmp"))
         if trainer.data_parallel_world_size > 1:
             cfg.load_checkpoint_on_all_dp_ranks = True
+        last = Path(cfg.save_dir, f"checkpoint_last{trainer.checkpoint_suffix}.pt")
+        _check_shared((Path(filename), last), trainer)
         given = "--restore-file" if cfg.restore_file != "checkpoint_last.pt" else None
         if given is None and filename == getattr(cfg, "continue_once", None):
             given = "--continue-once"
@@ -124,7 +126,6 @@ def resume(load: Callable) -> Callable:
             raise InputError(
                 f"{given} {filename} is missing (the path is not relative to --save-dir)"
             )
-        _check_shared(Path(filename), trainer)
         try:
             if hasattr(trainer.task, "identity") and Path(filename).is_file():
                 _check_state(cfg, trainer.task, filename)
@@ -146,20 +147,22 @@ def resume(load: Callable) -> Callable:
     return load_checkpoint
 
 
-def _check_shared(path: Path, trainer: Any) -> None:
-    """Raise InputError if only some of several processes, on different nodes, see a checkpoint.
+def _check_shared(paths: tuple[Path, ...], trainer: Any) -> None:
+    """Raise InputError if only some of several processes, on different nodes, find a checkpoint.
 
-    The others would train their initial weights, and all would add up gradients of both.
+    The other processes would start from different weights, and the gradients of both models would
+    be summed.
     """
     if (processes := trainer.data_parallel_world_size) == 1:
         return
-    found = torch.tensor(float(path.is_file()), device=trainer.device)
+    found = torch.tensor([float(path.is_file()) for path in paths], device=trainer.device)
     torch.distributed.all_reduce(found, group=trainer.data_parallel_process_group)
-    if 0 < found < processes:
-        raise InputError(
-            f"only {found:.0f} of {processes} processes find {path}: --save-dir must be on a file "
-            "system that all nodes share"
-        )
+    for path, count in zip(paths, found.tolist(), strict=True):
+        if 0 < count < processes:
+            raise InputError(
+                f"only {count:.0f} of {processes} processes find {path}: --save-dir must be on a "
+                "file system that all nodes share"
+            )
 
 
 def _check_state(cfg: Any, task: Any, filename: str) -> None:

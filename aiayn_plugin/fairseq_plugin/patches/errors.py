@@ -36,8 +36,11 @@ def show_one_line(show: Callable) -> Callable:
                 print(f"{command}: {interrupt.message()}", file=sys.stderr)
             return  # the signal then kills Python, which a shell reports as 130
         if isinstance(error, BrokenPipeError):  # as with `fairseq-generate … | head`
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            return
+            try:
+                sys.stdout.flush()
+            except BrokenPipeError:
+                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+                return
         message = input_error(error)
         if message is None and command in VALIDATION and isinstance(error, Exception):
             first_line = str(error).partition("\n")[0]
