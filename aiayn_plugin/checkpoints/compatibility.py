@@ -83,8 +83,9 @@ class Identity:
         if model.languages and direction == [model.languages[side] for side in reversed(SIDES)]:
             raise InputError(
                 f"{data} is for the direction {direction[1]} to {direction[0]}, but the checkpoint "
-                f"was trained from {direction[0]} to {direction[1]}: give data of its direction, "
-                "or train in a different --save-dir"
+                f"was trained from {direction[0]} to {direction[1]}: give --source-lang "
+                f"{direction[0]} --target-lang {direction[1]}, or data of its direction; a new run "
+                "needs a different --save-dir"
             )
         for side, name in zip(SIDES, names, strict=True):
             theirs, ours = self.dictionaries.get(side), model.dictionaries[side]
@@ -92,7 +93,8 @@ class Identity:
                 raise InputError(
                     f"{data}/{name} (SHA-256 of its words {ours[:12]}…) does not match the "
                     f"{side} dictionary of the checkpoint ({theirs[:12]}…): token IDs differ. Use "
-                    "the data the model was trained with, or prepare yours with its dictionary"
+                    "the data the model was trained with, or prepare yours with its dictionary; a "
+                    "new run needs a different --save-dir"
                 )
 
 

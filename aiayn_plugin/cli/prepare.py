@@ -20,7 +20,7 @@ from ..corpus.data_directory import add_check
 from ..corpus.parallel import Files, start_workers
 from ..corpus.tokens import Cleaning, load_text
 from ..errors import InputError
-from ..text.settings import TextSettings
+from ..text.settings import WITHOUT_SPACES, TextSettings, rules_language
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -47,17 +47,21 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     option("--min-tokens", type=int, default=limits.min_tokens, help="minimum words on each side")
     option("--max-tokens", type=int, default=limits.max_tokens, help="maximum words on each side")
     ratio_help = (
-        "maximum ratio of the longer to the shorter side (default: %(default)s, as in Moses; 1.5 "
-        "is common for WMT14, but drops many short pairs of small corpora)"
+        f"maximum ratio of the longer to the shorter side (default: {limits.max_ratio:g}, as in "
+        "Moses, but any for languages written without spaces; 1.5 is common for WMT14, but drops "
+        "many short pairs of small corpora)"
     )
-    option("--max-ratio", type=float, default=limits.max_ratio, help=ratio_help)
+    option("--max-ratio", type=float, help=ratio_help)
 
 
 @explain_interrupts("no data was written")
 def run(args: argparse.Namespace) -> None:
     """Make the data directory. Raises InputError or OSError for unusable options or text."""
-    check_arguments(args)
     langs = args.source_lang, args.target_lang
+    if args.max_ratio is None:
+        has_words = WITHOUT_SPACES.isdisjoint(map(rules_language, langs))
+        args.max_ratio = Cleaning().max_ratio if has_words else Cleaning().max_tokens
+    check_arguments(args)
     files = find_inputs(args)
     with start_workers(args.workers) as workers:
         texts = {split: load_text(split, pair, workers) for split, pair in files.items()}
@@ -91,7 +95,10 @@ def run(args: argparse.Namespace) -> None:
 def check_arguments(args: argparse.Namespace) -> None:
     """Raise InputError if an option is invalid."""
     if args.source_lang == args.target_lang:
-        raise InputError(f"source and target language are both {args.source_lang!r}")
+        raise InputError(
+            f"source and target language are both {args.source_lang!r}: rename the files of one, "
+            f"such as to train.{args.source_lang}_simple"
+        )
     for lang in (args.source_lang, args.target_lang):
         if re.search("[.-]", lang):
             raise InputError(

@@ -29,7 +29,7 @@ class AiaynLabelSmoothedCrossEntropy(LabelSmoothedCrossEntropyCriterion):
 
         fairseq's own code handles other models, and options that need the logits of all positions.
         """
-        if not reduce or self.needs_logits or not hasattr(model, "projection"):
+        if not reduce or self.needs_logits or not hasattr(model, "autocast_matmuls"):
             return super().forward(model, sample, reduce)
         features, extra = model(**sample["net_input"], features_only=True)
         with model.autocast_matmuls():

@@ -13,12 +13,13 @@ from typing import Any
 
 from fairseq.dataclass.configs import OptimizationConfig
 from fairseq.models import ARCH_MODEL_NAME_REGISTRY, MODEL_DATACLASS_REGISTRY
+from hydra.core.hydra_config import HydraConfig
 
 from ..errors import InputError
-from ..paper import ModelSettings, TrainingSettings, get_settings
+from ..paper import ARCHITECTURES, ModelSettings, TrainingSettings, get_settings
 from ..text.settings import holds_trees
 from .generation_options import search_defaults
-from .model import paper_architecture
+from .model import TransformerConfig, paper_architecture
 from .option_names import flag, to_paper_settings
 from .raw_text import default_encoders, first_directory
 
@@ -147,6 +148,8 @@ def check_configuration(cfg: Any) -> None:
     smoothing = getattr(cfg.criterion, "label_smoothing", 0)
     if not 0 <= smoothing <= 1:
         raise InputError(f"label_smoothing {smoothing} is not a probability, 0 to 1")
+    if HydraConfig.initialized():
+        _check_hydra_name(cfg.model)
     has_lr = [*cfg.optimization.lr] != OptimizationConfig().lr
     if has_lr and cfg.lr_scheduler._name == COMPONENTS["lr_scheduler"]:
         raise InputError(
@@ -159,6 +162,20 @@ def check_configuration(cfg: Any) -> None:
             f"torchrun has started {started} processes, which fairseq-hydra-train joins only on "
             "machines with several GPUs each: use fairseq-train"
         )
+
+
+def _check_hydra_name(model: Any) -> None:
+    """Raise InputError for the name of an architecture with the settings of base.
+
+    With Hydra, all settings come from the configuration, whatever model._name says.
+    """
+    if (name := model._name) not in ARCHITECTURES:
+        return
+    row, base = vars(get_settings(name)), vars(get_settings("aiayn_base"))
+    changed = [setting for setting in vars(ModelSettings()) if row[setting] != base[setting]]
+    if changed and all(model[setting] == base[setting] for setting in changed):
+        values = " ".join(f"model.{setting}={row[setting]}" for setting in changed)
+        raise InputError(f"model._name={name} alone does not change the settings: give {values}")
 
 
 def check_best_metric(cfg: Any) -> None:
@@ -194,9 +211,10 @@ def model_defaults(arch: str, architecture: str) -> dict[str, Any]:
     """
     paper = get_settings(architecture)
     own = MODEL_DATACLASS_REGISTRY[ARCH_MODEL_NAME_REGISTRY[arch]]
+    classes = own.__mro__[: own.__mro__.index(TransformerConfig)]  # the user's
+    declared = {name for each in classes for name in vars(each).get("__annotations__", {})}
     return {
-        name: getattr(paper if getattr(own, name) == value else own, name)
-        for name, value in vars(ModelSettings()).items()
+        name: getattr(own if name in declared else paper, name) for name in vars(ModelSettings())
     }
 
 

@@ -20,13 +20,15 @@ class Interrupt:
     """The state of this process's training."""
 
     def __init__(self) -> None:
+        self.process = 0  #: the ID of the process that trains
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget an earlier run."""
         self.update = 0  #: the last update; 0 before training
         self.saved: int | None = None  #: the update to resume from; None before training
         self.arrived = False  #: whether Ctrl-C has arrived
-        self.process = 0  #: the ID of the process that trains
-        self.again = (
-            ""  #: what to change in the command that continues from a checkpoint of this run
-        )
+        self.again = ""  #: what to change in the command that continues once this run has saved
         self.has_saved = False  #: whether this run has written a checkpoint to resume from
         self.agreed = False  #: whether all processes stop after this update
 

@@ -25,7 +25,7 @@ from .model import AiaynTransformer, paper_architecture
 from .precision import check_float16, train_in_bfloat16
 from .recorder import record_training
 from .run_lock import lock_save_dir
-from .trainer_hooks import TrainerHooks
+from .trainer_hooks import TrainerHooks, forget_earlier_runs
 
 logger = logging.getLogger(__name__)
 
@@ -161,6 +161,7 @@ class AiaynTranslation(TrainerHooks):
         return model
 
     def _start_training(self, cfg, model) -> None:
+        forget_earlier_runs()
         interrupt.catch(options_for_one_start(cfg.checkpoint))
         check_configuration(cfg)
         lock_save_dir(cfg)

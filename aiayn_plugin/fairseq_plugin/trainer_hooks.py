@@ -5,6 +5,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from fairseq import checkpoint_utils
 from fairseq.distributed.utils import is_master
 from fairseq.optim.amp_optimizer import AMPOptimizer
 from fairseq.tasks.translation import TranslationTask
@@ -34,6 +35,13 @@ def should_stop_early() -> Callable:
     from fairseq_cli import train  # whose import configures logging
 
     return train.should_stop_early
+
+
+def forget_earlier_runs() -> None:
+    """Reset what the process keeps of a run: Hydra's sweeps train several, one after the other."""
+    vars(should_stop_early()).clear()
+    vars(checkpoint_utils.save_checkpoint).pop("best", None)
+    interrupt.reset()
 
 
 class TrainerHooks(TranslationTask):

@@ -58,6 +58,13 @@ def compare_with_paper(cfg: DictConfig) -> Iterator[tuple[str, Any, Any]]:
     )
     for name in ROWS:
         yield name, *(side.get(name, "-") for side in sides)
+    others = [("optimization", "sentence_avg"), ("dataset", "curriculum")]
+    if training["tokens_per_update"] == "-":
+        others += [("dataset", "batch_size"), ("optimization", "update_freq")]
+    for group, name in others:
+        value = cfg[group][name]
+        if value not in (None, False, 0, [1]):
+            yield name, "-", value if isinstance(value, int) else str(value)
     options = MODEL_DATACLASS_REGISTRY[ARCH_MODEL_NAME_REGISTRY[cfg.model._name]]
     known = {option.name for option in fields(TransformerConfig)}
     for option in fields(options):

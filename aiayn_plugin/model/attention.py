@@ -172,7 +172,7 @@ class MultiHeadAttention(nn.Module):
                 padding,
                 need_weights,
                 use_reentrant=False,
-                preserve_rng_state=self.dropout > 0,
+                preserve_rng_state=self.dropout > 0 or not self._may_use_kernels(False),
             )
         return self._attend(x, memory, padding, need_weights)
 

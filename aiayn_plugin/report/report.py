@@ -130,7 +130,7 @@ def _numbers(run: Run, cost: Cost) -> Iterator[tuple[str, str, str]]:
         yield f"{values['ppl']:.2f}", "perplexity on the validation set", note
     if record.last_time:
         updates = format_count(record.update, "update")
-        if run.settings:
+        if run.settings and run.settings.max_update:
             updates = f"{record.update:,} of {format_count(run.settings.max_update, 'update')}"
         note = f"{updates}; {format_integer(cost.parameters) or '?'} parameters"
         yield duration(cost.seconds), "training time", note
@@ -170,7 +170,8 @@ def _facts(caption: str, facts: Facts) -> Table:
 def _outcome(run: Run, cost: Cost) -> Table:
     """Return the state of the run and its results."""
     record, restarts = run.record, len(run.record.restarts)
-    limit = f" of {run.settings.max_update:,}" if run.settings else ""
+    updates = run.settings.max_update if run.settings else 0  # 0 with --max-epoch
+    limit = f" of {updates:,}" if updates else ""
     facts: Facts = {
         "training": record.state,
         "updates": f"{record.update:,}{limit}",

@@ -128,6 +128,8 @@ def _check_settings(recorded: dict[str, Any]) -> Settings | None:
     given = {
         name: recorded[name] for name in SETTINGS if recorded.get(name, "-") not in ("-", None)
     }
+    if recorded.get("label_smoothing") == "-":  # a criterion without it
+        given["label_smoothing"] = 0.0
     values = {name: conform(value, SETTINGS[name]) for name, value in given.items()}
     for name, value in values.items():
         if value is None or (name in SIZES and not 1 <= value <= MAX_SIZE):

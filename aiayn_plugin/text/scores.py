@@ -14,6 +14,7 @@ from ..errors import InputError
 from .lines import read_lines
 from .manifest import read_manifest, verify_files
 from .pipeline import TextPipeline
+from .settings import rules_language
 from .tokenizer import SacremosesTokenizer
 
 #: A hypothesis in the output of fairseq-generate; the best one of a sentence comes first.
@@ -106,7 +107,7 @@ def read_translations(
             raise InputError(
                 f"the references in {log} are not those of {data / raw[1]}: T-{number} is "
                 f"{target!r:.60}, but line {number + 1} is {reference!r:.60}. Give the --data and "
-                "--split that were translated"
+                "--split that were translated, and --target-lang for the reverse direction"
             )
     return Translations(sources, system, references, languages[1])
 
@@ -122,6 +123,7 @@ class PaperTokens:
     """
 
     def __init__(self, target_lang: str) -> None:
+        target_lang = rules_language(target_lang)
         self._normalizer = MosesPunctNormalizer(target_lang)
         self._tokenizer = SacremosesTokenizer(target_lang)
         self._splits_compounds = target_lang in COMPOUNDS
@@ -149,6 +151,7 @@ def sacrebleu_metric(target_lang: str) -> BLEU:
     It is 13a, except for Chinese (characters), Japanese and Korean (words). Raises InputError if
     the package that splits Japanese or Korean is not installed.
     """
+    target_lang = rules_language(target_lang)
     try:
         return BLEU(trg_lang=target_lang)
     except RuntimeError:
@@ -193,7 +196,9 @@ def score(system: list[str], references: list[str], target_lang: str) -> Scores:
     if not system:
         raise InputError("nothing to score")
     bleu, chrf = sacrebleu_metric(target_lang), CHRF()
-    equal = sum(ours == theirs for ours, theirs in zip(system, references, strict=True))
+    equal = sum(  # apart from spaces, which tokens do not preserve
+        ours.split() == theirs.split() for ours, theirs in zip(system, references, strict=True)
+    )
     return Scores(
         paper_bleu(system, references, target_lang),
         bleu.corpus_score(system, [references]).score,
@@ -202,7 +207,7 @@ def score(system: list[str], references: list[str], target_lang: str) -> Scores:
         str(chrf.get_signature()),
         equal / len(system),
         len(system),
-        "Moses tokens" + ", German compounds split" * (target_lang in COMPOUNDS),
+        "Moses tokens" + ", German compounds split" * (rules_language(target_lang) in COMPOUNDS),
     )
 
 

@@ -20,12 +20,25 @@ FORMAT_VERSION = 1
 #: The tokenisers. "moses" gives the tokens of Moses's scripts as of the paper's publication;
 #: "sacremoses" gives those of sacremoses and keeps some words whole (tokenizer.PROTECTED).
 MOSES, SACREMOSES = TOKENIZERS = ("moses", "sacremoses")
+#: Other codes of languages whose text has rules of its own.
+LANGUAGES = {
+    **{"eng": "en", "deu": "de", "ger": "de", "fra": "fr", "fre": "fr", "ita": "it", "ces": "cs"},
+    **{"cze": "cs", "fin": "fi", "gle": "ga", "zho": "zh", "chi": "zh", "jpn": "ja", "kor": "ko"},
+}
+#: Languages written without spaces: the tokens of their text are not words.
+WITHOUT_SPACES = frozenset(("zh", "ja", "yue", "th", "lo", "km", "my"))
 #: The tokeniser of data with trees as targets: the words are the Penn Treebank's.
 PENN = "penn"
 #: Maximum depth of a tree. The deepest trees of the treebanks have about 40 levels.
 MAX_TREE_DEPTH = 200
 #: These settings are file names or parts of them.
 _FILE_NAMES = ("codes", "source_lang", "target_lang")
+
+
+def rules_language(lang: str) -> str:
+    """Return the language whose rules a text follows: de for de, DE, de_AT and deu."""
+    base = lang.lower().partition("_")[0]
+    return LANGUAGES.get(base, base)
 
 
 @dataclass(frozen=True)

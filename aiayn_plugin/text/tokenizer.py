@@ -6,11 +6,10 @@ from collections.abc import Callable, Iterable
 
 import regex
 from sacremoses import MosesDetokenizer, MosesPunctNormalizer, MosesTokenizer
-from sacremoses.indic import NUKTAS, VIRAMAS
 
 from ..errors import InputError
 from .lines import MAX_WORD_LENGTH, clean_line
-from .settings import MOSES, SACREMOSES
+from .settings import MOSES, SACREMOSES, rules_language
 
 #: Words whose tokens a process caches, unless they exceed MAX_WORD_LENGTH. A corpus has millions of
 #: different words, too many to cache all.
@@ -37,6 +36,12 @@ _ACROSS_WORDS = re.compile(r"'\s+'|MULTI")
 
 # The normaliser changes only spaces at the ends of a line that does not match.
 _MAY_BE_NORMALISED = re.compile(r"[^\w .,!?/&'-]|''|  ")
+
+#: The languages of the paper's tasks.
+PAPER_LANGUAGES = ("en", "de", "fr")
+
+# Chinese and Japanese punctuation that sacremoses's detokeniser takes for foreign words.
+_FULL_WIDTH = re.compile("\\s*([\uff01-\uff0f\uff1a-\uff20\uff3b-\uff40\uff5b-\uff65])\\s*")
 
 # A rule of the normaliser; see _compile_rule.
 _DOTS = r'(\.+)"(\s*[^<])'
@@ -69,17 +74,19 @@ class _Moses(SacremosesTokenizer):
     """sacremoses' tokeniser with Unicode character classes, which the Perl script uses.
 
     sacremoses lists the characters of an old Unicode version, without Chinese, Japanese and Korean
-    letters: it splits `漢字` in an English line; the script does not. The script, in turn, splits
-    Hindi and other words at their viramas and nuktas; sacremoses and this class do not.
+    letters: it splits `漢字` in an English line; the script does not. The script also splits words
+    at marks that are not letters, such as Hindi's viramas and the Persian non-joiner; this class
+    does so only in the paper's languages.
     """
 
     def __init__(self, lang: str) -> None:
         super().__init__(lang)
+        marks = "" if lang in PAPER_LANGUAGES else r"\p{M}\u200c\u200d"
         for name in ("PAD_NOT_ISALNUM", *(f"COMMA_SEPARATE_{i}" for i in (1, 2, 3))):
-            setattr(self, name, _use_unicode_classes(getattr(MosesTokenizer, name)))
+            setattr(self, name, _use_unicode_classes(getattr(MosesTokenizer, name), marks))
         for name in ("ENGLISH_SPECIFIC_APOSTROPHE", "FR_IT_SPECIFIC_APOSTROPHE"):
             rules = getattr(MosesTokenizer, name)
-            setattr(self, name, [_use_unicode_classes(rule) for rule in rules])
+            setattr(self, name, [_use_unicode_classes(rule, marks) for rule in rules])
         self._lower_match = regex.compile(r"\p{Lower}+").fullmatch
         self._alpha_search = regex.compile(r"\p{Alpha}").search
 
@@ -90,11 +97,13 @@ class _Moses(SacremosesTokenizer):
         return bool(self._alpha_search(text))
 
 
-def _use_unicode_classes(rule: Rule) -> Rule:
-    """Return a rule of sacremoses with its lists of characters replaced by \\p{…} classes."""
+def _use_unicode_classes(rule: Rule, marks: str) -> Rule:
+    """Return a rule of sacremoses with its lists of characters replaced by \\p{…} classes.
+
+    marks: further characters of words.
+    """
     original, replacement = rule[0].pattern, rule[1]
     pattern = original
-    marks = "".join(f"\\U{ord(mark):08x}" for mark in (*VIRAMAS, *NUKTAS))
     for name, more in (("Alnum", marks), ("Alpha", marks), ("N", "")):
         characters = getattr(MosesTokenizer, f"Is{name}")
         pattern = pattern.replace(characters, rf"\p{{{name}}}{more}")
@@ -159,6 +168,7 @@ class Tokenizer:
     """
 
     def __init__(self, lang: str, normalize_punctuation: bool = False, kind: str = MOSES) -> None:
+        self._lang = lang = rules_language(lang)
         self._protects = kind == SACREMOSES
         self._moses = (SacremosesTokenizer if self._protects else _Moses)(lang)
         self._detokenizer = MosesDetokenizer(lang)
@@ -190,10 +200,11 @@ class Tokenizer:
     def detokenize(self, tokens: Iterable[str]) -> str:
         """Return the raw line of the tokens."""
         tokens, end = list(tokens), ""
-        while self._detokenizer.lang == "cs" and tokens[-1:] in ([","], ["."]):
+        while self._lang == "cs" and tokens[-1:] in ([","], ["."]):
             # Whether numbers lose their space depends, by mistake, on the last tokens of the line.
             end = tokens.pop() + end
-        return self._detokenizer.detokenize(tokens, unescape=False) + end
+        text = self._detokenizer.detokenize(tokens, unescape=False) + end
+        return _FULL_WIDTH.sub(r"\1", text) if self._lang in ("zh", "ja") else text
 
     def _normalize(self, text: str) -> str:
         """Return the text with normalised punctuation, if requested."""

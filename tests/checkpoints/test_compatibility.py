@@ -74,7 +74,8 @@ def test_data_of_the_reverse_direction_are_refused():
         trained.check_dictionaries(Identity.of(shared, languages=("de", "en")), "data", names)
     assert str(error.value) == (
         "data is for the direction de to en, but the checkpoint was trained from en to de: give "
-        "data of its direction, or train in a different --save-dir"
+        "--source-lang en --target-lang de, or data of its direction; a new run needs a different "
+        "--save-dir"
     )
 
 

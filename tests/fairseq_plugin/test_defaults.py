@@ -40,6 +40,7 @@ class OwnConfig(TransformerConfig):
     """The plugin's options, with one more and a different default."""
 
     attention_dropout: float = 0.2
+    d_ff: int = 2048  # that of base too, but not that of tiny
     own_option: int = field(default=7, metadata={"help": "an option of a user's model"})
 
 
@@ -70,6 +71,7 @@ def test_a_users_class_chooses_its_defaults_and_given_options_win():
     model = configuration("--arch", "own_tiny_model", *layers)
     assert (model.model.N, model.model.d_model, model.lr_scheduler.d_model) == (3, 128, 128)
     assert (model.model.attention_dropout, model.model.own_option) == (0.2, 7)
+    assert model.model.d_ff == 2048
     assert (model.optimization.max_update, model.lr_scheduler.warmup_updates) == (2_000, 1000)
     given = configuration(
         "--arch", "own_tiny_model", "--attention-dropout", "0", "--max-update", "5"

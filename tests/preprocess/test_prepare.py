@@ -324,3 +324,16 @@ def test_killed_run_leaves_no_data_and_no_process(raw, tmp_path, error):
         while alive(process.pid) and time.monotonic() < deadline:
             time.sleep(0.05)
         assert not alive(process.pid)
+
+
+def test_sentences_without_spaces_are_not_compared_in_length(run, tmp_path):
+    raw = tmp_path / "raw"
+    raw.mkdir()
+    for split in ("train", "valid"):
+        (raw / f"{split}.en").write_text(f"{'the dog sleeps ' * 7}\n" * 20, "utf-8")
+        (raw / f"{split}.zh_CN").write_text("那只狗正在睡觉\n" * 20, "utf-8")
+    prefixes = [f"--{split}pref={raw / split}" for split in ("train", "valid")]
+    command = ["aiayn", "prepare", "-s", "en", "-t", "zh_CN", *prefixes, "--merges=9"]
+    assert "20 of 20 kept" in run(*command, "--destdir", tmp_path / "data").stderr
+    log = run(*command, "--destdir", tmp_path / "short", "--max-ratio", "9")
+    assert log.returncode == 1

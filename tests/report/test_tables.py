@@ -15,6 +15,7 @@ from training_runs import (
     write_scores,
 )
 
+from aiayn_plugin.report.run import read_run
 from aiayn_plugin.text.settings import PENN
 
 pytestmark = pytest.mark.usefixtures("quiet")
@@ -157,13 +158,25 @@ def test_other_differences_between_runs_are_named(tmp_path):
 
 def test_runs_that_differ_only_in_the_seed_have_a_range(tmp_path):
     runs = []
-    for name, seed, ppl, bleu in (("a", 1, 3.5, 30.0), ("b", 2, 3.25, 31.0), ("c", 1, 9.0, 9.0)):
-        record = Record(*["--N", "1"] * (name == "c"), seed=seed).start().valid(50, ppl=ppl)
+    batches = {"d": ["--update-freq", "2"], "e": ["--update-freq", "4"]}
+    for name, seed, ppl, bleu in (
+        *(("a", 1, 3.5, 30.0), ("b", 2, 3.25, 31.0), ("c", 1, 9.0, 9.0)),
+        *(("d", 1, 3.0, 32.0), ("e", 2, 2.5, 33.0)),
+    ):
+        flags = batches.get(name, ["--N", "1"] * (name == "c"))
+        record = Record(*flags, seed=seed).start().valid(50, ppl=ppl)
         runs.append(record.write(tmp_path / name))
         write_scores(runs[-1], valid=translation_scores(paper_bleu=bleu))
     expected = "a, b differ only in the seed: PPL 3.25 to 3.50, BLEU 30.00 to 31.00"
-    assert f"- {expected}\n" in markdown_of(*runs)
+    text = markdown_of(*runs)
+    assert f"- {expected}\n" in text and text.count("differ only in the seed") == 1
     assert "only in the seed" not in markdown_of(runs[0], runs[2])
+
+
+def test_a_criterion_without_smoothing_has_none(tmp_path):
+    record = Record("--criterion", "cross_entropy").start().train(10, 60)
+    run = read_run(record.write(tmp_path / "run.jsonl"))
+    assert run.settings.label_smoothing == 0
 
 
 @pytest.mark.parametrize(

@@ -51,9 +51,19 @@ def test_hydra_trains(run, corpus, tmp_path, arch):
     assert out.stdout.count("\nH-") == 5
 
 
-def test_bad_settings_end_with_one_line(run, corpus, tmp_path):
-    log = hydra_train(run, corpus, tmp_path, "aiayn_base", "model.h=7")
-    assert last_line(log) == (
-        "fairseq-hydra-train: error: d_model 512 is not divisible by h 7: change one of them, or "
-        "give --d-k and --d-v"
-    )
+@pytest.mark.parametrize(
+    "setting, message",
+    [
+        (
+            "model.h=7",
+            "d_model 512 is not divisible by h 7: change one of them, or give --d-k and --d-v",
+        ),
+        (
+            "model._name=aiayn_c_n2",
+            "model._name=aiayn_c_n2 alone does not change the settings: give model.N=2",
+        ),
+    ],
+)
+def test_bad_settings_end_with_one_line(run, corpus, tmp_path, setting, message):
+    log = hydra_train(run, corpus, tmp_path, "aiayn_base", setting)
+    assert last_line(log) == f"fairseq-hydra-train: error: {message}"

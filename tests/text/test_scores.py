@@ -55,6 +55,7 @@ def test_scores():
     assert found.bleu == pytest.approx(sacrebleu.corpus_bleu(system, [references]).score)
     assert found.chrf == pytest.approx(sacrebleu.corpus_chrf(system, [references]).score)
     assert (found.exact, found.sentences) == (0.5, 2)
+    assert score(["Ja , nein"], [" Ja\u00a0,  nein "], "de").exact == 1
     assert "tok:13a" in found.signature and "case:mixed" in found.signature
     with pytest.raises(InputError, match="1 hypotheses, but 2 references"):
         score(system[:1], references, "de")

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from aiayn_plugin.errors import InputError
-from aiayn_plugin.text.settings import TextSettings
+from aiayn_plugin.text.settings import TextSettings, rules_language
 
 
 def test_saved_settings_are_loaded(tmp_path):
@@ -38,3 +38,11 @@ def test_unknown_or_malformed_settings_are_refused(data_dir, change, message):
     path.write_text("{")
     with pytest.raises(InputError, match="not valid JSON"):
         TextSettings.load(path)
+
+
+@pytest.mark.parametrize(
+    "lang, expected",
+    [("de", "de"), ("DE", "de"), ("de_AT", "de"), ("deu", "de"), ("en_simple", "en"), ("xx", "xx")],
+)
+def test_the_rules_of_a_language_follow_from_its_code(lang, expected):
+    assert rules_language(lang) == expected

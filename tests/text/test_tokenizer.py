@@ -73,6 +73,12 @@ def test_tokenize_and_detokenize_are_inverse_on_plain_text():
         ("de", "„Ja“, sagt sie."),
         ("hi", "क्या यह हिन्दी है, या ज़मीन?"),
         ("cs", "V roce 2010 jich bylo 5."),
+        ("fa", "می‌خواهم, نمی‌دانم."),
+        ("th", "น้ำ, มาก?"),
+        ("es", "Un cafe\u0301, por favor."),
+        ("zh_CN", "今天天气很好，我们去公园！"),
+        ("ko_KR", "나는 학교에 갑니다."),
+        ("eng", "It's 5,300 (well-known) dogs, isn't it?"),
     ]:
         tokenizer = Tokenizer(lang)
         tokens = tokenizer.tokenize(text)
