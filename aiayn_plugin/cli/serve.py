@@ -7,6 +7,8 @@ translating, GET /health a health check.
 
 import argparse
 import logging
+import signal
+import sys
 
 from ..errors import InputError
 from ..inference.translator import Translator
@@ -44,6 +46,8 @@ def run(args: argparse.Namespace) -> None:
 
     limits = app.Limits(args.max_length, args.max_waiting, args.beam)
     with server.listen(args.host, args.port) as listening:
+        # The first process of a container ignores SIGTERM without a handler.
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
         translator = Translator.load(
             args.model,
             args.device,

@@ -221,6 +221,8 @@ class _Gateway:
             # A proxy in front may disagree on where such a request ends (RFC 9112, §6.3).
             message = "Content-Length and Transfer-Encoding are mutually exclusive: send only one"
             return JSONResponse({"error": message}, 400, CLOSE)
+        if request.url.path == "/health":  # probes give the address of the machine, or no host
+            return None
         host = request.headers.get("host", "").lower()
         name, colon, port = host.rpartition(":")
         if self.hosts is None or (name if colon and port.isdigit() else host) in self.hosts:

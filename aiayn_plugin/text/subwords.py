@@ -10,9 +10,9 @@ from pathlib import Path
 from subword_nmt.apply_bpe import BPE
 
 from ..errors import InputError
-from .lines import MAX_WORD_LENGTH, decode_lines, read_data_file
+from .lines import MAX_CACHED_LENGTH, MAX_WORD_LENGTH, decode_lines, read_data_file
 
-#: Words whose subwords a process caches, in about 0.25 GB, unless they exceed MAX_WORD_LENGTH.
+#: Words whose subwords a process caches, in about 0.25 GB, unless they exceed MAX_CACHED_LENGTH.
 #: Splitting a word is slow, and in a smaller cache the rare words of a large corpus evict each
 #: other.
 CACHED_WORDS = 1_000_000
@@ -26,10 +26,11 @@ class Subwords(ABC):
 
     def encode(self, tokens: Iterable[str]) -> str:
         """Return the subwords of the tokens, separated by single spaces."""
-        tokens = list(tokens)
-        long = max(map(len, tokens), default=0) > MAX_WORD_LENGTH
-        # A token that consists only of the mark `▁` has no wordpieces.
-        return " ".join(filter(None, map(self._split if long else self._split_cached, tokens)))
+        split = (
+            (self._split if len(token) > MAX_CACHED_LENGTH else self._split_cached)(token)
+            for token in tokens
+        )
+        return " ".join(filter(None, split))  # a token of only the mark `▁` has no wordpieces
 
     @abstractmethod
     def _split(self, token: str) -> str:

@@ -8,11 +8,11 @@ import regex
 from sacremoses import MosesDetokenizer, MosesPunctNormalizer, MosesTokenizer
 
 from ..errors import InputError
-from .lines import MAX_WORD_LENGTH, clean_line
+from .lines import MAX_CACHED_LENGTH, clean_line
 from .settings import MOSES, SACREMOSES, rules_language
 
-#: Words whose tokens a process caches, unless they exceed MAX_WORD_LENGTH. A corpus has millions of
-#: different words, too many to cache all.
+#: Words whose tokens a process caches, unless they exceed MAX_CACHED_LENGTH. A corpus has millions
+#: of different words, too many to cache all.
 CACHED_WORDS = 250_000
 
 # Words that the Moses tokeniser splits and its detokeniser does not rejoin: 15:05, km/h, km², A$,
@@ -188,7 +188,7 @@ class Tokenizer:
         words = text.split()
         tokens: list[str] = []
         for i, word in enumerate(words):
-            long = len(word) > MAX_WORD_LENGTH
+            long = len(word) > MAX_CACHED_LENGTH
             of_word = self._split_plain(word) if long else self._plain(word)
             if of_word is None:
                 next_word = "" if i + 1 == len(words) else self._representative(words[i + 1])

@@ -127,7 +127,8 @@ def test_an_invalid_request_is_rejected_with_a_reason(
 def test_it_is_reached_by_each_of_its_names(service):
     for name in ("localhost", "127.0.0.1", "LOCALHOST"):
         for host in (name, f"{name}:{service.address[1]}"):
-            assert service.send("GET", "/health", Host=host)[0] == 200
+            assert service.send("GET", "/attention?text=", Host=host)[0] == 400, "not 421"
+    assert service.send("GET", "/health", Host="10.0.0.7")[0] == 200, "a probe may not know it"
 
 
 @pytest.mark.parametrize(
