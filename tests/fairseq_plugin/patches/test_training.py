@@ -48,7 +48,8 @@ def test_explicit_options_and_single_processes_are_left_to_fairseq(monkeypatch):
 
 def test_processes_that_fairseq_has_not_joined_are_refused(torchrun):
     """On a CPU, fairseq-hydra-train starts a separate run in each process."""
-    cfg = configuration("--arch", "aiayn_tiny", "--cpu")
+    # With its own data, since configurations are cached, and others are not under torchrun.
+    cfg = configuration("--arch", "aiayn_tiny", "--cpu", data="torchrun")
     check_configuration(cfg)
     cfg.distributed_training.distributed_world_size = 1
     with pytest.raises(InputError, match="torchrun has started 2 processes, which fairseq-hydra"):
