@@ -39,10 +39,8 @@ def write(state: dict[str, Any], settings: dict[str, Any], directory: Path) -> N
 
     settings: the checkpoint's configuration, as `safe_load.configuration` returns it.
     """
-    weights = {
-        name: weight.clone(
-            memory_format=torch.contiguous_format
-        )  # safetensors rejects shared memory
+    weights = {  # copies, since safetensors rejects tensors that share memory
+        name: weight.clone(memory_format=torch.contiguous_format)
         for name, weight in state["model"].items()
     }
     tied = {}

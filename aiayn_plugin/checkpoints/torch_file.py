@@ -40,8 +40,8 @@ DTYPES = {
 NUMBERS = {"b1", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8"}
 #: Opcodes of all pickles in a file: 20 times those of the paper's models, and seconds to interpret.
 MAX_OPCODES = 1_000_000
-#: Numbers as keys, which the optimizer's state has for each weight. Their hashes are chosen by the
-#: file, so the time to insert n of them may grow as n².
+#: Numeric keys of dictionaries; the optimizer's state has one for each weight. A file chooses their
+#: hashes, so the time to insert n of them may grow as n².
 MAX_NUMERIC_KEYS = 20_000
 #: Bytes of an archive's directory.
 MAX_DIRECTORY = 16 << 20
@@ -87,7 +87,7 @@ def read(path: Path, with_data: bool = True) -> Any:
 
 
 class _Budget:
-    """What a file may make its reader allocate: its own size, and a number of opcodes.
+    """What a file may make its reader allocate and compute: its own size, opcodes, numeric keys.
 
     Its tensors may be larger together, because tied weights share their data.
     """
@@ -104,6 +104,15 @@ class _Budget:
             raise FileError("it claims more data than it holds")
         self.left -= size
         return size
+
+    def check_keys(self, keys: list[Any]) -> None:
+        """Raise FileError for keys whose hashes may take forever to compute or to tell apart."""
+        for key in keys:
+            if isinstance(_expect(KEYS, key), int) and abs(key) >= sys.hash_info.modulus:
+                raise FileError("it has a huge number as a key")
+            self.numeric_keys_left -= not isinstance(key, str)
+        if self.numeric_keys_left < 0:
+            raise FileError("it has too many numbers as keys")
 
     def share(self, tensor: Tensor) -> Tensor:
         """Return the tensor. Raises FileError if all of them are too large for the file."""
@@ -257,12 +266,7 @@ def _unpickle(
                 _expect(list, stack[-1]).extend(items)
             case "SETITEM" | "SETITEMS":
                 items = [stack.pop(-2), stack.pop()] if opcode.name == "SETITEM" else pop_items()
-                for key in items[::2]:  # hashing nested tuples, or equal hashes, may take forever
-                    if isinstance(_expect(KEYS, key), int) and abs(key) >= sys.hash_info.modulus:
-                        raise FileError("it has a huge number as a key")
-                    budget.numeric_keys_left -= not isinstance(key, str)
-                if budget.numeric_keys_left < 0:
-                    raise FileError("it has too many numbers as keys")
+                budget.check_keys(items[::2])
                 _expect(dict, stack[-1]).update(zip(items[::2], items[1::2], strict=True))
             case "BINPUT" | "LONG_BINPUT" | "MEMOIZE":
                 index = len(memo) if argument is None else argument

@@ -58,10 +58,10 @@ def compare_with_paper(cfg: DictConfig) -> Iterator[tuple[str, Any, Any]]:
     )
     for name in ROWS:
         yield name, *(side.get(name, "-") for side in sides)
-    others = [("optimization", "sentence_avg"), ("dataset", "curriculum")]
+    if_changed = [("optimization", "sentence_avg"), ("dataset", "curriculum")]
     if training["tokens_per_update"] == "-":
-        others += [("dataset", "batch_size"), ("optimization", "update_freq")]
-    for group, name in others:
+        if_changed += [("dataset", "batch_size"), ("optimization", "update_freq")]
+    for group, name in if_changed:
         value = cfg[group][name]
         if value not in (None, False, 0, [1]):
             yield name, "-", value if isinstance(value, int) else str(value)

@@ -65,7 +65,7 @@ def test_a_killed_training_is_reported_as_one(run, repo, corpus, tmp_path, repor
 
 
 def test_fairseqs_own_model_is_recorded_under_the_plugins_task(run, corpus, tmp_path, report_on):
-    """Its --save-dir is no run directory, and it translates the data in the other direction."""
+    """Its --save-dir is not a run directory, and it translates the data in reverse."""
     model = [*stock_model(32, 64, 2), "--task", "aiayn_translation", *STOCK_TRAINING]
     model.remove("--disable-validation")
     done = run(

@@ -41,10 +41,14 @@ def join_torchrun(args: Namespace) -> None:
     fairseq's default backends, which need a device, do not work either.
     """
     size = int(os.environ.get("WORLD_SIZE", 1))
-    joins_others = getattr(args, "distributed_init_method", "") is not None
-    if not joins_others and args.cpu and args.distributed_world_size == torch.cuda.device_count():
+    has_init_method = getattr(args, "distributed_init_method", "") is not None
+    if (
+        not has_init_method
+        and args.cpu
+        and args.distributed_world_size == torch.cuda.device_count()
+    ):
         args.distributed_world_size = 1  # its default is the number of GPUs, with --cpu too
-    if "TORCHELASTIC_RUN_ID" not in os.environ or size == 1 or joins_others:
+    if "TORCHELASTIC_RUN_ID" not in os.environ or size == 1 or has_init_method:
         return
     args.distributed_init_method = "env://"
     args.distributed_no_spawn = True  # torchrun has started the processes
