@@ -12,6 +12,7 @@ from commands import STOCK_TRAINING, last_line, losses, stock_model
 
 from aiayn_plugin.errors import InputError
 from aiayn_plugin.fairseq_plugin.convert import convert
+from aiayn_plugin.fairseq_plugin.model import AiaynTransformer
 
 
 def hypotheses(log):
@@ -117,6 +118,12 @@ def test_checkpoints_of_old_are_converted(stock):
     assert old["model"].keys() == today["model"].keys()
     for name, weight in today["model"].items():
         torch.testing.assert_close(old["model"][name].float(), weight, rtol=1e-3, atol=1e-3)
+
+
+def test_checkpoints_of_old_translate(corpus, stock, tmp_path):
+    torch.save(convert(old_form(torch.load(stock)))[0], tmp_path / "old.pt")
+    hub = AiaynTransformer.from_pretrained(str(tmp_path), "old.pt", str(corpus))
+    assert len(hub.translate(["May", "June"])) == 2
 
 
 @pytest.mark.parametrize(

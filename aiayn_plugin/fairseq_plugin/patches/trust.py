@@ -17,8 +17,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from fairseq.dataclass.configs import FairseqConfig
 from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_REGISTRY
 from fairseq.tasks import TASK_REGISTRY
+from omegaconf import OmegaConf
 
 from ...checkpoints import safe_load
 from ...errors import InputError
@@ -63,6 +65,7 @@ def check_before_loading(load: Callable) -> Callable:
         if state.get("args") is not None:  # fairseq looks up the names in it immediately
             _check_names(state, path)
         _forget_files(state)
+        _add_missing_groups(state)
         try:
             with _torch_loads(state):
                 return load(path, *args, **kwargs)
@@ -105,6 +108,18 @@ def _forget_files(state: dict) -> None:
             if isinstance(value, str) and FILES.search(name) and name not in NEVER_OPENED:
                 settings[name] = "" if name in REQUIRED else None
         groups += [value for value in settings.values() if isinstance(value, (dict, Namespace))]
+
+
+def _add_missing_groups(state: dict) -> None:
+    """Add the groups of settings that fairseq's hub interface reads, with fairseq's defaults.
+
+    A model that was converted or imported has only those of its model and task.
+    """
+    if isinstance(cfg := state.get("cfg"), dict):
+        for name, field in FairseqConfig.__dataclass_fields__.items():
+            if name not in cfg and isinstance(field.default, type):
+                cfg[name] = OmegaConf.to_container(OmegaConf.structured(field.default))
+            cfg.setdefault(name)
 
 
 def _as_dict(group: Any) -> dict[str, Any]:
