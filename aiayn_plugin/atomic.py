@@ -2,9 +2,9 @@
 
 Data is written under a temporary name next to the final one (`model.pt.tmp`, `.data.unfinished`)
 and renamed. The writer holds an advisory lock (flock) on the temporary file or directory, which
-ends with the process. So the next writer can tell a concurrent one, which it must not disturb,
-from the leftover of a killed one, which it removes. On a file system without locks two concurrent
-writers of the same output would overwrite each other.
+is released when the process ends. So the next writer can tell a concurrent one, which it must not
+disturb, from the leftover of a killed one, which it removes. On a file system without locks two
+concurrent writers of the same output would overwrite each other.
 """
 
 import errno

@@ -79,7 +79,7 @@ class ModelSettings:
                 raise InputError(f"{name} {getattr(self, name)} must be at least 1")
         for name in ("dropout", "attention_dropout"):
             if not 0 <= getattr(self, name) <= 1:
-                raise InputError(f"{name} {getattr(self, name)} is not a probability, 0 to 1")
+                raise InputError(f"{name} {getattr(self, name)} must be from 0 to 1")
 
     def head_widths(self) -> tuple[int, int]:
         """Return d_k and d_v. Raises InputError if they are below 1, or as `check` does."""
@@ -191,7 +191,7 @@ TINY: Mapping[str, Any] = {
     "save_interval_updates": 100,
 }
 
-#: §6.3. Source words and target symbols have hardly any in common, so their embeddings differ.
+#: §6.3. Source words and target symbols hardly overlap, so each side has its own embedding.
 PARSER: Mapping[str, Any] = {"N": 4, "d_model": 1024, "tie_embeddings": "target"}
 
 #: How each architecture differs from base. Those of Table 3 are named by row and change, and have

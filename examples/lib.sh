@@ -63,9 +63,9 @@ choose_one() {
   choose "$@"
 }
 
-# only_directory ARGUMENTS: fail unless the recipe's arguments are at most a directory.
+# only_directory ARGUMENTS: fail unless the recipe has at most one argument, a directory.
 only_directory() {
-  [[ $# -le 1 && ${1:-} != -* ]] || die "the only argument is a directory, not: $*"
+  [[ $# -le 1 && ${1:-} != -* ]] || die "give at most one argument, a directory, not: $*"
 }
 
 # begin: set up .venv, the environment and the recipe's directory, RUN.
@@ -105,8 +105,8 @@ share_data() {
 }
 
 # train ARGUMENTS: train on $RUN/data, or resume from the last checkpoint; a finished run does
-# nothing. Fails if the run was started with different ARGUMENTS, apart from its length, from where it
-# resumes and from what depends on the machine. LAUNCHER is a command that starts it, such as torchrun;
+# nothing. Fails if the run was started with different ARGUMENTS, apart from its length, where it
+# resumes from and what depends on the machine. LAUNCHER is a command that starts it, such as torchrun;
 # train_small sets its own on a CPU.
 train() {
   local arguments length='max-(update|epoch|tokens)|keep-interval-updates' file=$RUN/arguments

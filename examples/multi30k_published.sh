@@ -10,7 +10,7 @@
 #   RUN        results (default: runs/multi30k_published): RUN/MODEL-SEED for each model and seed
 #   MODELS     published: the plugin's model with their settings; paper: with the learning rate and
 #              search of Vaswani et al.; fairseq: their model (default: "published paper fairseq")
-#   SEEDS      (default: "1 2 3")
+#   SEEDS      random seeds (default: "1 2 3")
 #   SPLIT      valid or test (default: valid)
 #   PRECISION  of the plugin's models: empty for float32 (default: --bf16 if the processor has
 #              bfloat16 instructions)

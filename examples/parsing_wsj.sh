@@ -10,7 +10,7 @@
 #   PRECISION   --bf16, --fp16 or empty for float32 (default: --bf16 on GPUs)
 # The paper tuned both dropouts, learning rates and beam size on section 22, and reports only the beam
 # size. Here both dropouts are 0.2 and the warm-up has 16,000 updates, which halves the peak rate, as
-# later in tensor2tensor, by the paper's authors.
+# later in tensor2tensor, the library of the paper's authors.
 set -euo pipefail
 RUN=${RUN:-runs/parsing_wsj}
 # shellcheck source=examples/lib.sh

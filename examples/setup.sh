@@ -2,7 +2,7 @@
 # Create .venv with torch, fairseq and the plugin. A second run updates the plugin in seconds,
 # without a network; after an interruption it resumes.
 #   bash examples/setup.sh
-#   PYTHON=/path/to/python bash examples/setup.sh    use this Python, and its torch if it has one
+#   PYTHON=/path/to/python bash examples/setup.sh    use this Python, and its torch if 2.10 or later
 #   TORCH=2.10.0 bash examples/setup.sh              install this torch in a new .venv (2.10 or later)
 set -euo pipefail
 unset CDPATH

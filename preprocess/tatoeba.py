@@ -48,7 +48,7 @@ def read_pairs(path: Path) -> Iterable[Pair]:
     for number, line in enumerate(read_lines(path), 1):
         columns = line.split("\t")
         if len(columns) < 2 or not all(map(str.strip, columns[:2])):
-            raise InputError(f"{path}:{number}: expected English TAB German")
+            raise InputError(f"{path}, line {number}: expected English, a tab and German")
         yield columns[0], columns[1]
 
 

@@ -89,8 +89,8 @@ def test_head_widths_follow_from_d_model_and_h():
     [
         ({"N": 0}, "N 0 must be at least 1"),
         ({"d_ff": 0}, "d_ff 0 must be at least 1"),
-        ({"dropout": 10.0}, "dropout 10.0 is not a probability"),  # a percentage
-        ({"attention_dropout": -0.1}, "attention_dropout -0.1 is not a probability"),
+        ({"dropout": 10.0}, "dropout 10.0 must be from 0 to 1"),  # a percentage
+        ({"attention_dropout": -0.1}, "attention_dropout -0.1 must be from 0 to 1"),
     ],
 )
 def test_a_model_with_a_value_out_of_range_is_not_built(setting, message):

@@ -36,7 +36,7 @@ def attention_figure(
 ) -> Any:
     """Return a matplotlib figure of a layer; layers and heads are counted from 1.
 
-    kind: one of ATTENTION_KINDS. layer: default: the last but one; the paper shows layer 5 of 6.
+    kind: one of ATTENTION_KINDS. layer: default: the second to last; the paper shows layer 5 of 6.
     heads: default: all. word: show only the lines of this word on the left. join: join subwords
     into words. Raises InputError for an unknown layer, head or word, and without matplotlib.
     """

@@ -1,4 +1,4 @@
-"""§4, Table 1: the cost of a layer of each type and its path length, beside measurements."""
+"""§4, Table 1: the cost of a layer of each type and its path length, next to measurements."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple

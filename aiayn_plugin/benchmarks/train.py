@@ -1,7 +1,7 @@
 """Compare the plugin's training with that of fairseq's own Transformer.
 
 Measures target tokens per second and peak memory of the plugin's model and of fairseq's model of
-the same size, alternating, on batches of the same size, each side in its fastest precision. Without
+the same size, alternating, each side with its fastest precision and batch size. Without
 DATA, the sentences are random words from a vocabulary of the paper's size, with log-normal lengths
 roughly those of WMT English-German; source and target lengths differ by at most a fifth.
 """

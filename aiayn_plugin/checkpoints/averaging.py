@@ -26,7 +26,7 @@ def find_last_checkpoints(
     OSError if the directory cannot be read.
     """
     if count < 1:
-        raise InputError(f"cannot average {count} checkpoints")
+        raise InputError(f"cannot average {count} checkpoints: give at least 1")
     names = sorted(path.name for path in directory.iterdir())
     found = {
         name: [match for match in map(pattern.fullmatch, names) if match]

@@ -41,7 +41,7 @@ def locate(run_dir: Path, checkpoint: Path | None = None) -> tuple[Path, Path]:
     shared = run_dir / shared_model.WEIGHTS_FILE
     checkpoint = checkpoint or (shared if shared.is_file() else run_dir / MODEL_FILE)
     if not run_dir.is_dir():
-        raise InputError(f"{run_dir} is not a directory: give one with {MODEL_FILE} and data/")
+        raise InputError(f"{run_dir} is not a directory: give a run directory or a bundle")
     if not checkpoint.is_file():
         raise InputError(
             f"{checkpoint} is missing: after training, make it with aiayn average --inputs "

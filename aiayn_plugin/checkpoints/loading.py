@@ -114,7 +114,7 @@ def max_source_tokens(encoder: Encoder, max_source_positions: int) -> int:
 
 
 class _UninitializedWeights(TorchFunctionMode):
-    """Skips the initialization of new weights, because a checkpoint replaces them all."""
+    """Skips the initialisation of new weights, because a checkpoint replaces them all."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}

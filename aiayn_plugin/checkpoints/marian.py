@@ -155,7 +155,7 @@ def read_marian(directory: Path, vocabulary: int) -> tuple[ModelSettings, int, d
     except (InputError, FileError) as error:
         raise InputError(f"{directory}: {error}") from None
     except KeyError as error:
-        raise InputError(f"{directory}: {error} is missing in the model") from None
+        raise InputError(f"{directory}: {error} is missing from the model") from None
     except (TypeError, ValueError, IndexError, AttributeError, ArithmeticError, RuntimeError) as e:
         why = str(e).partition("\n")[0]
         raise InputError(f"{directory}: not an intact MarianMTModel: {why}") from None

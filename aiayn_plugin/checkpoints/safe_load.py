@@ -15,7 +15,7 @@ from ..errors import InputError
 from . import schema, shared_model, torch_file
 
 ADVICE = "use an intact copy, or a different checkpoint"
-#: Bytes that building a model may take besides those in proportion to its weights.
+#: Bytes that building a model may take beyond an amount proportional to its weights.
 FREE_MEMORY = 256 << 20
 
 # fairseq stores its settings as a Namespace, which is as safe as a dictionary. It is allowed

@@ -39,7 +39,8 @@ METERS = ("AverageMeter", "SumMeter", "TimeMeter", "StopwatchMeter")
 ARRAYS = (np.generic, np.ndarray, Tensor)
 PLAIN = (str, bytes, int, float, type(None), *ARRAYS)
 #: Limits of a checkpoint's plain values, of its settings, and of how deep they are nested: a list
-#: may occur in itself, or a billion times. Limits of a setting's characters, and of all settings'.
+#: may contain itself, or occur a billion times. Limits of a setting's characters, and of all
+#: settings'.
 MAX_VALUES, MAX_SETTINGS, MAX_DEPTH = 1_000_000, 100_000, 20
 MAX_TEXT, MAX_ALL_TEXT = 100_000, 1_000_000
 #: Characters of a setting that fairseq may evaluate.
@@ -96,7 +97,7 @@ def _check_tensors(state: dict) -> None:
 def _check_name(name: Any) -> None:
     """Raise FileError for a name that could not be printed, for example on a terminal."""
     if not isinstance(name, str) or not name.isprintable() or len(name) > 500:
-        raise FileError(f"it has {ascii(name):.80} as a name")
+        raise FileError(f"it has the invalid name {ascii(name):.80}")
 
 
 # ---- Settings
@@ -129,7 +130,7 @@ def _check_settings(groups: dict, max_layers: float) -> None:
             _check_text(name, value)
         if LAYERS.search(name) and _parse_number(value) > max_layers:
             raise FileError(
-                f"its settings have {printable(str(value)[:80])} as {name}: its weights are too few"
+                f"its settings have {printable(str(value)[:80])} as {name}: it has too few weights"
             )
 
 
@@ -152,7 +153,7 @@ def _check_text(name: str, text: str) -> None:
     if name in COMPONENTS and not re.fullmatch(r"[\w.-]{0,100}", text):
         raise FileError(f"its settings have an invalid name in {where}")
     if "${" in text:
-        raise FileError(f"its settings contain a reference in {where}")
+        raise FileError(f"its settings contain an interpolation in {where}")
     if name in PATHS or not OPERATORS.search(text):
         return
     if len(text) > MAX_EXPRESSION:
@@ -162,19 +163,19 @@ def _check_text(name: str, text: str) -> None:
     except (SyntaxError, ValueError):
         return  # fairseq cannot evaluate it either
     except (RecursionError, MemoryError):
-        raise FileError(f"its settings contain an expression too deep in {where}") from None
+        raise FileError(f"its settings contain a too deeply nested expression in {where}") from None
     repetitions: float = 1
     for node in nodes:
         attribute = node.attr if isinstance(node, ast.Attribute) else ""
         if not isinstance(node, LITERALS) or attribute.startswith(("_", "environ")):
             raise FileError(f"its settings contain code in {where}")
         if isinstance(node, ast.Constant) and "$" in str(node.value):
-            raise FileError(f"its settings contain a reference in {where}")
+            raise FileError(f"its settings contain an interpolation in {where}")
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
             constants = [n for n in (node.left, node.right) if isinstance(n, ast.Constant)]
             factors = [n.value for n in constants if isinstance(n.value, (int, float))]
             if not factors:
-                raise FileError(f"its settings multiply more than constants in {where}")
+                raise FileError(f"its settings multiply something other than constants in {where}")
             repetitions *= max(math.prod(factors), 1)
     if not repetitions <= MAX_REPETITIONS:  # it may be NaN
         raise FileError(f"its settings repeat a list too often in {where}")

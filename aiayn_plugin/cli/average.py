@@ -15,7 +15,7 @@ from ..errors import InputError
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    inputs_help = "checkpoints; or a run's --save-dir, with one of the --num options"
+    inputs_help = "checkpoints; or a run's --save-dir, with one of the --num-*-checkpoints options"
     add("--inputs", nargs="+", required=True, metavar="PATH", type=Path, help=inputs_help)
     add_last = partial(parser.add_mutually_exclusive_group().add_argument, type=int, metavar="N")
     updates_help = "average the last N checkpoints of --save-interval-updates"

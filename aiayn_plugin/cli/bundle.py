@@ -1,7 +1,7 @@
 """Pack a run directory for use on another machine.
 
 The bundle holds the model without the optimizer's state, the dictionaries, the merges and the text
-settings: the input of aiayn translate, serve, attention or parse.
+settings: the input of aiayn translate, serve, attention, export or parse.
 """
 
 import argparse
@@ -20,7 +20,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     precisions = ["float32", "float16"]
     precision_help = "precision of the stored weights"
     add("--precision", choices=precisions, default="float32", help=precision_help)
-    examples_help = "sentences that the page of aiayn serve offers, one per line"
+    examples_help = "file of example sentences for the page of aiayn serve, one per line"
     add("--examples", metavar="FILE", type=Path, help=examples_help)
     add("--output", metavar="DIR", type=Path, required=True, help="directory to create")
 

@@ -4,7 +4,7 @@ A checkpoint of fairseq's post-norm Transformers (transformer_wmt_en_de,
 transformer_vaswani_wmt_en_de_big, …) becomes one for the plugin; one of the plugin's, with
 --positions fairseq or learned, becomes one for fairseq. The dictionaries do not change.
 
-A directory with a MarianMTModel of Hugging Face's transformers, such as a fine-tuned one of aiayn
+A directory with a MarianMTModel of Hugging Face's transformers, such as one fine-tuned after aiayn
 export --format transformers, becomes a bundle.
 """
 

@@ -40,7 +40,7 @@ def add_batching(parser: argparse.ArgumentParser) -> None:
 def add_engine(parser: argparse.ArgumentParser) -> None:
     """Add the choice of the library that searches."""
     engine_help = (
-        "library that searches; ctranslate2 (pip install ctranslate2) runs on the CPU, is faster "
+        "library to search with; ctranslate2 (pip install ctranslate2) runs on the CPU, is faster "
         "for single sentences on some processors, and ends a search as fairseq does"
     )
     parser.add_argument("--engine", choices=ENGINES, default="torch", help=engine_help)

@@ -38,7 +38,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     joined_help = "accepted as in fairseq-preprocess; the languages always share a dictionary"
     option("--joined-dictionary", action="store_true", help=joined_help)
     punctuation_help = (
-        "normalise quotes, dashes and similar punctuation like Moses (default: keep them)"
+        "normalise quotes, dashes and similar punctuation as Moses does (default: keep them)"
     )
     option("--normalize-punctuation", action="store_true", help=punctuation_help)
     add_tokenizer(parser)

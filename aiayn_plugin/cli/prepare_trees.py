@@ -59,7 +59,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         metavar="W",
         type=float,
         default=1.0,
-        help="how often each tree of --train or --wsj is used (default: 1)",
+        help="number of times each tree of --train or --wsj is used (default: 1)",
     )
     option(
         "--recombine",

@@ -1,4 +1,4 @@
-"""Raw parallel texts, the limits of training pairs, and the step from raw text to tokens."""
+"""Raw parallel texts, the limits on training pairs, and the step from raw text to tokens."""
 
 import functools
 import hashlib
@@ -20,7 +20,7 @@ _tokenizer = functools.cache(Tokenizer)  # one for each process
 
 
 class Text(NamedTuple):
-    """A parallel text on disk: its name, a file for each language, and the lines of each file.
+    """A parallel text on disk: its name, a file for each language, and the number of lines of each.
 
     The key changes with the content: it is the SHA-256 of both files, or the key of a stage.
     """

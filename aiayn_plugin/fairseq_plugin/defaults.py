@@ -120,7 +120,7 @@ def options_for_one_start(checkpoint: Any) -> list[str]:
 
 
 def check_configuration(cfg: Any) -> None:
-    """Check the configuration of a training with our task, which with Hydra has passed no parser.
+    """Check the configuration of a training run with our task; with Hydra, no parser has done so.
 
     Raises InputError if two settings determine the batch size, if the smoothing is not a
     probability, for numbers that are too small, if the training set is also a validation set, if
@@ -147,7 +147,7 @@ def check_configuration(cfg: Any) -> None:
             )
     smoothing = getattr(cfg.criterion, "label_smoothing", 0)
     if not 0 <= smoothing <= 1:
-        raise InputError(f"label_smoothing {smoothing} is not a probability, 0 to 1")
+        raise InputError(f"label_smoothing {smoothing} must be from 0 to 1")
     if HydraConfig.initialized():
         _check_hydra_name(cfg.model)
     has_lr = [*cfg.optimization.lr] != OptimizationConfig().lr
@@ -179,7 +179,7 @@ def _check_hydra_name(model: Any) -> None:
 
 
 def check_best_metric(cfg: Any) -> None:
-    """Check --best-checkpoint-metric, of a training with our task and criterion.
+    """Check --best-checkpoint-metric of a training run with our task and criterion.
 
     Raises InputError for a metric that validation does not report; fairseq would fail after the
     first validation. Warns if checkpoint_best.pt would be the worst.

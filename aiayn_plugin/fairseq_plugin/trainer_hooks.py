@@ -31,7 +31,7 @@ class TrainingMemoryError(InputError, RuntimeError):
 
 
 def should_stop_early() -> Callable:
-    """Return fairseq's function of --patience, which counts validations in its attributes."""
+    """Return fairseq's function for --patience, which keeps its counts in its own attributes."""
     from fairseq_cli import train  # whose import configures logging
 
     return train.should_stop_early
@@ -70,7 +70,7 @@ class TrainerHooks(TranslationTask):
         return {type(self).__name__: dict(vars(should_stop_early()))}
 
     def set_checkpoint_dict(self, state: Mapping[str, Any]) -> None:
-        """Resume what --patience counts, from get_checkpoint_dict's values."""
+        """Restore what --patience counts from get_checkpoint_dict's values."""
         best, num_runs, cfg = state.get("best"), state.get("num_runs"), self.training_cfg.checkpoint
         is_reset = cfg.reset_optimizer or cfg.reset_meters  # like fairseq's own best value
         if best is not None and num_runs is not None and not is_reset:

@@ -13,7 +13,7 @@ from ..errors import InputError
 from ..kernels.device import check_device, default_device
 from ..kernels.int8 import quantize_linear_layers
 
-#: int8 stands for int8 matrix multiplications; everything else is computed in float32.
+#: With int8, the model is loaded in float32, and its linear layers are then quantised.
 PRECISIONS = {
     "float32": torch.float32,
     "float16": torch.float16,

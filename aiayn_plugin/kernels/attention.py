@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 # On GPUs from the H100 on, torch prefers cuDNN's attention, which takes tens of milliseconds to
-# plan for each new shape, so for nearly every batch. torch's other kernels take any shape.
+# plan for each new shape, hence for nearly every batch. torch's other kernels take any shape.
 torch.backends.cuda.enable_cudnn_sdp(False)
 
 #: Maximum queries and keys for which the kernel for short sentences is faster on a GPU.

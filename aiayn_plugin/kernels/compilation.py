@@ -1,4 +1,4 @@
-"""torch.compile on a GPU: elementwise operations and reductions fused into few Triton kernels."""
+"""torch.compile on a GPU: elementwise operations and reductions fused into a few Triton kernels."""
 
 import functools
 import os

@@ -29,7 +29,7 @@ def prepare_cpu() -> None:
             libc.mallopt(parameter, value)
 
 
-@functools.cache  # looking at the machine takes up to 60 ms
+@functools.cache  # sampling the load takes up to 60 ms
 def prepare_cpu_for_search() -> None:
     """Let waiting threads sleep on a busy machine, where spinning delays the thread they wait for.
 

@@ -53,7 +53,7 @@ def has_vnni() -> bool:
 
 
 def is_out_of_memory(error: Exception) -> bool:
-    """Return whether the error is that the memory of a GPU or of the CPU is exhausted."""
+    """Return whether the error means that a GPU or the CPU has run out of memory."""
     messages = "out of memory|CUBLAS_STATUS_ALLOC_FAILED|(can't|failed to) allocate memory"
     return isinstance(error, MemoryError) or re.search(messages, str(error)) is not None
 

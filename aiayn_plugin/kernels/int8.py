@@ -18,9 +18,9 @@ ONEDNN_MIN_OUTPUTS, ONEDNN_MIN_ROWS = 4096, 48
 
 
 def quantize_linear_layers(model: nn.Module) -> None:
-    """Replace all linear layers of a model by int8 ones, in place; it can no longer be trained.
+    """Replace all linear layers of a model with int8 ones, in place; it can no longer be trained.
 
-    Embeddings, attention, the residual stream and norms stay in float32. Raises the InputErrors of
+    Embeddings, the residual stream and norms stay in float32. Raises the InputErrors of
     Int8Linear.
     """
     replace_linear_layers(model, Int8Linear)

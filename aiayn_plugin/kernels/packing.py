@@ -35,7 +35,7 @@ def pack_linear_layers(model: nn.Module) -> None:
 
 
 def replace_linear_layers(model: nn.Module, build: BuildLayer) -> None:
-    """Replace each nn.Linear of an inference model by build(weight, bias), in place.
+    """Replace each nn.Linear of an inference model with build(weight, bias), in place.
 
     Also adds the layers whose weights and biases a module's inference_layers() returns, by the
     names of their attributes. Leaves unchanged an nn.Linear that shares its weight with one of

@@ -1,7 +1,7 @@
 """Attention over short sentences on a GPU: one Triton program computes a whole head.
 
-Up to 128 positions, all scores of a head fit in the registers of one multiprocessor, so neither the
-scores nor their softmax is ever stored; the backward pass computes them again. Kernels for long
+For up to 128 positions, all scores of a head fit in the registers of one multiprocessor, so neither
+the scores nor their softmax is ever stored; the backward pass computes them again. Kernels for long
 sentences work in blocks of 64 or 128 positions, most of which a short sentence wastes.
 """
 
@@ -109,7 +109,7 @@ def _with_contiguous_rows(*tensors: Tensor) -> list[Tensor]:
 
 
 def _like_heads(x: Tensor, width: int) -> Tensor:
-    """Return an empty tensor (batch, h, n, width), of x's sizes, in memory (batch, n, h, width)."""
+    """Return an empty tensor (batch, h, n, width), of x's sizes, stored as (batch, n, h, width)."""
     batch, h, n, _ = x.shape
     return x.new_empty(batch, n, h, width).transpose(1, 2)
 

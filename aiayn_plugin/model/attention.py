@@ -105,7 +105,7 @@ class MultiHeadAttention(nn.Module):
 
     #: Equation (1). A subclass may define a method with the same arguments and results instead,
     #: which then computes all of its attention, in training and with the key-value cache. The cache
-    #: holds keys in no particular order: an equation that depends on it needs takes_positions.
+    #: holds keys in no particular order: an equation using positions needs takes_positions.
     equation: Callable[..., tuple[Tensor, Tensor]] = staticmethod(scaled_dot_product_attention)
     #: Whether `equation` takes a sixth argument: the Positions in self-attention, else None.
     takes_positions = False
@@ -131,7 +131,7 @@ class MultiHeadAttention(nn.Module):
         self.causal, self.neighbourhood, self.recompute = causal, neighbourhood, recompute
         # Each is initialised as a slice of a Glorot matrix with three times its columns. For base
         # the bound is √(6/(512 + 1536)) = 0.054; for each matrix alone it would be √(6/1024) =
-        # 0.077: post-norm layers learn faster from smaller weights (measurements, "Initialization
+        # 0.077: post-norm layers learn faster from smaller weights (measurements, "Initialisation
         # of attention").
         self.W_Q = Projection(d_model, h * d_k, stacked=3, bias=bias)
         self.W_K = Projection(d_model, h * d_k, stacked=3, bias=bias)

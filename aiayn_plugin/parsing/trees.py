@@ -73,7 +73,7 @@ def _parse_lines(lines: Iterable[tuple[int, str]], path: str | Path) -> Iterator
             if depth == 0 and token not in "()" and token.strip():
                 raise InputError(f"{path}, line {number}: {token.strip()[:40]!r} has no brackets")
             if token == ")" and depth == 0:
-                raise InputError(f"{path}, line {number}: a closing bracket has no opening one")
+                raise InputError(f"{path}, line {number}: unmatched closing bracket")
             if depth == 0:
                 begins = number
             depth += {"(": 1, ")": -1}.get(token, 0)

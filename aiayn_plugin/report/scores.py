@@ -76,7 +76,7 @@ def _translation_scores(scored: dict[str, dict], several: bool) -> list[Block]:
         note += (
             " p is from sacrebleu's paired bootstrap test against the first run of the set, for "
             "runs with the same references: the probability of so large a difference by the choice "
-            "of sentences alone. The variation between seeds is not part of it."
+            "of sentences alone. It does not account for variation between seeds."
         )
     return [Table("Scores of the translations", head, rows), note, list(dict.fromkeys(used))]
 

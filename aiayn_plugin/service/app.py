@@ -112,7 +112,7 @@ class Service:
 def _blame_server() -> Iterator[None]:
     """Turn an InputError, which would blame the client, into a RuntimeError.
 
-    Checked sentences cause none: the model or memory does.
+    Sentences that passed the checks cannot cause it; the model or a lack of memory can.
     """
     try:
         yield

@@ -1,4 +1,4 @@
-"""Reading request bodies, and noticing clients that disconnect."""
+"""Reading request bodies, and detecting clients that disconnect."""
 
 import asyncio
 from collections.abc import Coroutine

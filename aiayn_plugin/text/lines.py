@@ -9,7 +9,7 @@ from ..errors import InputError
 
 #: Maximum characters of a word in real text; also the limit of Moses's clean-corpus-n.perl.
 MAX_WORD_LENGTH = 1_000
-#: Characters of a word that is cached: longer ones are rare, and a million of them would take
+#: Maximum characters of a cached word: longer ones are rare, and a million of them would take
 #: gigabytes.
 MAX_CACHED_LENGTH = 50
 #: Maximum bytes of a dictionary or a subword model, and of settings.

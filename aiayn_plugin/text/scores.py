@@ -217,7 +217,7 @@ class Chance(NamedTuple):
     bleu: float
     mean: float  #: of the samples
     half_width: float  #: of the 95% interval around the mean
-    p: float | None  #: that it differs from the first system by chance; None for the first one
+    p: float | None  #: of a difference at least this large by chance; None for the first system
 
 
 def resample(
@@ -263,9 +263,9 @@ def describe_paper_bleu(system: list[str], references: list[str], target_lang: s
     sacrebleu = metric.corpus_score(system, [references]).score
     subwords = any("@@" in line or "▁" in line for line in references)
     return (
-        f"paper BLEU = {value:.2f} ({target_lang}; against references as the dictionary decodes "
-        f"them, {count_unknown_words(references)} words of them <unk>"
+        f"paper BLEU = {value:.2f} ({target_lang}; against references decoded from token IDs, "
+        f"with {count_unknown_words(references)} unknown words"
         + (", and SUBWORDS, not words: give --remove-bpe" if subwords else "")
-        + f"; aiayn score compares with the raw ones); sacreBLEU of the same {sacrebleu:.2f} "
+        + f"; aiayn score uses the raw references); sacreBLEU against the same {sacrebleu:.2f} "
         f"({metric.get_signature()})"
     )

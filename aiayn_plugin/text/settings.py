@@ -20,7 +20,7 @@ FORMAT_VERSION = 1
 #: The tokenisers. "moses" gives the tokens of Moses's scripts as of the paper's publication;
 #: "sacremoses" gives those of sacremoses and keeps some words whole (tokenizer.PROTECTED).
 MOSES, SACREMOSES = TOKENIZERS = ("moses", "sacremoses")
-#: ISO 639 codes of three letters for languages with special tokenisation rules.
+#: Three-letter ISO 639 codes for languages with special tokenisation rules.
 LANGUAGES = {
     **{"eng": "en", "deu": "de", "ger": "de", "fra": "fr", "fre": "fr", "ita": "it", "ces": "cs"},
     **{"cze": "cs", "fin": "fi", "gle": "ga", "zho": "zh", "chi": "zh", "jpn": "ja", "kor": "ko"},

@@ -96,7 +96,7 @@ class Bpe(Subwords):
 
 
 class WordPieces(Subwords):
-    """Word-pieces by sentencepiece: the first piece of a word begins with `▁` (`▁he llo`)."""
+    """Wordpieces by sentencepiece: the first one of a word begins with `▁` (`▁he llo`)."""
 
     def __init__(self, model: str | Path) -> None:
         """Read the vocabulary.

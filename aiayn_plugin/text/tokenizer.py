@@ -52,7 +52,7 @@ Substitute = Callable[[str], str]
 
 
 class SacremosesTokenizer(MosesTokenizer):
-    """sacremoses' tokeniser; it builds its sets of letters once instead of for each word."""
+    """sacremoses's tokeniser; it builds its sets of letters once instead of for each word."""
 
     # Without the lookbehind, `DOTDOTDOT…` would be scanned to its end from each DOT.
     MULTIDOT_MARKER = re.compile(r"(?<!DOT)(?:DOT)+MULTI")
@@ -71,7 +71,7 @@ class SacremosesTokenizer(MosesTokenizer):
 
 
 class _Moses(SacremosesTokenizer):
-    """sacremoses' tokeniser with Unicode character classes, which the Perl script uses.
+    """sacremoses's tokeniser with Unicode character classes, which the Perl script uses.
 
     sacremoses lists the characters of an old Unicode version, without Chinese, Japanese and Korean
     letters: it splits `漢字` in an English line; the script does not. The script also splits words

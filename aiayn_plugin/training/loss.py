@@ -14,7 +14,7 @@ from ..kernels.linear import add_transposed_matmul, linear
 #: Factor on p before its conversion to float16, which keeps only 6 bits of p = 2.7e-6; scaled to
 #: 2.8e-3 it keeps all 11.
 FLOAT16_SCALE = 2.0**10
-#: Number of positions whose gradients of W are summed in float16. Each adds p · x, of the
+#: Number of positions whose gradients of W are summed in float16. Each adds p · x, or for the
 #: correct class (p − 1 + ε') · x, so with |x| ≤ 31, 2,048 positions stay below 2,048 · 31 = 63,488.
 FLOAT16_ROWS = 2**11
 #: Elements that a CPU converts to float32 at once. New memory for a large tensor costs more than
@@ -143,7 +143,7 @@ class _ProjectedLoss(torch.autograd.Function):
 def _softmax_(
     logits: Tensor, target: Tensor, sum_dtype: torch.dtype, scale: float
 ) -> tuple[Tensor, Tensor]:
-    """Return softmax(logits) · scale (n, V) and log p of target (n, 1), which may overwrite logits.
+    """Return softmax(logits) · scale (n, V) and log p of target (n, 1); may overwrite logits.
 
     Sums and log p are in sum_dtype.
     """

@@ -61,7 +61,7 @@ def words(number: int | Decimal, to: str = "cardinal", **options: str) -> Pair:
 
 
 def ordinal(rng: Random) -> Pair:
-    """Return a place in a row, in words: The second week / Die zweite Woche."""
+    """Return an ordinal with its noun, in words: The second week / Die zweite Woche."""
     (english, german), (frame, rahmen) = words(rng.randint(1, 999), "ordinal"), rng.choice(ORDERED)
     return frame.format(english), rahmen.format(german)
 

@@ -146,13 +146,13 @@ def test_reading_without_data_leaves_the_weights_in_the_file(written):
 @pytest.mark.parametrize(
     "settings, message",
     [
-        ({"x": {"y": "${oc.env:HOME}"}}, "contain a reference in y"),
+        ({"x": {"y": "${oc.env:HOME}"}}, "contain an interpolation in y"),
         ({"dropout": torch.ones(1)}, "have a Tensor as dropout"),
-        ({"encoder_layers": 3}, "have 3 as encoder_layers: its weights are too few"),
+        ({"encoder_layers": 3}, "have 3 as encoder_layers: it has too few weights"),
         ({"N": 10**9}, "have 1000000000 as N"),
         ({"N": " 0x190 "}, "have  0x190  as N"),
-        ({"x": {"\x1b[31m": 8}}, r"it has '\\x1b\[31m' as a name"),
-        ({"x": {None: 8}}, "it has None as a name"),
+        ({"x": {"\x1b[31m": 8}}, r"it has the invalid name '\\x1b\[31m'"),
+        ({"x": {None: 8}}, "it has the invalid name None"),
         ({"x": "\x1b[31m"}, "unprintable as x"),
         ({"_name": ["a"]}, "have a list as _name"),
         ({"task": {"_name": "a"}}, "have a dict as task"),

@@ -138,7 +138,7 @@ def test_paths_may_look_like_code():
         ({"extra_state": {"metrics": {"train": [(1, "x", "open", {})]}}}, "an invalid meter"),
         ({"extra_state": {"metrics": {"train": 7}}}, "an invalid meter"),
         ({"last_optimizer_state": {"x": Namespace()}}, "invalid Namespace as x"),
-        ({"last_optimizer_state": {(1, 2): 3}}, r"it has \(1, 2\) as a name"),
+        ({"last_optimizer_state": {(1, 2): 3}}, r"it has the invalid name \(1, 2\)"),
     ],
 )
 def test_training_state_has_the_types_that_fairseq_assumes(change, message):

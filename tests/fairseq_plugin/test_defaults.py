@@ -171,7 +171,7 @@ def test_contradictions_end_with_one_line(argv, message):
         ("dataset", "batch_size", 8, "tokens_per_update and batch_size .* give only one"),
         ("optimization", "update_freq", [4], "tokens_per_update and update_freq .* give only one"),
         ("optimization", "lr", [0.001], "aiayn_inverse_sqrt has no optimization.lr"),
-        ("criterion", "label_smoothing", 10, "label_smoothing 10.* is not a probability"),
+        ("criterion", "label_smoothing", 10, "label_smoothing 10.* must be from 0 to 1"),
     ],
 )
 def test_contradictions_of_hydra_end_with_one_line(group, name, value, message):

@@ -145,7 +145,7 @@ def test_categories(label, expected):
     "text, message",
     [
         ("\n(S (NN a)", "line 2: the tree that begins here is not closed"),
-        ("(S (NN a)))", "line 1: a closing bracket has no opening one"),
+        ("(S (NN a)))", "line 1: unmatched closing bracket"),
         ("(S (NN a))\nword", "line 2: 'word' has no brackets"),
         ("(S (NP))", r"line 1: in the tree that begins here, \(NP …\) is empty"),
         ("()", r"line 1: in the tree that begins here, \( …\) is empty"),

@@ -41,7 +41,7 @@ def test_pairs_with_a_test_sentence_are_dropped_and_validation_pairs_are_unique(
 def test_a_line_without_a_pair_is_an_error(tmp_path):
     done = run(tmp_path, PAIRS + "no translation\n", "--test", "test.en")
     assert done.returncode == 1
-    assert done.stderr == "tatoeba.py: error: deu.txt:7: expected English TAB German\n"
+    assert done.stderr == "tatoeba.py: error: deu.txt, line 7: expected English, a tab and German\n"
     assert not (tmp_path / "raw").exists()
 
 

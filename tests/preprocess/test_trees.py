@@ -169,7 +169,7 @@ def test_sections_of_the_wall_street_journal_become_splits(make, tmp_path):
 
 BAD = {
     "(S (NN a)": "bad.mrg, line 1: the tree that begins here is not closed",
-    "(S (NN a))\n)": "bad.mrg, line 2: a closing bracket has no opening one",
+    "(S (NN a))\n)": "bad.mrg, line 2: unmatched closing bracket",
     "word": "bad.mrg, line 1: 'word' has no brackets",
     "(S (NP ) (NN a))": "bad.mrg, line 1: in the tree that begins here, (NP …) is empty",
     "( (S (-NONE- *)) )": "train: found 0 trees in 1 files",

@@ -68,8 +68,16 @@ def test_tatoeba_translates_in_the_other_direction(run, tmp_path):
     [
         ("tatoeba", ["absent"], "no such directory: absent"),
         ("parsing_wsj", [], "give the directory of the Penn Treebank"),
-        ("parsing_sample", ["--seed", "2"], "the only argument is a directory, not: --seed 2"),
-        ("multi30k_published", ["tests", "x"], "the only argument is a directory, not: tests x"),
+        (
+            "parsing_sample",
+            ["--seed", "2"],
+            "give at most one argument, a directory, not: --seed 2",
+        ),
+        (
+            "multi30k_published",
+            ["tests", "x"],
+            "give at most one argument, a directory, not: tests x",
+        ),
     ],
 )
 def test_wrong_arguments_are_one_line(run, tmp_path, recipe, arguments, message):
