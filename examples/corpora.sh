@@ -12,7 +12,11 @@ part=$raw.part
 # download URL FILE
 download() {
   curl --fail --location --retry 5 --connect-timeout 60 --speed-limit 1 --speed-time 60 --progress-bar \
-    --output "$2" "$1"
+    --output "$2" "$1" || {
+    echo "corpora.sh: error: cannot download $1: run the recipe again, or give it a directory with the" \
+      "text" >&2
+    exit 1
+  }
 }
 
 # check_files: fail unless the files in RUN/raw have the SHA-256 checksums on standard input.

@@ -22,7 +22,7 @@ show_progress() { python examples/progress.py "$RUN/train.log"; }
 
 # log COMMAND: run it with its output in the log, or print it.
 log() {
-  if [ -n "${DRY_RUN:-}" ]; then run "$@"; else "$@" 2>&1 | show_progress; fi
+  if [ -n "${DRY_RUN:-}" ]; then run "$@"; else "$@" 2>&1 | show_progress || explain "$?" "$1"; fi
 }
 
 # save_output FILE COMMAND: run it, and write its output to a file once it has succeeded.
@@ -30,8 +30,17 @@ save_output() {
   if [ -n "${DRY_RUN:-}" ]; then
     printf '%q ' "${@:2}" && printf '> %q\n' "$1"
   else
-    "${@:2}" 2>&1 >"$1.part" | show_progress && mv "$1.part" "$1"
+    "${@:2}" 2>&1 >"$1.part" | show_progress || explain "$?" "$2"
+    mv "$1.part" "$1"
   fi
+}
+
+# explain STATUS COMMAND: return the status of a command that failed. One that was not found or was
+# killed, for example for lack of memory, did not say why.
+explain() {
+  [ "$1" -le 125 ] || [ "$1" = 130 ] ||
+    echo "${0##*/}: error: $2 ended with status $1: see $RUN/train.log" >&2
+  return "$1"
 }
 
 # say: print standard input; as comments if commands are only printed.
@@ -70,6 +79,8 @@ only_directory() {
 
 # begin: set up .venv, the environment and the recipe's directory, RUN.
 begin() {
+  choose_one PRECISION "${PRECISION:-}" "--bf16 --fp16"
+  [[ ${MAX_TOKENS:-1} =~ ^[1-9][0-9]*$ ]] || die "MAX_TOKENS=$MAX_TOKENS: give a number of tokens"
   # The user's paths are relative to the caller's directory.
   DATA=${DATA:+$(from_root "$DATA")}
   TABLE=${TABLE:+$(from_root "$TABLE")}
@@ -86,6 +97,7 @@ begin() {
   # fairseq is unmaintained: Python and its libraries warn about code we cannot change.
   run export "PYTHONWARNINGS=${PYTHONWARNINGS:-ignore}"
   run mkdir -p "$RUN"
+  find_gpu
 }
 
 # step TITLE: print a heading.
@@ -105,18 +117,19 @@ share_data() {
 }
 
 # train ARGUMENTS: train on $RUN/data, or resume from the last checkpoint; a finished run does
-# nothing. Fails if the run was started with different ARGUMENTS, apart from its length, where it
-# resumes from and what depends on the machine. LAUNCHER is a command that starts it, such as torchrun;
+# nothing. Fails if the run was started with different ARGUMENTS, apart from its length, its logs and
+# checkpoints, and what depends on the machine. LAUNCHER is a command that starts it, such as torchrun;
 # train_small sets its own on a CPU.
 train() {
-  local arguments length='max-(update|epoch|tokens)|keep-interval-updates' file=$RUN/arguments
-  local machine='update-freq|distributed-world-size' flags='bf16|fp16|no-compile|checkpoint-activations'
-  arguments=$(sed -E "s/ --($length|$machine|restore-file)[ =][^ ]+//g
-    s/ --($flags|reset-[a-z-]+)//g" <<<" $*")
+  local arguments length='max-(update|epoch)|patience|stop-time-hours' file=$RUN/arguments
+  local files='log-interval|tensorboard-logdir|(save|keep)-interval-updates|restore-file'
+  local machine='max-tokens|update-freq|distributed-world-size|num-workers'
+  local flags='bf16|fp16|cpu|no-compile|checkpoint-activations|reset-[a-z-]+'
+  arguments=$(sed -E "s/ --($length|$files|$machine)[ =][^ ]+//g; s/ --($flags)//g" <<<" $*")
   if [ -z "${DRY_RUN:-}" ]; then
     if compgen -G "$RUN/checkpoints/checkpoint*.pt" >/dev/null && [ -f "$file" ]; then
       [ "$(cat "$file")" = "$arguments" ] ||
-        die "$RUN was started with different arguments ($file): remove $RUN/checkpoints or set a different RUN"
+        die "$RUN was started with different arguments: set a different RUN, or remove $file to continue anyway"
     fi
     echo "$arguments" >"$file"
   fi
@@ -255,9 +268,11 @@ wmt14() {
 # smallest GPU, up to an update of 25,000 with its padding; 4,096 without a GPU. Per token of each side
 # the big model keeps 0.44 MiB in bfloat16 and 0.74 in float32 until the backward pass.
 device_tokens() {
-  local memory
-  memory=$(nvidia-smi --query-gpu=memory.total --format=csv,noheader,nounits 2>/dev/null |
-    sort -n | head -n 1) || true
+  local memory=
+  if has_gpu; then
+    memory=$(nvidia-smi --query-gpu=memory.total --format=csv,noheader,nounits 2>/dev/null |
+      sort -n | head -n 1) || true
+  fi
   case $memory in
     "" | *[!0-9]*) memory=8192 ;;
   esac
@@ -267,7 +282,20 @@ device_tokens() {
 # count_cores: print the number of cores that this process may use.
 count_cores() { env -u OMP_NUM_THREADS nproc; }
 
-has_gpu() { command -v nvidia-smi >/dev/null && nvidia-smi -L >/dev/null 2>&1; }
+# find_gpu: find out for has_gpu whether torch can use a GPU: its driver may be too old for this torch.
+# DRY_RUN asks the driver only.
+find_gpu() {
+  local reason
+  gpu=
+  nvidia-smi -L >/dev/null 2>&1 || return 0
+  if [ -n "${DRY_RUN:-}" ] || reason=$(python -c 'import torch; torch.ones(1, device="cuda")' 2>&1); then
+    gpu=yes
+  else
+    echo "${0##*/}: warning: torch cannot use the GPU, so the CPU computes: ${reason##*$'\n'}" >&2
+  fi
+}
+
+has_gpu() { [ -n "${gpu:-}" ]; }
 
 # gpu_precision: print PRECISION if it is set; else --bf16 on GPUs, --fp16 if one of them lacks
 # bfloat16 (compute capability below 8.0, such as a V100's 7.0), and nothing without a GPU.

@@ -108,7 +108,7 @@ check_python() {
   version=$("$1" -c 'import sys; print("%d.%d.%d" % sys.version_info[:3])' 2>/dev/null) ||
     die "cannot run $1 as Python: $advice"
   case $version in
-    3.1[0-3].*) die "Python $version at $1 lacks venv or ensurepip: install them (on Debian and Ubuntu: apt install python3-venv)" ;;
+    3.1[0-3].*) die "Python $version at $1 lacks venv or ensurepip: install them (on Debian and Ubuntu: apt install python${version%.*}-venv)" ;;
     [12].* | 3.[0-9].*) die "Python $version at $1 is too old: $advice" ;;
     *) die "Python $version at $1 is too new: $advice" ;;
   esac
@@ -116,13 +116,13 @@ check_python() {
 
 # Only Python 3.12 on Linux x86-64 has a fairseq wheel; elsewhere pip compiles it.
 check_compiler() {
-  local platform
-  platform="$("$1" -c 'import sys; print("%d.%d" % sys.version_info[:2])') $(uname -sm)"
-  [ "$platform" = "3.12 Linux x86_64" ] && return
+  local version
+  version=$("$1" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+  [ "$version $(uname -sm)" = "3.12 Linux x86_64" ] && return
   command -v "${CXX:-c++}" >/dev/null || command -v g++ >/dev/null ||
     die "no C++ compiler, and fairseq must be compiled: install one (on Debian and Ubuntu: apt install g++)"
   "$1" -c 'import os, sysconfig; os.stat(os.path.join(sysconfig.get_path("include"), "Python.h"))' 2>/dev/null ||
-    die "no Python.h for $1, and fairseq must be compiled: install it (on Debian and Ubuntu: apt install python3-dev)"
+    die "no Python.h for $1, and fairseq must be compiled: install it (on Debian and Ubuntu: apt install python$version-dev)"
 }
 
 make_venv() {
@@ -139,6 +139,9 @@ import sys
 for path in sys.path:
     if path.endswith("-packages"):
         print(f"import site; site.addsitedir({path!r})")'
+    # shellcheck disable=SC2016 # for the new script
+    printf '#!/bin/sh\nexec "${0%%/*}/python" -m torch.distributed.run "$@"\n' >"$VENV/bin/torchrun"
+    chmod +x "$VENV/bin/torchrun"
   fi
 }
 

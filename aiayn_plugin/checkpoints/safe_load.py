@@ -35,7 +35,7 @@ def load(path: Path, with_data: bool = True) -> dict:
         is_shared = path.suffix == shared_model.WEIGHTS_SUFFIX
         state = (shared_model if is_shared else torch_file).read(path, with_data)
         if isinstance(state, dict) and isinstance(extra := state.get("extra_state"), dict):
-            extra.pop("train_meters", None)  # of fairseq before 0.10, which now restarts them
+            extra.pop("train_meters", None)  # fairseq before 0.10 stored objects
         schema.check(state)
     except (InputError, OSError):
         raise

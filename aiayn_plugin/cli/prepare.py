@@ -48,8 +48,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     option("--max-tokens", type=int, default=limits.max_tokens, help="maximum words on each side")
     ratio_help = (
         f"maximum ratio of the longer to the shorter side (default: {limits.max_ratio:g}, as in "
-        "Moses, but any for languages written without spaces; 1.5 is common for WMT14, but drops "
-        "many short pairs of small corpora)"
+        "Moses, and unlimited for languages written without spaces; 1.5 is common for WMT14, but "
+        "drops many short pairs of small corpora)"
     )
     option("--max-ratio", type=float, help=ratio_help)
 
@@ -60,7 +60,7 @@ def run(args: argparse.Namespace) -> None:
     langs = args.source_lang, args.target_lang
     if args.max_ratio is None:
         has_words = WITHOUT_SPACES.isdisjoint(map(rules_language, langs))
-        args.max_ratio = Cleaning().max_ratio if has_words else Cleaning().max_tokens
+        args.max_ratio = Cleaning().max_ratio if has_words else args.max_tokens
     check_arguments(args)
     files = find_inputs(args)
     with start_workers(args.workers) as workers:

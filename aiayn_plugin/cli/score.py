@@ -71,7 +71,7 @@ def run(args: argparse.Namespace) -> None:
     if args.json is not None:
         if not is_tree:
             content = {**asdict(scores), "by_chance": _bootstrap(content), **content}
-        record = {"format": 1, "kind": f"{kind}s", "split": args.split, **content}
+        record = {"format": 1, "kind": f"{kind}s", "split": args.data and args.split, **content}
         with write_file_atomically(args.json) as temporary:
             temporary.write_text(json.dumps(record, ensure_ascii=False, indent=1) + "\n", "utf-8")
     if not is_tree and scores.bleu < args.min_bleu:

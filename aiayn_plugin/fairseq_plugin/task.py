@@ -14,7 +14,7 @@ from ..errors import InputError
 from ..kernels.cpu_runtime import prepare_cpu, prepare_cpu_for_search
 from ..training.batching import sort_by_longer_side
 from . import data_checks, raw_text, training_log
-from .batch_plan import BatchPlanner, keep_first_epoch_batches, sentence_sizes
+from .batch_plan import keep_first_epoch_batches, sentence_sizes
 from .defaults import check_best_metric, check_configuration, options_for_one_start
 from .dictionary import TokenDictionary
 from .disk_space import check_disk_space
@@ -92,7 +92,6 @@ class AiaynTranslation(TrainerHooks):
 
     def __init__(self, cfg, src_dict, tgt_dict) -> None:
         super().__init__(cfg, src_dict, tgt_dict)
-        self.batch_planner = BatchPlanner(cfg.tokens_per_update)
         self.has_criterion = False
         self.building = False  # whether the model still lacks its trained weights
         # Whether --eval-bleu scores raw text. fairseq builds its tokenizer without the data.

@@ -15,12 +15,16 @@ from ..errors import InputError
 from ..kernels.compilation import without_compilation
 from ..kernels.device import is_out_of_memory
 from ..training.remaining_time import RemainingTime
+from .batch_plan import BatchPlanner
 from .gpu_training import GraphedTrainStep, can_capture
 from .interrupt import STATISTIC, interrupt
 from .optimizer import DIVERGENCE_ADVICE
 from .recorder import record_start
 
 logger = logging.getLogger(__name__)
+
+#: A run of more epochs was probably meant for a larger corpus.
+MANY_EPOCHS = 1_000
 
 
 class TrainingMemoryError(InputError, RuntimeError):
@@ -49,6 +53,7 @@ class TrainerHooks(TranslationTask):
 
     def __init__(self, cfg, src_dict, tgt_dict) -> None:
         super().__init__(cfg, src_dict, tgt_dict)
+        self.batch_planner = BatchPlanner(cfg.tokens_per_update)
         self.training_cfg: Any = None  # fairseq's whole configuration, when training
         self.update = 0  # the update that is being computed, from 1
         self.remaining_time: RemainingTime | None = None
@@ -75,9 +80,11 @@ class TrainerHooks(TranslationTask):
         is_reset = cfg.reset_optimizer or cfg.reset_meters  # like fairseq's own best value
         if best is not None and num_runs is not None and not is_reset:
             vars(should_stop_early()).update(best=float(best), num_runs=int(num_runs))
-            if 0 < cfg.patience <= num_runs:
+            if 0 < cfg.patience <= num_runs and cfg.restore_file == "checkpoint_last.pt":
                 logger.info(
-                    "this run has finished (--patience %d): nothing is left to train", cfg.patience
+                    "this run has finished (--patience %d): nothing is left to train, unless "
+                    "--patience is raised or --reset-meters given",
+                    cfg.patience,
                 )
                 # fairseq-train loops while the next epoch is at most max_epoch
                 self.training_cfg.optimization.max_epoch = -1
@@ -110,6 +117,7 @@ class TrainerHooks(TranslationTask):
             interrupt.saved = update_num  # what the run resumed from
         if self.remaining_time is None:
             self.remaining_time = RemainingTime(self._last_update())
+            self._warn_of_many_epochs()
         if estimate := self.remaining_time.begin_update(self.update):
             logger.info("%s", estimate)
         try:
@@ -143,6 +151,18 @@ class TrainerHooks(TranslationTask):
         cfg = self.training_cfg
         known = cfg.optimization.max_epoch == 0 and is_master(cfg.distributed_training)
         return cfg.optimization.max_update if known else 0
+
+    def _warn_of_many_epochs(self) -> None:
+        """Warn if the paper's number of updates repeats a small corpus thousands of times."""
+        last, plan = self._last_update(), self.batch_planner.plan
+        if plan is not None and last > MANY_EPOCHS * plan.updates:
+            logger.warning(
+                "%s updates repeat this corpus %s times, each with a checkpoint and a validation: "
+                "for a small corpus, give a smaller --max-update, and --arch aiayn_tiny or a "
+                "smaller --tokens-per-update",
+                f"{last:,}",
+                f"{last / plan.updates:,.0f}",
+            )
 
     def valid_step(self, sample, model, criterion):
         """Like fairseq's, but uncompiled: compiling would take longer than it saves."""

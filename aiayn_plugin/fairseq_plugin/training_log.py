@@ -58,11 +58,14 @@ def compare_with_paper(cfg: DictConfig) -> Iterator[tuple[str, Any, Any]]:
     )
     for name in ROWS:
         yield name, *(side.get(name, "-") for side in sides)
-    if_changed = [("optimization", "sentence_avg"), ("dataset", "curriculum")]
+    changes = [("optimization", "sentence_avg"), ("dataset", "curriculum")]
+    changes += [("task", "truncate_source"), ("criterion", "ignore_prefix_size")]
+    changes += [("ema", "store_ema")]
     if training["tokens_per_update"] == "-":
-        if_changed += [("dataset", "batch_size"), ("optimization", "update_freq")]
-    for group, name in if_changed:
-        value = cfg[group][name]
+        changes += [("dataset", "max_tokens"), ("dataset", "batch_size")]
+        changes += [("optimization", "update_freq")]
+    for group, name in changes:
+        value = getattr(cfg[group], name, None)
         if value not in (None, False, 0, [1]):
             yield name, "-", value if isinstance(value, int) else str(value)
     options = MODEL_DATACLASS_REGISTRY[ARCH_MODEL_NAME_REGISTRY[cfg.model._name]]

@@ -1,6 +1,7 @@
 """torch.compile on a GPU: elementwise operations and reductions fused into a few Triton kernels."""
 
 import functools
+import logging
 import os
 import shutil
 import sysconfig
@@ -10,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
+
+logger = logging.getLogger(__name__)
 
 _enabled = False  # set by enable_compilation
 
@@ -24,10 +27,19 @@ def can_compile() -> bool:
         return False
     from torch.utils._triton import has_triton  # also checks the GPU
 
+    if not has_triton():
+        return False
     compilers = [os.environ["CC"]] if "CC" in os.environ else ["gcc", "clang"]  # as in Triton
     scheme = sysconfig.get_default_scheme().replace("posix_local", "posix_prefix")
     header = Path(sysconfig.get_paths(scheme)["include"], "Python.h")
-    return has_triton() and any(map(shutil.which, compilers)) and header.is_file()
+    if any(map(shutil.which, compilers)) and header.is_file():
+        return True
+    logger.warning(
+        "the model is not compiled for the GPU, which makes it slower: Triton needs %s and %s",
+        " or ".join(compilers),
+        header,
+    )
+    return False
 
 
 def enable_compilation(enabled: bool) -> None:

@@ -102,7 +102,7 @@ def read_run(path: Path) -> Run:
     run.faults += [f"{name}: {n:,} × {fault}" for fault, n in run.record.faults.items()]
     is_run = run.translations or run.trees or (run.faults and path.is_dir())
     if not (run.record.last_time or is_run):
-        raise InputError(f"{path} {absent}")
+        raise InputError(f"{path} {absent}" + "".join(f" ({fault})" for fault in run.faults[:1]))
     try:
         run.settings = _check_settings(run.given)
     except (InputError, KeyError) as error:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from itertools import zip_longest
 from typing import Any
 
+from ..text.lines import same_words
 from ..text.scores import MAX_RESAMPLED, resample
 from .document import Block, Table, Translations
 from .formatting import format_integer, format_number
@@ -116,8 +117,8 @@ def examples(run: Run) -> list[Block]:
         return []
     sides = (texts["sources"], texts["system"], texts["references"])
     rows = [tuple(text[:1000] for text in row) for row in zip_longest(*sides, fillvalue="")]
-    equal = [row for row in rows if row[1] == row[2]]
-    different = [row for row in rows if row[1] != row[2]]
+    equal = [row for row in rows if same_words(row[1], row[2])]
+    different = [row for row in rows if not same_words(row[1], row[2])]
     half = EXAMPLES // 2
     chosen = _spread(equal, EXAMPLES - min(half, len(different)))
     chosen += _spread(different, EXAMPLES - len(chosen))

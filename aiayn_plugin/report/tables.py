@@ -169,10 +169,12 @@ def _columns(s: Settings | None) -> dict[str, Any]:
 def _other_differences(run: Run, first: Run) -> str:
     """Return the differences from the first run outside Table 3's columns."""
     differences = [
-        f"{NAMES.get(name, name)}: {setting_value(value)}"
-        for name, value in run.given.items()
-        if name not in (*COLUMNS, *IGNORED) and first.given.get(name, value) != value
+        f"{NAMES.get(name, name)}: {setting_value(run.given.get(name))}"
+        for name in (run.given | first.given if run.given and first.given else ())
+        if name not in (*COLUMNS, *IGNORED) and run.given.get(name) != first.given.get(name)
     ]
+    if _devices(run) != _devices(first):
+        differences.append(format_count(run.facts["devices"], "device"))
     if run.facts["seed"] != first.facts["seed"]:
         differences.append(f"seed {run.facts['seed']}")
     if not (run.inputs and first.inputs):
@@ -186,6 +188,11 @@ def _other_differences(run: Run, first: Run) -> str:
     return "; ".join(differences)
 
 
+def _devices(run: Run) -> int | None:
+    """Return the number of devices, None if the size of an update does not depend on it."""
+    return run.facts["devices"] if run.given.get("tokens_per_update") == "-" else None
+
+
 def _subwords(run: Run) -> list[Any]:
     return [run.facts["text"][name] for name in SUBWORDS]
 
@@ -195,7 +202,8 @@ def seed_ranges(runs: Sequence[Run]) -> list[str]:
     groups: dict[str, list[Run]] = {}
     for run in runs:
         if run.given and run.inputs:
-            same = repr((run.given, run.record.update, run.inputs, _subwords(run)))
+            training = run.given, _devices(run), run.record.update
+            same = repr((training, run.inputs, _subwords(run)))
             groups.setdefault(same, []).append(run)
     lines = []
     for group in groups.values():

@@ -134,8 +134,8 @@ def _check(settings: SearchSettings, vocabulary_size: int) -> None:
         raise InputError(
             f"--lenpen {settings.lenpen} must be from -{MAX_EXPONENT} to {MAX_EXPONENT}"
         )
-    if not math.isfinite(settings.unkpen):
-        raise InputError(f"--unkpen {settings.unkpen} must be a finite number")
+    if not settings.unkpen > -math.inf:
+        raise InputError(f"--unkpen {settings.unkpen} must be finite, or inf, which forbids <unk>")
     if settings.nbest < 1:
         raise InputError(f"--nbest {settings.nbest} must be at least 1")
     if not (0 <= settings.max_len_a <= MAX_LENGTH and 0 <= settings.max_len_b <= MAX_LENGTH):

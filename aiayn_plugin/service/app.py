@@ -221,7 +221,7 @@ class _Gateway:
             # A proxy in front may disagree on where such a request ends (RFC 9112, §6.3).
             message = "Content-Length and Transfer-Encoding are mutually exclusive: send only one"
             return JSONResponse({"error": message}, 400, CLOSE)
-        if request.url.path == "/health":  # probes give the address of the machine, or no host
+        if request.scope["path"] == "/health":  # probes give the address of the machine, or no host
             return None
         host = request.headers.get("host", "").lower()
         name, colon, port = host.rpartition(":")

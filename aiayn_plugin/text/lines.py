@@ -77,6 +77,11 @@ def decode_line(line: bytes, number: int, path: str | Path) -> str:
         ) from None
 
 
+def same_words(a: str, b: str) -> bool:
+    """Return whether two lines are equal apart from spaces, which tokens do not preserve."""
+    return a.split() == b.split()
+
+
 def printable(text: str) -> str:
     """Return text with control characters and invalid characters escaped, for a terminal."""
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)

@@ -11,7 +11,7 @@ from sacrebleu.significance import PairedTest
 from sacremoses import MosesPunctNormalizer
 
 from ..errors import InputError
-from .lines import read_lines
+from .lines import read_lines, same_words
 from .manifest import read_manifest, verify_files
 from .pipeline import TextPipeline
 from .settings import rules_language
@@ -196,9 +196,7 @@ def score(system: list[str], references: list[str], target_lang: str) -> Scores:
     if not system:
         raise InputError("nothing to score")
     bleu, chrf = sacrebleu_metric(target_lang), CHRF()
-    equal = sum(  # apart from spaces, which tokens do not preserve
-        ours.split() == theirs.split() for ours, theirs in zip(system, references, strict=True)
-    )
+    equal = sum(map(same_words, system, references))
     return Scores(
         paper_bleu(system, references, target_lang),
         bleu.corpus_score(system, [references]).score,

@@ -199,12 +199,13 @@ class Tokenizer:
 
     def detokenize(self, tokens: Iterable[str]) -> str:
         """Return the raw line of the tokens."""
-        tokens, end = list(tokens), ""
-        while self._lang == "cs" and tokens[-1:] in ([","], ["."]):
+        tokens = list(tokens)
+        end = len(tokens)
+        while self._lang == "cs" and end and tokens[end - 1] in (",", "."):
             # Whether numbers lose their space depends, by mistake, on the last tokens of the line.
-            end = tokens.pop() + end
-        text = self._detokenizer.detokenize(tokens, unescape=False) + end
-        return _FULL_WIDTH.sub(r"\1", text) if self._lang in ("zh", "ja") else text
+            end -= 1
+        text = self._detokenizer.detokenize(tokens[:end], unescape=False) + "".join(tokens[end:])
+        return _FULL_WIDTH.sub(r"\1", text) if self._lang in ("zh", "ja", "yue") else text
 
     def _normalize(self, text: str) -> str:
         """Return the text with normalised punctuation, if requested."""

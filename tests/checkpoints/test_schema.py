@@ -113,7 +113,7 @@ def test_numbers_may_be_in_tensors():
 def test_paths_may_look_like_code():
     paths = {"data": "runs(1)/data", "save_dir": "a[2]", "restore_file": "x(1).pt"}
     check(checkpoint(args=Namespace(**paths)))
-    with pytest.raises(FileError, match="a reference in data"):
+    with pytest.raises(FileError, match="an interpolation in data"):
         check(checkpoint(args=Namespace(data="${oc.env:HOME}")))
 
 

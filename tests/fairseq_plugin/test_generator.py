@@ -1,5 +1,6 @@
 """§6.1 The search behind fairseq's interface, compared with fairseq's own."""
 
+import math
 from types import SimpleNamespace
 
 import pytest
@@ -29,6 +30,7 @@ OPTIONS = [
     {"lenpen": 0.5},
     {"unkpen": 0.7},
     {"unkpen": -2.0},
+    {"unkpen": math.inf},
     {"min_len": 5},
     {"temperature": 0.7},
     {"beam": 1, "nbest": 1},

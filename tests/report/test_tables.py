@@ -131,7 +131,7 @@ def test_several_runs_are_compared_with_the_first(tmp_path):
 
 def test_other_differences_between_runs_are_named(tmp_path):
     changes = {
-        "first": {},
+        "first": {"flags": ("--curriculum", "5")},
         "seed": {"seed": 8},
         "warmup": {"flags": ("--warmup-updates", "77", "--clip-norm", "1.5")},
         "text": {"text": text(inputs={"train.en": "x"})},
@@ -141,13 +141,13 @@ def test_other_differences_between_runs_are_named(tmp_path):
     }
     runs = []
     for name, facts in changes.items():
-        flags, updates = facts.pop("flags", ()), facts.pop("updates", 10)
+        flags, updates = facts.pop("flags", ("--curriculum", "5")), facts.pop("updates", 10)
         runs.append(Record(*flags, **facts).start().train(updates, 60).write(tmp_path / name))
     table = rows_of(report_on(*runs), "The runs, in the layout of Table 3")
     assert {name: row["other differences"] for name, row in table.items()} == {
         "first": "",
         "seed": "seed 8",
-        "warmup": "maximum gradient norm: 1.5; warm-up updates: 77",
+        "warmup": "maximum gradient norm: 1.5; warm-up updates: 77; epochs without shuffling: none",
         "text": "DIFFERENT TEXT: not comparable",
         "subwords": "DIFFERENT SUBWORDS: perplexity not comparable",
         "unknown": "text unknown",
@@ -158,13 +158,15 @@ def test_other_differences_between_runs_are_named(tmp_path):
 
 def test_runs_that_differ_only_in_the_seed_have_a_range(tmp_path):
     runs = []
-    batches = {"d": ["--update-freq", "2"], "e": ["--update-freq", "4"]}
+    batches = {"e": ["--update-freq", "4"]} | dict.fromkeys("df", ["--update-freq", "2"])
     for name, seed, ppl, bleu in (
         *(("a", 1, 3.5, 30.0), ("b", 2, 3.25, 31.0), ("c", 1, 9.0, 9.0)),
-        *(("d", 1, 3.0, 32.0), ("e", 2, 2.5, 33.0)),
+        *(("d", 1, 3.0, 32.0), ("e", 2, 2.5, 33.0), ("f", 3, 2.5, 33.0)),
     ):
         flags = batches.get(name, ["--N", "1"] * (name == "c"))
-        record = Record(*flags, seed=seed).start().valid(50, ppl=ppl)
+        record = (
+            Record(*flags, seed=seed, devices=2 if name == "f" else 1).start().valid(50, ppl=ppl)
+        )
         runs.append(record.write(tmp_path / name))
         write_scores(runs[-1], valid=translation_scores(paper_bleu=bleu))
     expected = "a, b differ only in the seed: PPL 3.25 to 3.50, BLEU 30.00 to 31.00"

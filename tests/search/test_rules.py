@@ -161,7 +161,7 @@ def test_at_most_a_beam_of_hypotheses_is_kept(nbest, kept):
         (fairseq_settings(max_len_a=-1), "--max-len-a and --max-len-b must be from 0 to"),
         (SearchSettings(max_len_b=-1), "--max-len-a and --max-len-b must be from 0 to"),
         (SearchSettings(length_penalty="GNMT"), "--length-penalty GNMT must be gnmt or fairseq"),
-        (SearchSettings(unkpen=float("nan")), "--unkpen nan must be a finite number"),
+        (SearchSettings(unkpen=float("nan")), "--unkpen nan must be finite, or inf"),
         (SearchSettings(temperature=0.0), "--temperature 0.0 must be above 0"),
     ],
 )

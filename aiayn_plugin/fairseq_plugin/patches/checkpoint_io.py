@@ -160,8 +160,8 @@ def _check_shared(paths: tuple[Path, ...], trainer: Any) -> None:
     for path, count in zip(paths, found.tolist(), strict=True):
         if 0 < count < processes:
             raise InputError(
-                f"only {count:.0f} of {processes} processes find {path}: --save-dir must be on a "
-                "file system that all nodes share"
+                f"only {count:.0f} of {processes} processes find {path}: it must be on a file "
+                "system that all nodes share"
             )
 
 

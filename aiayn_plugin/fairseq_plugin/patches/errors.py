@@ -1,6 +1,5 @@
 """Patch that ends fairseq's commands with one line on bad input."""
 
-import errno
 import os
 import re
 import sys
@@ -9,6 +8,7 @@ from collections.abc import Callable
 import torch
 from hydra.core.hydra_config import HydraConfig
 
+from ...atomic import DISK_FULL
 from ...errors import InputError
 from ...kernels.device import is_out_of_memory
 from ...text.lines import printable
@@ -64,7 +64,7 @@ def input_error(error: BaseException | None) -> str | None:
     """
     if isinstance(error, OSError) and error.filename is not None:
         return f"cannot access {error.filename}: {error.strerror}"
-    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+    if isinstance(error, OSError) and error.errno in DISK_FULL:
         return f"cannot write: {error.strerror}"
     if isinstance(error, UnicodeDecodeError):
         return f"the input is not valid UTF-8: {error}"
@@ -78,7 +78,7 @@ def input_error(error: BaseException | None) -> str | None:
                 "the checkpoint is from the middle of an epoch with different batches: give the "
                 "options that it was trained with, or --reset-dataloader to begin the epoch again"
             )
-        if isinstance(error, RuntimeError) and is_out_of_memory(error):
+        if isinstance(error, (RuntimeError, MemoryError)) and is_out_of_memory(error):
             return "not enough memory for a batch: give a smaller --max-tokens or --batch-size"
         if isinstance(error, FloatingPointError) and "loss scale" in str(error):
             return f"the gradients overflow at the minimum loss scale: {DIVERGENCE_ADVICE}"

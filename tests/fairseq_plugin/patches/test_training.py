@@ -48,7 +48,7 @@ def test_explicit_options_and_single_processes_are_left_to_fairseq(monkeypatch):
 
 def test_processes_that_fairseq_has_not_joined_are_refused(torchrun):
     """On a CPU, fairseq-hydra-train starts a separate run in each process."""
-    # With its own data, since configurations are cached, and others are not under torchrun.
+    # With its own data: configurations are cached, and those of other tests lack torchrun.
     cfg = configuration("--arch", "aiayn_tiny", "--cpu", data="torchrun")
     check_configuration(cfg)
     cfg.distributed_training.distributed_world_size = 1
