@@ -13,6 +13,7 @@
 set -euo pipefail
 cd "${SLURM_SUBMIT_DIR:?submit with sbatch from the root of the project}"
 export PATH=$PWD/.venv/bin:$PATH OMP_NUM_THREADS=${OMP_NUM_THREADS:-1}
+export TORCH_ELASTIC_SHUTDOWN_TIMEOUT=${TORCH_ELASTIC_SHUTDOWN_TIMEOUT:-600} # as in lib.sh
 export PYTORCH_ALLOC_CONF=${PYTORCH_ALLOC_CONF:-expandable_segments:True} # as in lib.sh
 
 processes=${PROCESSES:-${SLURM_GPUS_ON_NODE:-}}

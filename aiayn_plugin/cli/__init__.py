@@ -14,6 +14,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from ..atomic import DISK_FULL
 from ..text.lines import printable
 
 COMMANDS = (
@@ -82,15 +83,21 @@ def main(argv: Sequence[str] | None = None) -> None:
     except OverflowError as error:
         raise SystemExit(f"aiayn: error: a number is too large: {error}") from None
     except (RuntimeError, MemoryError) as error:
-        from ..kernels.device import is_out_of_memory
+        if not isinstance(error, MemoryError):  # which may leave too little to import torch
+            from ..kernels.device import is_out_of_memory
 
-        if not is_out_of_memory(error):
-            raise
+            if not is_out_of_memory(error):
+                raise
         raise SystemExit(
             f"aiayn: error: not enough memory for {command}: stop other programs, or use a device "
             "that has more"
         ) from None
     except (OSError, ValueError) as error:  # InputError is a ValueError
+        if isinstance(error, OSError) and error.errno in DISK_FULL and error.filename is None:
+            raise SystemExit(
+                f"aiayn: error: the output cannot be written: {error.strerror}: free some space, "
+                "and run the command again"
+            ) from None
         message = "\n".join(map(printable, str(error).split("\n")))
         raise SystemExit(f"aiayn: error: {message}") from None
 

@@ -6,6 +6,7 @@ The paper averages the last 5 checkpoints of a base model and the last 20 of a b
 
 import argparse
 from functools import partial
+from itertools import combinations
 from pathlib import Path
 
 from ..checkpoints.averaging import average, find_last_checkpoints
@@ -51,4 +52,9 @@ def _select_checkpoints(args: argparse.Namespace) -> list[Path]:
             f"{directories[0]} is a directory: give --num-update-checkpoints N or "
             "--num-epoch-checkpoints N"
         )
+    for first, second in combinations(args.inputs, 2):
+        if first.exists() and second.exists() and first.samefile(second):
+            raise InputError(
+                f"{first} and {second} are the same checkpoint, which would count twice: give one"
+            )
     return args.inputs

@@ -9,7 +9,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from itertools import islice, zip_longest
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,7 +17,7 @@ from ..errors import InputError
 from ..text.lines import strip_line_ends
 from .console import progress
 
-BATCH_LINES = 2000
+BATCH_LINES, BATCH_BYTES = 2000, 8_000_000
 #: Batches in memory per worker. Without a limit the whole text would be read ahead.
 BATCHES_AHEAD = 4
 
@@ -122,7 +122,6 @@ def map_pairs(
     with contextlib.ExitStack() as stack:
         opened = [[stack.enter_context(open(file, "rb")) for file in files] for files in sources]
         pairs = (pair for files in opened for pair in _align(files))
-        batches = iter(lambda: list(islice(pairs, BATCH_LINES)), [])
         add = stack.enter_context(progress(activity, total, "lines"))
         # pool.map would read all batches at once.
         pending: deque[tuple[int, Future[Any]]] = deque()
@@ -133,12 +132,25 @@ def map_pairs(
             add(lines)
             return result
 
-        for batch in batches:
+        for batch in _batches(pairs):
             pending.append((len(batch), workers.pool.submit(step, batch)))
             if len(pending) > BATCHES_AHEAD * workers.processes:
                 yield take_first()
         while pending:
             yield take_first()
+
+
+def _batches(pairs: Iterable[tuple[bytes, bytes]]) -> Iterator[LinePairs]:
+    """Yield the pairs in batches of BATCH_LINES, or of fewer that reach BATCH_BYTES."""
+    batch, size = [], 0
+    for pair in pairs:
+        batch.append(pair)
+        size += len(pair[0]) + len(pair[1])
+        if len(batch) == BATCH_LINES or size >= BATCH_BYTES:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
 
 
 def _align(files: Sequence[Iterable[bytes]]) -> Iterator[tuple[bytes, bytes]]:

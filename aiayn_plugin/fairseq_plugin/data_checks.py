@@ -13,6 +13,7 @@ from fairseq.data import Dictionary, FairseqDataset, data_utils
 from fairseq.data.indexed_dataset import infer_dataset_impl
 
 from ..errors import InputError
+from ..text.lines import read_data_file
 from ..text.manifest import read_manifest, read_verified_dictionary, verify_files
 from .binary_data import check_sentences
 
@@ -27,7 +28,8 @@ ADVICE = "give a directory made by aiayn prepare or fairseq-preprocess"
 def check_directories(cfg: Any) -> None:
     """Raise InputError if a data directory is missing, or if its languages are unknown.
 
-    cfg: the task's configuration.
+    cfg: the task's configuration. fairseq reads the dictionaries of the first directory only, so
+    different ones in another directory are an error too.
     """
     paths = utils.split_paths(cfg.data)
     for path in map(Path, paths):
@@ -40,6 +42,12 @@ def check_directories(cfg: Any) -> None:
                 f"{paths[0]} has no file of a language pair, such as train.en-de.en.bin: "
                 f"{ADVICE}, or --source-lang and --target-lang"
             )
+    for file in Path(paths[0]).glob("dict.*.txt") if len(paths) > 1 else ():
+        for other in (Path(path, file.name) for path in paths[1:]):
+            if other.exists() and read_data_file(other) != read_data_file(file):
+                raise InputError(
+                    f"{other} differs from {file}: prepare all shards with the same dictionaries"
+                )
 
 
 def check_buckets(cfg: Any) -> None:

@@ -229,9 +229,11 @@ def complete_search(args: Namespace, cli_options: Mapping[str, Any]) -> None:
         raise InputError("--constraints works in fairseq-interactive only")
     if args.replace_unk is not None and not is_interactive and args.dataset_impl != "raw":
         raise InputError(
-            "--replace-unk copies words of the text, which this data does not hold: use "
-            "fairseq-interactive, or data made with fairseq-preprocess --dataset-impl raw"
+            "--replace-unk copies words of the text, which this data does not hold: give data "
+            "made with fairseq-preprocess --dataset-impl raw"
         )
+    if args.score_reference and args.print_alignment == "soft":
+        raise InputError("--score-reference has hard alignments only")
     if is_interactive and (args.score_reference or args.print_alignment == "soft"):
         option = "--score-reference" if args.score_reference else "--print-alignment soft"
         raise InputError(f"{option} works in fairseq-generate only")

@@ -6,11 +6,17 @@ A second Ctrl-C stops at once, except under torchrun, which repeats the first.
 """
 
 import functools
+import logging
+import multiprocessing
 import os
 import signal
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
+
+from fairseq.distributed.utils import is_master
+
+logger = logging.getLogger(__name__)
 
 #: The name of the statistic.
 STATISTIC = "interrupted"
@@ -89,6 +95,8 @@ def stop_after_saving(save: Callable) -> Callable:
             interrupt.saved = interrupt.update = trainer.get_num_updates()
             interrupt.has_saved = True
         if interrupt.agreed:
+            if multiprocessing.parent_process() and is_master(trainer.cfg.distributed_training):
+                logger.info("%s", interrupt.message())  # the parent process does not know it
             raise KeyboardInterrupt
         return path
 

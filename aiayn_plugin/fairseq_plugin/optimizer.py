@@ -144,8 +144,8 @@ def use_own_settings(adam: torch.optim.Optimizer, state_dict: dict[str, Any]) ->
     if saved != own:
         raise InputError(
             f"the optimizer has {saved} tensors in the checkpoint and {own} here: on a GPU, --fp16 "
-            "flattens all weights into one. Resume in the checkpoint's precision, or reset Adam's "
-            "moments with --reset-optimizer"
+            "flattens all weights into one. Resume in the checkpoint's precision: "
+            "--reset-optimizer would also start again at update 0"
         )
     groups = [
         {**own_group, "params": group["params"]}
@@ -157,7 +157,7 @@ def use_own_settings(adam: torch.optim.Optimizer, state_dict: dict[str, Any]) ->
         if not _fits(state_dict["state"].get(key, {}), weight):
             raise InputError(
                 "Adam's moments in the checkpoint do not fit the model's weights: use an intact "
-                "copy, or reset them with --reset-optimizer"
+                "copy, or start again from its weights with --reset-optimizer"
             )
     return {**state_dict, "param_groups": groups}
 

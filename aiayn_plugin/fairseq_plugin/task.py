@@ -167,7 +167,7 @@ class AiaynTranslation(TrainerHooks):
         prepare_cpu()
         check_float16(cfg.common)
         check_best_metric(cfg)
-        training_log.check_tensorboard(cfg)
+        training_log.check_log_libraries(cfg)
         if paper_architecture(cfg.model._name) is not None:
             logger.info("the paper's settings and this run's:\n%s", training_log.format_table(cfg))
             train_in_bfloat16(cfg, model)
@@ -182,6 +182,8 @@ class AiaynTranslation(TrainerHooks):
         if not self._is_trained_on(dataset):
             # fairseq drops the last sentences of a split if they do not make up a multiple of this.
             kwargs["required_batch_size_multiple"] = 1
+            if self.training_cfg is None:  # fairseq-interactive has one dataset per buffer
+                kwargs["disable_iterator_cache"] = True
             try:
                 return super().get_batch_iterator(dataset, max_tokens, *args, **kwargs)
             except AssertionError as error:

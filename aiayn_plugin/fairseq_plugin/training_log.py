@@ -23,6 +23,7 @@ from ..training.optimizer import learning_rate
 from .defaults import COMPONENTS
 from .model import TransformerConfig, paper_architecture
 from .optimizer import parse_betas
+from .option_names import flag
 
 #: Settings in the table, in order; a setting that is missing on one side is shown as "-".
 ROWS = (
@@ -107,15 +108,19 @@ def format_table(cfg: DictConfig) -> str:
     return "\n".join(line.rstrip() for line in lines)
 
 
-def check_tensorboard(cfg: DictConfig) -> None:
-    """Raise InputError if --tensorboard-logdir is given without TensorBoard.
+def check_log_libraries(cfg: DictConfig) -> None:
+    """Raise InputError if --tensorboard-logdir or --wandb-project lacks its library.
 
     fairseq would warn at its first log line, and write nothing.
     """
-    if cfg.common.tensorboard_logdir and progress_bar.SummaryWriter is None:
-        raise InputError(
-            "--tensorboard-logdir needs TensorBoard, which is missing: pip install tensorboard"
-        )
+    for option, package, name in (
+        ("tensorboard_logdir", "tensorboard", "SummaryWriter"),
+        ("wandb_project", "wandb", "wandb"),
+    ):
+        if cfg.common[option] and getattr(progress_bar, name) is None:
+            raise InputError(
+                f"{flag(option)} needs {package}, which is missing: pip install {package}"
+            )
 
 
 def describe_environment(cfg: DictConfig) -> dict[str, str]:

@@ -26,14 +26,20 @@ def build_translator(loaded: LoadedModel, precision: str) -> Any:
     ctranslate2 = import_ctranslate2()
     specification = build_specification(loaded.model, loaded.source.symbols, loaded.target.symbols)
     specification.validate()
+    specification.optimize()  # stores the matrix that embeddings share once
     with TemporaryDirectory(prefix="aiayn-") as directory:
-        specification.save(directory)
         try:
+            specification.save(directory)
             return ctranslate2.Translator(
                 directory, compute_type=precision, intra_threads=torch.get_num_threads()
             )
         except ValueError as error:
             raise InputError(f"--precision {precision}: CTranslate2: {error}") from None
+        except OSError as error:
+            raise InputError(
+                f"the model for CTranslate2 cannot be written to {directory}: {error.strerror}; "
+                "set TMPDIR to a directory with more space"
+            ) from None
 
 
 class CTranslate2Search:

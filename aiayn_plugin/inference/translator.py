@@ -49,7 +49,9 @@ class Translator(Predictor):
 
         An empty line stays empty. A line with more tokens than the model can read is translated in
         segments, with a warning, which numbers lines from `first`. progress is called after each
-        batch with its number of sentences. Raises InputError if a sentence has no translation.
+        batch with its number of sentences. All translations are held in memory, so a large corpus
+        is best passed in parts of about 10,000 lines. Raises InputError if a sentence has no
+        translation.
         """
         if isinstance(lines, str):
             raise TypeError("lines must be a list of lines, not one string")

@@ -11,7 +11,7 @@ $("about").textContent = [
   ...(data.corpora.length ? [`corpora: ${data.corpora.join(", ")}`] : []),
 ].join(" · ");
 $("example").textContent =
-  `curl ${location.origin}/translate -H 'Content-Type: application/json' \\\n` +
+  `curl ${new URL("translate", location.href)} -H 'Content-Type: application/json' \\\n` +
   `  -d '{"text": "…"}'`;
 
 /** Show a line above the translations: the time taken, or an error. */

@@ -4,6 +4,7 @@ import codecs
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from unicodedata import category
 
 from ..errors import InputError
 
@@ -84,4 +85,4 @@ def same_words(a: str, b: str) -> bool:
 
 def printable(text: str) -> str:
     """Return text with control characters and invalid characters escaped, for a terminal."""
-    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+    return "".join(c if c.isprintable() or category(c) == "Zs" else repr(c)[1:-1] for c in text)

@@ -79,6 +79,7 @@ def test_bad_input_gives_one_line(tmp_path, capsys):
     (tmp_path / "short.pt").write_bytes(good.read_bytes()[:300])
     torch.save({"model": Hostile()}, tmp_path / "hostile.pt")
     torch.save([1], tmp_path / "list.pt")
+    (tmp_path / "twin.pt").hardlink_to(good)  # as checkpoint_last.pt is one of a numbered one
     out = tmp_path / "out.pt"
     cases = {
         "shape.pt": "different models: w is (1,) in shape.pt and (2,) in good.pt",
@@ -91,6 +92,7 @@ def test_bad_input_gives_one_line(tmp_path, capsys):
         "short.pt": "short.pt cannot be loaded safely: it is truncated",
         "hostile.pt": "hostile.pt cannot be loaded safely",
         "list.pt": "list.pt cannot be loaded safely: it is not a fairseq checkpoint",
+        "twin.pt": "are the same checkpoint, which would count twice",
         "absent.pt": "absent.pt does not exist: check the paths",
     }
     for name, message in cases.items():

@@ -112,6 +112,17 @@ def test_a_split_without_its_target_is_loaded_with_a_warning(corpus, tmp_path, c
         load(data, target=True)
 
 
+def test_shards_have_the_same_dictionaries(corpus, tmp_path):
+    """fairseq reads those of the first directory only."""
+    shard = shutil.copytree(corpus, tmp_path / "shard")
+    load(f"{corpus}:{shard}")
+    (shard / MANIFEST).unlink()
+    with (shard / "dict.de.txt").open("a") as file:
+        file.write("another 1\n")
+    with pytest.raises(InputError, match="shard/dict.de.txt differs from .*dict.de.txt: prepare"):
+        load(f"{corpus}:{shard}")
+
+
 def test_each_file_of_a_combined_split_is_checked(data):
     for lang in ("en", "de"):
         for end in ("bin", "idx"):

@@ -24,8 +24,9 @@ def write_pair(folder, source, target):
     return files
 
 
-def test_results_are_in_the_order_of_the_lines(tmp_path, monkeypatch):
-    monkeypatch.setattr("aiayn_plugin.corpus.parallel.BATCH_LINES", 3)
+@pytest.mark.parametrize("limit, value", [("BATCH_LINES", 3), ("BATCH_BYTES", 8)])
+def test_results_are_in_the_order_of_the_lines(tmp_path, monkeypatch, limit, value):
+    monkeypatch.setattr(f"aiayn_plugin.corpus.parallel.{limit}", value)
     source = [b"%d" % number for number in range(200)]
     target = [b"-%d" % number for number in range(200)]
     files = write_pair(tmp_path, source, target)

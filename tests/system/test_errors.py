@@ -73,6 +73,6 @@ def test_a_missing_tensorboard_ends_a_training_at_its_start(run, corpus, tmp_pat
         env={"PYTHONPATH": str(tmp_path)} if hidden else None,
     )
     assert last_line(log) == (
-        "fairseq-train: error: --tensorboard-logdir needs TensorBoard, which is missing: "
+        "fairseq-train: error: --tensorboard-logdir needs tensorboard, which is missing: "
         "pip install tensorboard"
     )

@@ -126,6 +126,7 @@ def test_a_supported_torch_is_kept_and_a_missing_network_is_an_error(
     check_error(result, "cannot reach", "network")
     assert "Connection refused" in (copy / ".venv/setup.log").read_text()
     assert ("keeping the torch of" in result.stdout) == kept
+    assert (copy / ".venv/bin/torchrun").exists() == kept
 
 
 def test_a_torch_that_is_too_old_is_an_error(copy, run):

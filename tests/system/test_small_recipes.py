@@ -5,6 +5,7 @@ import re
 import shutil
 
 import pytest
+import torch
 
 LAUNCHER = "torchrun --standalone --nproc_per_node 2 --no-python fairseq-train "
 
@@ -30,6 +31,31 @@ def test_small_models_train_in_two_processes_unless_there_is_a_gpu(
     command = training(run, recipe, PRECISION=precision, RUN=str(tmp_path / "run"), PATH=path)
     assert (LAUNCHER in command) == (cores > 1 and not has_gpu)
     assert ("--bf16" in command) == bool(precision)
+
+
+def test_a_gpu_that_torch_cannot_use_is_a_warning(run, tmp_path):
+    if torch.cuda.is_available():
+        pytest.skip("has a GPU")
+    (tmp_path / "nvidia-smi").write_text("#!/bin/sh\necho 'a GPU'\n")
+    (tmp_path / "nvidia-smi").chmod(0o755)
+    script = "source examples/lib.sh; find_gpu; has_gpu || echo none"
+    path = f"{tmp_path}:{os.environ['PATH']}"
+    done = run("bash", "-ec", script, "recipe.sh", env={"PATH": path})
+    assert done.stdout == "none\n"
+    assert done.stderr.startswith(
+        "recipe.sh: warning: torch cannot use the GPU, so the CPU computes"
+    )
+
+
+@pytest.mark.parametrize(
+    "command, status", [("no-such-command", 127), ("bash -c 'kill -9 $$'", 137)]
+)
+def test_a_command_that_did_not_say_why_it_ended_is_named(run, tmp_path, command, status):
+    script = f"set -euo pipefail; source examples/lib.sh; RUN=$1; log {command}; echo continued"
+    done = run("bash", "-c", script, "recipe.sh", str(tmp_path))
+    assert (done.returncode, done.stdout) == (status, "")
+    end = f" ended with status {status}: see {tmp_path}/train.log\n"
+    assert done.stderr.endswith(f"recipe.sh: error: {command.split()[0]}{end}")
 
 
 def test_bfloat16_is_the_default_of_processors_that_have_it(run, tmp_path, monkeypatch):
@@ -92,6 +118,7 @@ def test_wrong_arguments_are_one_line(run, tmp_path, recipe, arguments, message)
         ("parsing_sample", "MODELS", "semi wjs", "wjs", "wsj semi"),
         ("multi30k_published", "MODELS", "papers", "papers", "published paper fairseq"),
         ("multi30k_published", "SPLIT", "tests", "tests", "valid test"),
+        ("tatoeba", "PRECISION", "bf16", "bf16", "--bf16 --fp16"),
         ("tatoeba", "DIRECTION", "en-fr", "en-fr", "en-de de-en"),
         ("tatoeba", "DIRECTION", "en-de de-en", "en-de de-en", "en-de de-en"),
     ],

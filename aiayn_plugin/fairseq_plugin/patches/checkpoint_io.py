@@ -139,12 +139,29 @@ def resume(load: Callable) -> Callable:
                 input_error(error)
                 or f"{filename} does not fit this run: {type(error).__name__}: {first_line}"
             ) from error
+        if hasattr(trainer.task, "identity") and trainer.get_num_updates() == 0:
+            _warn_of_earlier_run(trainer)
         if extra_state is not None:
             restarts = cfg.reset_dataloader or filename == cfg.finetune_from_model
             _end_if_finished(trainer, 1 if restarts else extra_state["train_iterator"]["epoch"])
         return extra_state
 
     return load_checkpoint
+
+
+def _warn_of_earlier_run(trainer: Any) -> None:
+    """Warn if a run that starts at update 0 finds numbered checkpoints in its --save-dir."""
+    directory = trainer.cfg.checkpoint.save_dir
+    pattern = rf"checkpoint_\d+_(\d+){re.escape(trainer.checkpoint_suffix)}\.pt"
+    earlier = (
+        checkpoint_utils.checkpoint_paths(directory, pattern) if Path(directory).is_dir() else ()
+    )
+    if earlier and trainer.data_parallel_rank == 0:
+        logger.warning(
+            "training starts at update 0, but %s is from an earlier run: remove its checkpoints or "
+            "give a different --save-dir, since aiayn average would mix both runs",
+            earlier[0],
+        )
 
 
 def _check_shared(paths: tuple[Path, ...], trainer: Any) -> None:

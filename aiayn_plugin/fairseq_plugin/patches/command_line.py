@@ -76,7 +76,7 @@ def with_paper_defaults(parse: Callable) -> Callable:
             if not _is_dictionary(text := getattr(parsed, name, None) or "{}", read):
                 kind = "JSON object" if read is json.loads else "Python dictionary"
                 parser.error(f"argument {flag(name)}: {text!r} is not a {kind}")
-        join_torchrun(parsed)
+        join_torchrun(parsed, searches)
         data_checks.infer_languages(parsed)
         if trains:
             defaults.complete_training(parsed, cli_options)

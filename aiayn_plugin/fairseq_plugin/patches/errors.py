@@ -1,5 +1,6 @@
 """Patch that ends fairseq's commands with one line on bad input."""
 
+import multiprocessing
 import os
 import re
 import sys
@@ -32,8 +33,12 @@ def show_one_line(show: Callable) -> Callable:
     def show_input_error(kind, error, trace) -> None:
         command = os.path.basename(sys.argv[0])
         if isinstance(error, KeyboardInterrupt):
+            if multiprocessing.active_children():  # one for each GPU
+                outcome = "stopping after this update, once its checkpoint is saved"
+            else:
+                outcome = interrupt.message()
             if os.environ.get("RANK", "0") == "0":
-                print(f"{command}: {interrupt.message()}", file=sys.stderr)
+                print(f"{command}: {outcome}", file=sys.stderr)
             return  # the signal then kills Python, which a shell reports as 130
         if isinstance(error, BrokenPipeError):  # as with `fairseq-generate … | head`
             try:
@@ -69,23 +74,45 @@ def input_error(error: BaseException | None) -> str | None:
     if isinstance(error, UnicodeDecodeError):
         return f"the input is not valid UTF-8: {error}"
     while error is not None:
-        if isinstance(error, InputError):
-            return str(error)
-        if isinstance(error, (AssertionError, ValueError)) and re.search(r"--[a-z]", str(error)):
-            return str(error)  # fairseq's checks of its options
-        if isinstance(error, RuntimeError) and "dataloader mismatch" in str(error):
-            return (
-                "the checkpoint is from the middle of an epoch with different batches: give the "
-                "options that it was trained with, or --reset-dataloader to begin the epoch again"
-            )
-        if isinstance(error, (RuntimeError, MemoryError)) and is_out_of_memory(error):
-            return "not enough memory for a batch: give a smaller --max-tokens or --batch-size"
-        if isinstance(error, FloatingPointError) and "loss scale" in str(error):
-            return f"the gradients overflow at the minimum loss scale: {DIVERGENCE_ADVICE}"
         if isinstance(error, torch.multiprocessing.ProcessRaisedException):
-            kinds: list[type] = [InputError, *InputError.__subclasses__()]
-            names = "|".join(re.escape(f"{kind.__module__}.{kind.__name__}") for kind in kinds)
-            if line := re.search(rf"^(?:{names}): (.*)$", str(error), re.MULTILINE):
-                return line[1]
+            return _child_error(str(error))
+        if (message := _explain(error)) is not None:
+            return message
         error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    return None
+
+
+def _explain(error: BaseException) -> str | None:
+    """Return what the user can do about one exception of a chain."""
+    text = str(error)
+    if isinstance(error, InputError):
+        return text
+    if match := re.search("(Optimizer|Criterion) does not match; .* (.* vs .*)", text):
+        return (
+            f"the checkpoint was trained with a different {match[1].lower()} ({match[2]}): give "
+            "the options that it was trained with, such as --fp16 or --amp; --reset-optimizer "
+            "would also start again at update 0"
+        )
+    if isinstance(error, (AssertionError, ValueError)) and re.search(r"--[a-z]", text):
+        return text  # fairseq's checks of its options
+    if isinstance(error, RuntimeError) and "dataloader mismatch" in text:
+        return (
+            "the checkpoint is from the middle of an epoch with different batches: give the "
+            "options that it was trained with, or --reset-dataloader to begin with epoch 1"
+        )
+    if isinstance(error, (RuntimeError, MemoryError)) and is_out_of_memory(error):
+        return "not enough memory for a batch: give a smaller --max-tokens or --batch-size"
+    if isinstance(error, FloatingPointError) and "loss scale" in text:
+        return f"the gradients overflow at the minimum loss scale: {DIVERGENCE_ADVICE}"
+    return None
+
+
+def _child_error(trace: str) -> str | None:
+    """Return what the user can do about the exception of a spawned process, given as text."""
+    kinds: list[type] = [InputError, *InputError.__subclasses__()]
+    kinds += [AssertionError, ValueError, FloatingPointError, RuntimeError, MemoryError]
+    names = {f"{kind.__module__}.{kind.__name__}".removeprefix("builtins."): kind for kind in kinds}
+    for name, text in re.findall(r"^([\w.]+Error): (.*)$", trace, re.MULTILINE):
+        if (message := _explain(names.get(name, RuntimeError)(text))) is not None:
+            return message
     return None

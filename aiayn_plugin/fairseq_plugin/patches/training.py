@@ -33,12 +33,13 @@ def count_whole_updates(step: Callable) -> Callable:
     return train_step
 
 
-def join_torchrun(args: Namespace) -> None:
+def join_torchrun(args: Namespace, searches: bool) -> None:
     """Set the options with which a command started by torchrun joins the other processes.
 
     fairseq reads torchrun's variables only if it sees several GPUs. On CPUs, and with one GPU per
     node, each process would start its own run, and all would write the same checkpoints. On CPUs
-    fairseq's default backends, which need a device, do not work either.
+    fairseq's default backends, which need a device, do not work either. Raises InputError for a
+    command that searches, which would write parts of the output concurrently.
     """
     size = int(os.environ.get("WORLD_SIZE", 1))
     has_init_method = getattr(args, "distributed_init_method", "") is not None
@@ -50,6 +51,11 @@ def join_torchrun(args: Namespace) -> None:
         args.distributed_world_size = 1  # its default is the number of GPUs, with --cpu too
     if "TORCHELASTIC_RUN_ID" not in os.environ or size == 1 or has_init_method:
         return
+    if searches:
+        raise InputError(
+            "this command runs in one process: start it without torchrun, or several times with "
+            "--num-shards and --shard-id"
+        )
     args.distributed_init_method = "env://"
     args.distributed_no_spawn = True  # torchrun has started the processes
     args.distributed_world_size, args.distributed_rank = size, int(os.environ["RANK"])

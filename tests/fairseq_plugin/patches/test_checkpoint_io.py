@@ -173,6 +173,15 @@ def test_a_missing_restore_file_is_an_error(corpus, tmp_path):
         trainer(corpus, tmp_path, "--restore-file", "none.pt")
 
 
+def test_checkpoints_of_an_earlier_run_are_a_warning(corpus, tmp_path, caplog):
+    """fairseq would remove each new one as the oldest, and averages would mix both runs."""
+    (tmp_path / "checkpoint_9_900.pt").touch()
+    trainer(corpus, tmp_path / "other")
+    assert "earlier run" not in caplog.text
+    trainer(corpus, tmp_path)
+    assert "checkpoint_9_900.pt is from an earlier run" in caplog.text
+
+
 def test_training_does_not_resume_without_the_optimizers_state(corpus, tmp_path):
     """fairseq would begin with update 0 again."""
     train(corpus, tmp_path, "--no-save-optimizer-state")

@@ -67,6 +67,19 @@ def test_the_input_error_of_a_spawned_process_is_found_in_its_text():
     assert input_error(failure.value) == "--warmup-updates must be at least 1, not 0"
 
 
+def test_the_mismatch_of_a_spawned_process_is_found_in_its_text():
+    """fairseq-train spawns a process for each GPU."""
+    lines = ("Traceback …", "AssertionError: Optimizer does not match; please reset the optimizer")
+    trace = "\n".join(lines) + " (--reset-optimizer). FP16Optimizer vs AiaynAdam\n"
+    message = input_error(torch.multiprocessing.ProcessRaisedException(trace, 0, 0))
+    assert message.startswith(
+        "the checkpoint was trained with a different optimizer (FP16Optimizer vs AiaynAdam): give "
+    )
+    trace = "Traceback …\ntorch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 MiB\n"
+    message = input_error(torch.multiprocessing.ProcessRaisedException(trace, 0, 0))
+    assert message.startswith("not enough memory for a batch: ")
+
+
 def test_the_fault_of_a_spawned_process_is_not_an_input_error():
     trace = "-- Process 0 terminated with the following error:\nTraceback …\nTypeError: --h x\n"
     assert input_error(torch.multiprocessing.ProcessRaisedException(trace, 0, 0)) is None

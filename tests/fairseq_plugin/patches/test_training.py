@@ -5,6 +5,7 @@ from argparse import Namespace
 
 import pytest
 import torch
+from fairseq import options
 from fairseq.data.iterators import BufferedIterator
 from models import configuration, fairseq_model, pad_right, parse, sentences
 
@@ -44,6 +45,14 @@ def test_explicit_options_and_single_processes_are_left_to_fairseq(monkeypatch):
     monkeypatch.setenv("WORLD_SIZE", "2")
     monkeypatch.delenv("TORCHELASTIC_RUN_ID")
     assert joined(parse("--arch", "aiayn_tiny", "--cpu"))[0] is None
+
+
+@pytest.mark.usefixtures("torchrun")
+def test_a_search_does_not_join_others(corpus):
+    """Each process would write its part of the sentences to the same output."""
+    generate = ("--path", "model.pt", "--cpu")
+    with pytest.raises(InputError, match="runs in one process: start it without torchrun"):
+        parse(*generate, parser=options.get_generation_parser, data=corpus)
 
 
 def test_processes_that_fairseq_has_not_joined_are_refused(torchrun):
