@@ -97,7 +97,7 @@ def run(shared_folder) -> Iterator[Callable[..., subprocess.CompletedProcess[str
             if word == "--user-dir" and words[number + 1] == PLUGIN.name:
                 words[number + 1] = str(PLUGIN)
         kind = next((name for name in LIBRARIES if words[0].startswith(name)), None)
-        needs_fairseq = words[1:2] in (["convert"], ["configs"]) or "--user-dir" in " ".join(words)
+        needs_fairseq = words[1:2] == ["convert"] or "--user-dir" in " ".join(words)
         if kind == "aiayn" and needs_fairseq:
             kind = "fairseq-"
         if kind and env is None:

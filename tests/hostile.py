@@ -57,21 +57,9 @@ def imports(module: str, function: str, *arguments: str) -> Callable:
 
     def make(path: Path, good: dict, mark: Path) -> None:
         texts = "".join(f"V{argument.format(mark=mark)}\n" for argument in arguments)
-        call = f"c{module}\n{function}\n({texts}tR.".encode()
-        state = io.BytesIO()
-        torch.save({"model": {}, "MARK": 1}, state)
-        replace_pickle(state.getvalue(), path, call)
+        pickle_of(f"c{module}\n{function}\n({texts}tR".encode())(path, good, mark)
 
     return make
-
-
-def replace_pickle(archive: bytes, path: Path, data: bytes) -> None:
-    """Write a torch archive with its pickle replaced."""
-    with zipfile.ZipFile(io.BytesIO(archive)) as old, zipfile.ZipFile(path, "w") as new:
-        for part in old.infolist():
-            new.writestr(
-                part.filename, data if part.filename.endswith("data.pkl") else old.read(part)
-            )
 
 
 def script(path: Path, good: dict, mark: Path) -> None:
@@ -105,14 +93,19 @@ def setting(part: str, **settings) -> Callable:
     """Return a function that writes a checkpoint of plain data with a setting fairseq evaluates.
 
     part: the place of the setting: "args", "cfg" (its model), or another group of cfg. "EVAL"
-    stands for the expression.
+    stands for the expression, "MARK" and "FIFO" for the paths of the mark and of a FIFO.
     """
 
     def make(path: Path, good: dict, mark: Path) -> None:
         state = copy.deepcopy(good)
-        task = state["cfg"]["task"]
+        task, fifo = state["cfg"]["task"], path.parent / "fifo"
+        if "FIFO" in settings.values() and not fifo.exists():
+            os.mkfifo(fifo)
+        meanings = {"MARK": str(mark), "FIFO": str(fifo)}
         named = {
-            name: value.replace("EVAL", expression(mark)) if isinstance(value, str) else value
+            name: meanings.get(value, value.replace("EVAL", expression(mark)))
+            if isinstance(value, str)
+            else value
             for name, value in settings.items()
         }
         if part == "args":
@@ -212,13 +205,8 @@ def two_sizes(path: Path, good: dict, mark: Path) -> None:
 
 def pickle_of(*opcodes: bytes) -> Callable:
     """Return a function that writes a torch archive with a pickle of these opcodes."""
-
-    def make(path: Path, good: dict, mark: Path) -> None:
-        archive = io.BytesIO()
-        torch.save({"model": {}}, archive)
-        replace_pickle(archive.getvalue(), path, b"\x80\2" + b"".join(opcodes) + b".")
-
-    return make
+    whole = b"\x80\2" + b"".join(opcodes) + b"."
+    return rewritten(lambda name, data: whole if name.endswith("data.pkl") else data)
 
 
 def array(rows: int) -> bytes:
@@ -245,33 +233,12 @@ def beyond_its_end(moment: torch.Tensor) -> torch.Tensor:
     return moment.as_strided((rows, columns), (1, 1), moment.numel() - rows - columns + 1)
 
 
-def criterion_that_writes(path: Path, good: dict, mark: Path) -> None:
-    """A checkpoint whose criterion would write predictions, here to the mark."""
-    state = copy.deepcopy(good)
-    named = {"ranking_head_name": "x", "save_predictions": str(mark), "num_classes": 2}
-    state["cfg"]["criterion"] = {"_name": "sentence_ranking", **named}
-    torch.save(state, path)
-
-
 def shared_lists(levels: int) -> list:
     """Return lists that hold the next one twice: 2 ** levels values in a few bytes."""
     lists: list = [1]
     for _ in range(levels):
         lists = [lists, lists]
     return lists
-
-
-def names_a_fifo(**settings: str) -> Callable:
-    """Return a function that writes a checkpoint with the path FIFO in a setting of its model."""
-
-    def make(path: Path, good: dict, mark: Path) -> None:
-        fifo = path.parent / "fifo"
-        if not fifo.exists():
-            os.mkfifo(fifo)
-        named = {name: value.replace("FIFO", str(fifo)) for name, value in settings.items()}
-        setting("args", **named)(path, good, mark)
-
-    return make
 
 
 #: Each payload: a function of the path of the file, a good checkpoint, and the mark.
@@ -369,7 +336,13 @@ PAYLOADS: dict[str, Callable[[Path, dict, Path], None]] = {
     "scoring from a file": setting(
         "args", arch="transformer", scoring="../../../../../../../../proc/self/cwd/evil"
     ),
-    "predictions written to a file": criterion_that_writes,
+    "predictions written to a file": setting(
+        "criterion",
+        name="sentence_ranking",
+        ranking_head_name="x",
+        save_predictions="MARK",
+        num_classes=2,
+    ),
     "criterion of no name": changed(lambda state, mark: state["cfg"].update(criterion=[1])),
     "criterion that does not exist": changed(
         lambda state, mark: state["cfg"].update(criterion={"_name": "none_such"})
@@ -379,11 +352,11 @@ PAYLOADS: dict[str, Callable[[Path, dict, Path], None]] = {
             w2v_args={"model": {"encoder_embed_path": "/dev/zero"}}
         )
     ),
-    "dictionary in a FIFO": names_a_fifo(
-        arch="transformer", task="translation_multi_simple_epoch", fixed_dictionary="FIFO"
+    "dictionary in a FIFO": setting(
+        "args", arch="transformer", task="translation_multi_simple_epoch", fixed_dictionary="FIFO"
     ),
-    "configuration in a FIFO": names_a_fifo(
-        arch="transformer", task="speech_to_text", config_yaml="FIFO"
+    "configuration in a FIFO": setting(
+        "args", arch="transformer", task="speech_to_text", config_yaml="FIFO"
     ),
     "epoch of a huge number": changed(
         lambda state, mark: state["extra_state"].update(train_iterator={"epoch": 2**40})
@@ -397,12 +370,12 @@ PAYLOADS: dict[str, Callable[[Path, dict, Path], None]] = {
     "embeddings of /etc/passwd": setting(
         "args", arch="transformer", decoder_embed_path="/etc/passwd"
     ),
-    "embeddings of a FIFO": names_a_fifo(arch="transformer", encoder_embed_path="FIFO"),
+    "embeddings of a FIFO": setting("args", arch="transformer", encoder_embed_path="FIFO"),
     "cfg, embeddings of /dev/zero": setting(
         "cfg", arch="transformer_iwslt_de_en", encoder_embed_path="/dev/zero"
     ),
-    "pretrained model in a FIFO": names_a_fifo(
-        arch="fconv_self_att", pretrained="True", pretrained_checkpoint="FIFO"
+    "pretrained model in a FIFO": setting(
+        "args", arch="fconv_self_att", pretrained="True", pretrained_checkpoint="FIFO"
     ),
     "20,000,000 positions": setting(
         "args", arch="transformer", encoder_learned_pos=True, max_source_positions=20_000_000

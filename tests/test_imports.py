@@ -70,7 +70,7 @@ def test_the_text_side_loads_neither_torch_nor_fairseq():
 @pytest.mark.parametrize(
     "commands, loaded",
     [
-        ("--help architectures score prepare prepare-trees wmt14", set()),
+        ("--help architectures configs score prepare prepare-trees wmt14", set()),
         ("average bundle translate parse serve attention export", {"torch"}),
     ],
 )

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ..checkpoints.export import QUANTIZATIONS
+from ..checkpoints.ctranslate2_model import QUANTIZATIONS
 from ..errors import InputError
 from ..paper import SearchSettings
 from ..text.lines import read_lines

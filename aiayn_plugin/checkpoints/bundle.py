@@ -13,11 +13,11 @@ from ..paper import ARCHITECTURES
 from ..text.manifest import read_verified_dictionary, write_manifest
 from ..text.pipeline import load_subwords
 from ..text.settings import EXAMPLES_FILE, PAIRS_FILE, SETTINGS_FILE, TextSettings
-from . import shared_model
+from . import safetensors_file
 from .compatibility import Identity
 from .safe_load import configuration, load
 
-#: The checkpoint of a run directory; a bundle has `shared_model.WEIGHTS_FILE` instead.
+#: The checkpoint of a run directory; a bundle has `safetensors_file.WEIGHTS_FILE` instead.
 MODEL_FILE = "model.pt"
 #: The model in the package; a MODEL_DIR of this name means it, unless there is such a directory.
 DEMO_NAME, DEMO = "demo", Path(__file__).resolve().parent.parent / "demo"
@@ -38,7 +38,7 @@ def locate(run_dir: Path, checkpoint: Path | None = None) -> tuple[Path, Path]:
     """
     if run_dir == Path(DEMO_NAME) and not run_dir.exists():
         run_dir = DEMO
-    shared = run_dir / shared_model.WEIGHTS_FILE
+    shared = run_dir / safetensors_file.WEIGHTS_FILE
     checkpoint = checkpoint or (shared if shared.is_file() else run_dir / MODEL_FILE)
     if not run_dir.is_dir():
         raise InputError(f"{run_dir} is not a directory: give a run directory or a bundle")
@@ -120,7 +120,7 @@ def write_bundle(
     with write_directory_atomically(output) as directory:
         cfg, _ = configuration(state)
         cfg["task"].update(source_lang=source, target_lang=target)
-        shared_model.write(state, cfg, directory)
+        safetensors_file.write(state, cfg, directory)
         for name in text_files(data, settings):
             shutil.copyfile(data / name, directory / name)
         if examples is not None:

@@ -25,7 +25,7 @@ from .compatibility import Identity
 from .loading import LoadedModel, model_settings
 from .marian import GENERATION, build_config, build_weights, max_positions, read_marian
 from .safe_load import configuration, load
-from .shared_model import CONFIG_FILE, NO_TRAINING, WEIGHTS_FILE, write_weights
+from .safetensors_file import CONFIG_FILE, NO_TRAINING, WEIGHTS_FILE, write_weights
 
 CARD = Path(__file__).with_name("model_card.md")
 

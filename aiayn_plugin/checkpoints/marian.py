@@ -23,7 +23,7 @@ from ..text.dictionary import Vocabulary
 from ..text.lines import MAX_SETTINGS_FILE, read_data_file
 from .fairseq_names import rename_weight
 from .loading import MAX_POSITIONS, build_model
-from .shared_model import CONFIG_FILE, WEIGHTS_FILE, read_weights
+from .safetensors_file import CONFIG_FILE, WEIGHTS_FILE, read_weights
 from .torch_file import FileError
 
 SHARED, HEAD, BIAS = "model.shared.weight", "lm_head.weight", "final_logits_bias"

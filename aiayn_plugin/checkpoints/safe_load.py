@@ -12,7 +12,7 @@ import torch
 
 from ..atomic import write_file_atomically
 from ..errors import InputError
-from . import schema, shared_model, torch_file
+from . import safetensors_file, schema, torch_file
 
 ADVICE = "use an intact copy, or a different checkpoint"
 #: Bytes that building a model may take beyond an amount proportional to its weights.
@@ -32,8 +32,8 @@ def load(path: Path, with_data: bool = True) -> dict:
     it cannot be read.
     """
     try:
-        is_shared = path.suffix == shared_model.WEIGHTS_SUFFIX
-        state = (shared_model if is_shared else torch_file).read(path, with_data)
+        is_bundle = path.suffix == safetensors_file.WEIGHTS_SUFFIX
+        state = (safetensors_file if is_bundle else torch_file).read(path, with_data)
         if isinstance(state, dict) and isinstance(extra := state.get("extra_state"), dict):
             extra.pop("train_meters", None)  # fairseq before 0.10 stored objects
         schema.check(state)
@@ -109,7 +109,7 @@ def save(state: dict, path: Path) -> None:
 
     Raises InputError if the disk is full, and for the name of a bundle's weights.
     """
-    if path.suffix == shared_model.WEIGHTS_SUFFIX:
+    if path.suffix == safetensors_file.WEIGHTS_SUFFIX:
         raise InputError(f"{path}: checkpoints end in .pt; aiayn bundle writes {path.suffix}")
     with write_file_atomically(path) as temporary, open(temporary, "wb") as file:
         torch.save(state, file)

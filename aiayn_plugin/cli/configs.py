@@ -5,8 +5,7 @@ task.data=/path/to/data
 """
 
 import argparse
-
-from ..fairseq_plugin.hydra import CONFIG_DIRECTORY
+from pathlib import Path
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -15,4 +14,4 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Print the directory."""
-    print(CONFIG_DIRECTORY)
+    print(Path(__file__).resolve().parents[1] / "config")

@@ -9,7 +9,7 @@ import argparse
 from pathlib import Path
 
 from ..atomic import write_directory_atomically
-from ..checkpoints.export import QUANTIZATIONS, build_specification, import_ctranslate2
+from ..checkpoints.ctranslate2_model import QUANTIZATIONS, build_specification, import_ctranslate2
 from ..checkpoints.hugging_face import export_transformers
 from ..errors import InputError
 from ..inference.run_directory import RunDirectory

@@ -17,7 +17,7 @@ from ..checkpoints.compatibility import SIDES, Identity, settings_without_shape
 from ..checkpoints.fairseq_names import rename_weight
 from ..checkpoints.loading import MAX_POSITIONS, model_settings
 from ..checkpoints.safe_load import configuration
-from ..checkpoints.shared_model import NO_TRAINING
+from ..checkpoints.safetensors_file import NO_TRAINING
 from ..errors import InputError
 from ..paper import ModelSettings
 from . import raw_text

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..checkpoints.export import build_specification, import_ctranslate2, max_positions
+from ..checkpoints.ctranslate2_model import build_specification, import_ctranslate2, max_positions
 from ..checkpoints.loading import LoadedModel
 from ..errors import InputError
 from ..paper import SearchSettings

@@ -89,7 +89,7 @@ class Predictor:
         if unknown := sorted(options.keys() - {field.name for field in fields(SearchSettings)}):
             raise InputError(f"{unknown[0]} is not an option of the search")
         if user_dir is not None:
-            from ..fairseq_plugin.registry import import_user_dir
+            from ..fairseq_plugin.user_models import import_user_dir
 
             import_user_dir(user_dir)
         loaded = directory.load_model(device, precision, user_dir is not None, engine)
@@ -103,7 +103,7 @@ class Predictor:
     @cached_property
     def task(self) -> Any:
         """fairseq's task, which reads the splits of the model's data."""
-        from ..fairseq_plugin.registry import load_task
+        from ..fairseq_plugin.user_models import load_task
 
         return self.loaded.task or load_task(self.directory)
 

@@ -65,7 +65,7 @@ class RunDirectory:
                     "--engine ctranslate2 uses the CPU and the plugin's own models: leave out "
                     "--device and --user-dir"
                 )
-            from ..checkpoints.export import max_positions
+            from ..checkpoints.ctranslate2_model import max_positions
             from .ctranslate2_search import build_translator
 
             loaded = self.load_model("cpu")
@@ -75,7 +75,7 @@ class RunDirectory:
         device = device or default_device()
         check_device(device)
         if with_fairseq:
-            from ..fairseq_plugin.registry import load_fairseq_model
+            from ..fairseq_plugin.user_models import load_fairseq_model
 
             loaded = load_fairseq_model(self)
         else:

@@ -13,7 +13,7 @@ from commands import LINES
 
 from aiayn_plugin.checkpoints.bundle import DEMO, bundle
 from aiayn_plugin.checkpoints.safe_load import load, save
-from aiayn_plugin.checkpoints.shared_model import write_weights
+from aiayn_plugin.checkpoints.safetensors_file import write_weights
 from aiayn_plugin.errors import InputError
 from aiayn_plugin.inference import Translator
 from aiayn_plugin.service.about import describe_model

@@ -185,7 +185,7 @@ def test_fairseqs_rules_find_what_fairseq_finds(trained_on_multi30k, exact_softm
 
 def test_ctranslate2_finds_what_ours_finds(trained_on_multi30k, tmp_path):
     ctranslate2 = pytest.importorskip("ctranslate2")
-    from aiayn_plugin.checkpoints.export import build_specification
+    from aiayn_plugin.checkpoints.ctranslate2_model import build_specification
 
     data, _, ours = trained_on_multi30k
     setup = Setup(data, ours, *FAIRSEQ_RULES)

@@ -3,7 +3,7 @@
 import pytest
 from models import build
 
-from aiayn_plugin.checkpoints.export import build_specification
+from aiayn_plugin.checkpoints.ctranslate2_model import build_specification
 from aiayn_plugin.errors import InputError
 
 
