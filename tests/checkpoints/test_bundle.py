@@ -101,7 +101,11 @@ def test_an_existing_directory_is_not_replaced(model_dir, bundled):
         ),
         ("config.json", lambda data: data.replace(b'"format": 1', b'"format": 2'), "format"),
         ("config.json", lambda data: data.replace(b'"en"', b'"os.getcwd()"'), "contain code"),
-        ("config.json", lambda data: data.replace(b'"en"', b'"${oc.env:HOME}"'), "an interpolation"),
+        (
+            "config.json",
+            lambda data: data.replace(b'"en"', b'"${oc.env:HOME}"'),
+            "an interpolation",
+        ),
     ],
 )
 def test_a_damaged_bundle_is_refused(bundled, tmp_path, name, damage, message):

@@ -177,7 +177,9 @@ def test_settings_and_weights_of_other_types_are_refused(written):
         {"model": {7: torch.ones(1)}},
     ):
         save({**state, **change}, path)
-        with pytest.raises(InputError, match="settings hold a (str|list|int)|weight 'w'|invalid name 7"):
+        with pytest.raises(
+            InputError, match="settings hold a (str|list|int)|weight 'w'|invalid name 7"
+        ):
             load(path)
 
 
