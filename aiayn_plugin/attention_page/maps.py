@@ -99,7 +99,9 @@ def load_sentences(
     Each comes with its translation, or with its reference. Raises InputError for an unknown split
     or number.
     """
-    task = translator.task
+    from ..fairseq_plugin.user_models import load_task  # fairseq reads the prepared splits
+
+    task = load_task(translator.directory)
     task.load_dataset(split)
     dataset = task.dataset(split)
     if unknown := [number for number in numbers if not 0 <= number < len(dataset)]:

@@ -32,7 +32,6 @@ class LoadedModel:
     source: Vocabulary
     target: Vocabulary
     max_source_tokens: int  #: including the end symbol
-    task: Any = None  #: fairseq's, if fairseq loaded the model
     translator: Any = None  #: CTranslate2's, if that is the engine
 
 

@@ -61,7 +61,7 @@ def load_task(directory: Any) -> Any:
 
 
 def load_fairseq_model(directory: Any) -> LoadedModel:
-    """Return the model of a run directory as fairseq loads it, with its task; see load_task."""
+    """Return the model of a run directory as fairseq loads it; raises the errors of load_task."""
     task = load_task(directory)
     (model,), _ = checkpoint_utils.load_model_ensemble([str(directory.checkpoint)], task=task)
     source, target = (
@@ -69,4 +69,4 @@ def load_fairseq_model(directory: Any) -> LoadedModel:
         for dictionary in (task.source_dictionary, task.target_dictionary)
     )
     longest = max_source_tokens(model.encoder, task.cfg.max_source_positions)
-    return LoadedModel(model.eval(), source, target, longest, task)
+    return LoadedModel(model.eval(), source, target, longest)

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
-from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
@@ -99,13 +98,6 @@ class Predictor:
     def max_source_tokens(self) -> int:
         """Tokens of the longest sentence the model can read, without the end symbol."""
         return self.loaded.max_source_tokens - 1
-
-    @cached_property
-    def task(self) -> Any:
-        """fairseq's task, which reads the splits of the model's data."""
-        from ..fairseq_plugin.user_models import load_task
-
-        return self.loaded.task or load_task(self.directory)
 
     def token_ids(self, subwords: Sequence[str]) -> Tensor:
         """Return the token IDs of a sentence, the end symbol last."""

@@ -22,6 +22,7 @@ from aiayn_plugin.attention_page.page import group_words
 from aiayn_plugin.checkpoints.bundle import bundle
 from aiayn_plugin.cli import main
 from aiayn_plugin.errors import InputError
+from aiayn_plugin.fairseq_plugin.user_models import load_task
 from aiayn_plugin.inference.translator import Translator
 from aiayn_plugin.model.attention_maps import compute_attention_weights
 
@@ -54,7 +55,7 @@ def test_references_are_forced(translator):
     [sentence] = load_sentences(translator, "test", [3], True)
     maps = compute_maps(translator, sentence)
     assert maps.target == sentence.target_subwords
-    task, model = translator.task, translator.model
+    task, model = load_task(translator.directory), translator.model
     source, target = (
         dictionary.encode_line(" ".join(subwords[:-1]), add_if_not_exist=False).long()
         for dictionary, subwords in (
