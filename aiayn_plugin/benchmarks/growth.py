@@ -145,7 +145,9 @@ def draw_figure(results: dict[str, Any]) -> Any:
             _draw(axes, points, number, f"{n:,} tokens per sentence")
         axes.set(xlabel="tokens per batch, on each side")
     speed.set(title="Training", ylabel="target tokens/s")
-    memory.set(title="Memory of the forward and backward pass", ylabel="GB")
+    on_cpu = bool(results["threads"])
+    measured = "of the forward and backward pass" if on_cpu else "that torch reserves"
+    memory.set(title=f"Memory {measured}", ylabel="GB")
     for number, n in enumerate(dict.fromkeys(row["sentences"] for row in search)):
         label = f"{n:,} sentences at once" if n > 1 else "1 sentence at a time"
         mine = [row for row in search if row["sentences"] == n]

@@ -80,9 +80,10 @@ def run(args: argparse.Namespace) -> None:
         sides = [
             _find_fastest(name, args, data, folder, of_side) for name, of_side in precisions.items()
         ]
-        for side in sides * args.runs:
-            speed = side.worker.call(Training.measure_speed, side.max_tokens, args.updates)
-            side.speeds.append(speed)
+        for number in range(args.runs):
+            for side in sides:
+                batches = side.max_tokens, args.updates, number, args.runs
+                side.speeds.append(side.worker.call(Training.measure_speed, *batches))
         if args.profile:
             print(sides[0].worker.call(Training.profile_update, sides[0].max_tokens))
         results = [_summarise(side, args) for side in sides]
@@ -115,7 +116,8 @@ def _find_fastest(
         worker = Worker(Training, argv, folder / f"{name}.{precision}.log")
         rates = {}
         for max_tokens in args.max_tokens:
-            speed = worker.call(Training.measure_speed, max_tokens, args.updates)
+            batches = max_tokens, args.updates, args.runs // 2, args.runs
+            speed = worker.call(Training.measure_speed, *batches)
             rates[max_tokens] = speed["tokens"] / speed["seconds"]
             print(
                 f"{name:<8} {precision:<22} batches of {max_tokens:>6,}"
@@ -149,7 +151,7 @@ def _summarise(side: Side, args: argparse.Namespace) -> dict[str, Any]:
         "of_matmul": flops_per_s / matmul_flops,
         "peak_bytes": side.worker.call(Training.measure_memory, args.memory_tokens),
         "paper_hours": paper_tokens / statistics.median(tokens_per_s) / 3600,
-        "padding": side.speeds[0]["padding"],
+        "padding": statistics.fmean(speed["padding"] for speed in side.speeds),
     }
 
 

@@ -2,7 +2,6 @@
 
 import statistics
 from functools import partial
-from itertools import islice
 from typing import Any
 
 import torch
@@ -39,28 +38,35 @@ class Training:
         self.trainer = Trainer(cfg, self.task, model, criterion)
         self.trainer.begin_epoch(1)
         self.device = self.trainer.device
-        self._batches: dict[int, list[dict]] = {}  # by max_tokens
+        self._batches: dict[tuple[int, int], list[dict]] = {}  # by max_tokens and count
 
     def batches(self, max_tokens: int, count: int) -> list[dict]:
-        """Return the first batches of an epoch, after warm-up updates.
+        """Return some of an epoch's batches, after warm-up updates.
 
-        The warm-up trains on one further batch, or on a GPU on all of them twice: the first time
-        compiles the layers, the second captures CUDA graphs.
+        Of all batches, sorted by the length of their longest sentence, they are at equal distances,
+        so both sides of a comparison have sentences of the same lengths. The warm-up trains on the
+        last batch, or on a GPU on all of them twice: the first time compiles the layers, the second
+        captures CUDA graphs.
         """
-        if len(self._batches.get(max_tokens, ())) < count:
+        if (max_tokens, count) not in self._batches:
             self.trainer.cfg.dataset.max_tokens = max_tokens
             epoch = self.trainer.get_train_iterator(
                 1, load_dataset=False, disable_iterator_cache=True
             )
-            batches = list(islice(epoch.next_epoch_itr(shuffle=True), count + 1))
+            dataset = self.task.dataset("train")
+            by_length = sorted(
+                epoch.frozen_batches, key=lambda batch: max(map(dataset.num_tokens, batch))
+            )
+            chosen = [by_length[(2 * k + 1) * len(by_length) // (2 * count)] for k in range(count)]
+            batches = [dataset.collater([dataset[i] for i in batch]) for batch in chosen]
             on_gpu = self.device.type == "cuda"
             if on_gpu:
                 torch.cuda.empty_cache()  # leaves memory to the other side of the comparison
             for _ in range(MAX_ATTEMPTS):
                 if self.update(2 * batches if on_gpu else batches[-1:]):
                     break
-            self._batches[max_tokens] = batches
-        return self._batches[max_tokens][:count]
+            self._batches[max_tokens, count] = batches
+        return self._batches[max_tokens, count]
 
     def update(self, batches: list[dict]) -> bool:
         """Train on each batch, and return whether no update was skipped.
@@ -72,12 +78,15 @@ class Training:
             self.trainer.train_step([batch], raise_oom=True)
         return self.trainer.get_num_updates() == before + len(batches)
 
-    def measure_speed(self, max_tokens: int, updates: int) -> dict[str, float]:
+    def measure_speed(
+        self, max_tokens: int, updates: int, run: int = 0, runs: int = 1
+    ) -> dict[str, float]:
         """Return the seconds, target tokens, FLOPs and padding of some updates.
 
-        Raises RuntimeError if float16 overflows every time.
+        Each of several runs has its own batches, from short to long. Raises RuntimeError if float16
+        overflows every time.
         """
-        batches = self.batches(max_tokens, updates)
+        batches = self.batches(max_tokens, updates * runs)[run::runs]
         for _ in range(MAX_ATTEMPTS):
             is_complete, seconds = measure_time(partial(self.update, batches), self.device)
             if is_complete:

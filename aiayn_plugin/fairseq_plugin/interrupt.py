@@ -16,6 +16,8 @@ from typing import Any
 
 from fairseq.distributed.utils import is_master
 
+from .recorder import record_save
+
 logger = logging.getLogger(__name__)
 
 #: The name of the statistic.
@@ -95,6 +97,7 @@ def stop_after_saving(save: Callable) -> Callable:
             interrupt.saved = interrupt.update = trainer.get_num_updates()
             interrupt.has_saved = True
         if interrupt.agreed:
+            record_save(trainer.get_num_updates())
             if multiprocessing.parent_process() and is_master(trainer.cfg.distributed_training):
                 logger.info("%s", interrupt.message())  # the parent process does not know it
             raise KeyboardInterrupt

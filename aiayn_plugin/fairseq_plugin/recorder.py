@@ -1,8 +1,9 @@
 """The record of a training run, `SAVE_DIR/run.jsonl`: its settings and what fairseq logs.
 
-Five events: "start" (settings, versions, data, the update that was restored), "interval" and
-"epoch" (training), "validation", and "end". A resumed run appends to the file. Only the first
-process records. Runs with `--no-save` are recorded too, since fairseq creates their directory.
+Six events: "start" (settings, versions, data, the update that was restored), "interval" and
+"epoch" (training), "validation", "save" (after Ctrl-C), and "end". A resumed run appends to the
+file. Only the first process records. Runs with `--no-save` are not recorded: their directory may be
+another run's.
 """
 
 import logging
@@ -14,6 +15,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import torch
 from fairseq.distributed.utils import is_master
 from fairseq.logging.progress_bar import BaseProgressBar
 from omegaconf import DictConfig
@@ -35,6 +37,7 @@ class Recorder(logging.Handler):
         super().__init__()
         self.task, self.cfg = task, cfg
         self.parameters = sum(p.numel() for p in model.parameters())
+        self.precision = name_precision(cfg.common, model)
         self.path: Path | None = Path(cfg.checkpoint.save_dir, RECORD_FILE)
         self.update: int | None = None  # None until the start is recorded
         self.is_out_of_time = False  # --stop-time-hours
@@ -90,6 +93,7 @@ class Recorder(logging.Handler):
         return {
             "format": 1,
             **describe_environment(cfg),
+            "precision": self.precision,
             "devices": cfg.distributed_training.distributed_world_size,
             "seed": cfg.common.seed,
             "architecture": architecture,
@@ -141,7 +145,8 @@ def record_training(task: Any, cfg: DictConfig, model: nn.Module) -> None:
     if _recorder is not None:
         log.removeHandler(_recorder)
         _recorder = None
-    if is_master(cfg.distributed_training) and Path(cfg.checkpoint.save_dir).is_dir():
+    saves = not cfg.checkpoint.no_save and Path(cfg.checkpoint.save_dir).is_dir()
+    if saves and is_master(cfg.distributed_training):
         _recorder = Recorder(task, cfg, model)
         log.addHandler(_recorder)
 
@@ -150,6 +155,20 @@ def record_start(update: int) -> None:
     """Record that this process's run starts after this update, unless it has started."""
     if _recorder is not None:
         _recorder.start(update)
+
+
+def record_save(update: int) -> None:
+    """Record that the run has saved a checkpoint with which it ends."""
+    if _recorder is not None:
+        _recorder.record("save", update)
+
+
+def name_precision(common: Any, model: nn.Module) -> str:
+    """Return the precision of training as its option has it, such as "bf16"."""
+    if getattr(model, "matmul_dtype", None) is torch.bfloat16:
+        return "bf16"  # train_in_bfloat16 has reset the option
+    names = ("memory_efficient_fp16", "memory_efficient_bf16", "fp16", "bf16", "amp")
+    return next((name.replace("_", "-") for name in names if getattr(common, name)), "float32")
 
 
 def with_record(build: Callable) -> Callable:

@@ -93,6 +93,8 @@ def cost_of(run: Run, tflops: float | None = None) -> Cost:
         estimated = f"{unknown if facts['device'] else 'the device is not recorded'}: give --tflops"
     elif record.unrecorded_updates:
         estimated = f"the first {record.unrecorded_updates:,} updates are not recorded"
+    elif record.changed_devices:
+        estimated = "the run changed its devices"
     else:
         estimated = estimated_flops(seconds, devices, rate) or "no time is recorded"
     # fairseq logs pairs and target tokens; only the plan of --tokens-per-update has source tokens.

@@ -124,7 +124,7 @@ def _draw(chart: Chart) -> tuple[str, str]:
                 marker="." if len(line.points) < 30 and "equation" not in line.label else "",
                 linewidth=line.width,
             )
-        for start in chart.restarts:
+        for start in chart.restarts[:30]:
             axes.axvline(start[place] * scale, color="k", linestyle=":", linewidth=1.6)
         axes.set(xlabel=unit, yscale="log" if "perplexity" in chart.title else "linear")
         axes.grid(True, color="#808080", alpha=0.3)

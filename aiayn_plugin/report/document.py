@@ -61,6 +61,10 @@ class Numbers(NamedTuple):
     numbers: Sequence[tuple[str, str, str]]
 
 
+#: Characters of an example that are shown.
+MAX_TEXT = 1000
+
+
 class Translations(NamedTuple):
     """Example outputs: (source, output, reference) each."""
 
@@ -109,13 +113,20 @@ def _html(block: Block, heading: str) -> str:
 
 
 def _html_example(example: tuple[str, str, str]) -> str:
-    source, output, reference = (f'<bdi dir="auto">{escape(text)}</bdi>' for text in example)
+    source, output, reference = (
+        f'<bdi dir="auto">{escape(shorten(text))}</bdi>' for text in example
+    )
     is_same = same_words(*example[1:])
     verdict = "= reference" if is_same else f"≠ reference: {reference}"
     return (
         f'<article class="{"same" if is_same else "different"}"><p>{source}</p>'
         f"<p><b>{output}</b></p><p>{verdict}</p></article>"
     )
+
+
+def shorten(text: str) -> str:
+    """Return the beginning of a long text."""
+    return text if len(text) <= MAX_TEXT else f"{text[:MAX_TEXT]} …"
 
 
 def _html_figures(figures: Sequence[Figure]) -> str:
@@ -209,7 +220,8 @@ def _markdown(block: Block, heading: str = "") -> str:
     if isinstance(block, Numbers):
         return _markdown([f"{name}: {value} ({note})" for value, name, note in block.numbers])
     if isinstance(block, Translations):
-        block = Table(heading, ("source", "translation", "reference"), block.examples)
+        examples = [[*map(shorten, example)] for example in block.examples]
+        block = Table(heading, ("source", "translation", "reference"), examples)
     head, *rows = (
         [_markdown_cell(cell) for cell in row]
         for row in (block.head or [""] * len(block.rows[0]), *_cells(block))

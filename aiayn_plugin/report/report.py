@@ -277,6 +277,7 @@ def _origin(run: Run) -> Facts:
     return {
         "trained with": facts["versions"] or "not recorded",
         "device": f"{device}; {processes}" if device else "not recorded",
+        "precision": facts["precision"] or "not recorded",
         "seed": "not recorded" if seed is None else str(seed),
         "command": (facts["command"] or "not recorded")[:10_000],
         "data prepared with": ", ".join(f"{name} {versions[name]}" for name in versions),

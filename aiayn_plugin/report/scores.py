@@ -116,7 +116,7 @@ def examples(run: Run) -> list[Block]:
     if not (texts := scores.get("test") or scores.get("valid")):
         return []
     sides = (texts["sources"], texts["system"], texts["references"])
-    rows = [tuple(text[:1000] for text in row) for row in zip_longest(*sides, fillvalue="")]
+    rows = [*zip_longest(*sides, fillvalue="")]
     equal = [row for row in rows if same_words(row[1], row[2])]
     different = [row for row in rows if not same_words(row[1], row[2])]
     half = EXAMPLES // 2

@@ -163,7 +163,8 @@ def _layout(caption: str, rows: Sequence[tuple], bleu_spec: str, last_heading: s
 
 
 def _columns(s: Settings | None) -> dict[str, Any]:
-    return {**columns(s), "max_update": f"{s.max_update:,}"} if s else dict.fromkeys(COLUMNS, "?")
+    steps = f"{s.max_update:,}" if s and s.max_update else "?"  # 0 with --max-epoch
+    return {**columns(s), "max_update": steps} if s else dict.fromkeys(COLUMNS, "?")
 
 
 def _other_differences(run: Run, first: Run) -> str:
@@ -173,6 +174,8 @@ def _other_differences(run: Run, first: Run) -> str:
         for name in (run.given | first.given if run.given and first.given else ())
         if name not in (*COLUMNS, *IGNORED) and run.given.get(name) != first.given.get(name)
     ]
+    if run.facts["precision"] != first.facts["precision"]:
+        differences.append(f"precision {run.facts['precision'] or 'unknown'}")
     if _devices(run) != _devices(first):
         differences.append(format_count(run.facts["devices"], "device"))
     if run.facts["seed"] != first.facts["seed"]:
@@ -202,7 +205,7 @@ def seed_ranges(runs: Sequence[Run]) -> list[str]:
     groups: dict[str, list[Run]] = {}
     for run in runs:
         if run.given and run.inputs:
-            training = run.given, _devices(run), run.record.update
+            training = run.given, run.facts["precision"], _devices(run), run.record.update
             same = repr((training, run.inputs, _subwords(run)))
             groups.setdefault(same, []).append(run)
     lines = []

@@ -14,7 +14,7 @@ from .json_schema import conform
 
 #: The facts of a start.
 START = {
-    **dict.fromkeys(("command", "versions", "device", "architecture", "kept"), str),
+    **dict.fromkeys(("command", "versions", "device", "architecture", "kept", "precision"), str),
     **dict.fromkeys(("devices", "seed", "parameters"), int),
     "settings": [{"name": str, "paper": object, "run": object}],
     "dictionaries": {"source": int, "target": int},
@@ -50,9 +50,11 @@ class TrainingRecord:
     train: list[Point] = field(default_factory=list)
     valid: list[Point] = field(default_factory=list)
     epochs: list[Point] = field(default_factory=list)
+    saves: list[Point] = field(default_factory=list)  #: after Ctrl-C, without values
     #: The update that each start restored, and the hours of training until then.
     starts: list[tuple[int, float]] = field(default_factory=list)
     unrecorded_updates: int = 0  #: before the first recorded start
+    changed_devices: bool = False  #: whether not all starts used the same devices
     last_time: str | None = None
     finished: bool = False
     faults: Counter[str] = field(default_factory=Counter)
@@ -61,7 +63,8 @@ class TrainingRecord:
     @property
     def curves(self) -> dict[str, list[Point]]:
         """The points by event."""
-        return {"interval": self.train, "validation": self.valid, "epoch": self.epochs}
+        training = {"interval": self.train, "epoch": self.epochs, "save": self.saves}
+        return {**training, "validation": self.valid}
 
     @property
     def update(self) -> int:
@@ -99,7 +102,9 @@ class TrainingRecord:
         self.last_time = (fields["time"] or "")[:40] or self.last_time
         self.finished = event == "end"
         if event == "start":
-            self.facts = conform(content, START)
+            before, self.facts = self.facts, conform(content, START)
+            devices = [(facts["device"], facts["devices"]) for facts in (before, self.facts)]
+            self.changed_devices |= bool(self.starts) and devices[0] != devices[1]
             self._restart(update)
         elif event == "validation":
             self.subset = self.subset or fields["subset"]
@@ -113,8 +118,12 @@ class TrainingRecord:
                 points.pop()
         if not any(self.curves.values()):
             self.unrecorded_updates = update
-        earlier = [start for start in self.starts if start[0] < update]
-        self.starts = [*earlier, (update, self.hours)]
+        while self.starts and self.starts[-1][0] >= update:
+            self.starts.pop()
+        self.changed_devices &= bool(self.starts)
+        self.starts.append((update, self.hours))
+        if len(self.starts) > MAX_POINTS:
+            del self.starts[1:-1:2]
 
     def _add(self, points: list[Point], update: int, fields: dict[str, Any]) -> None:
         while points and points[-1].update >= update:

@@ -15,7 +15,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ..attention_page.maps import check_length, compute_maps, encode_lines, translate
-from ..attention_page.page import MAX_SUBWORDS, attention_page
+from ..attention_page.page import MAX_SUBWORDS, attention_page, check_size
 from ..errors import InputError
 from ..html_page import asset, language_name, language_pair, page
 from ..inference.translator import Translation, Translator
@@ -53,11 +53,12 @@ class Service:
         self.languages = language_pair(*settings.languages)
         description = describe_model(directory.data, settings, limits.characters)
         source = language_name(settings.source_lang)
-        self.page_data = {"model": name, "source": source, **description}
+        codes = [lang.replace("_", "-") for lang in settings.languages]
+        self.page_data = {"model": name, "source": source, "codes": codes, **description}
         self.batcher = Batcher(
             self._process,
             limits.queued,
-            # Attention pages are large: each is sent before the next one is built.
+            # Attention pages are large: they are built one at a time.
             lambda kind: 1 if kind == ATTENTION_PAGE else batch_size,
         )
 
@@ -103,6 +104,8 @@ class Service:
         with _blame_server():
             [sentence] = translate(translator, source)
         check_length(sentence.target_subwords, "the translation", MAX_SUBWORDS)
+        layers: Any = translator.model.encoder.layers
+        check_size([sentence], len(layers), layers[0].self_attention.h)
         maps = [compute_maps(translator, sentence)]
         about = f"{self.name}: {self.languages}"
         return attention_page(maps, translator.pipeline, self.name, about, home="./")

@@ -5,6 +5,8 @@ const $ = (id) => document.getElementById(id);
 
 $("title").textContent = document.title;
 $("source").textContent = data.source;
+const [sourceLang, targetLang] = data.codes;
+$("text").lang = sourceLang;
 $("about").textContent = [
   data.model,
   ...(data.pairs ? [`trained on ${data.pairs} sentence pairs`] : []),
@@ -24,6 +26,11 @@ function element(name, className, text) {
   return Object.assign(document.createElement(name), { className, textContent: text });
 }
 
+/** An element with text of the user or the model, in its language and direction. */
+function sentenceElement(name, className, text, lang) {
+  return Object.assign(element(name, className, text), { lang, dir: "auto" });
+}
+
 function listItem(sentence, translation) {
   const item = document.createElement("li");
   const link = element("a", "attention", "show attention");
@@ -33,8 +40,8 @@ function listItem(sentence, translation) {
   const score = element("span", "faint", `score ${translation.score.toFixed(2)}`);
   const details = element("div", "details", "");
   details.append(score, link);
-  item.append(element("div", "source", sentence),
-    element("div", "translation", translation.text), details);
+  item.append(sentenceElement("div", "source", sentence, sourceLang),
+    sentenceElement("div", "translation", translation.text, targetLang), details);
   return item;
 }
 
@@ -70,7 +77,7 @@ $("form").addEventListener("submit", async (event) => {
 
 $("examples").hidden = !data.examples.length;
 for (const sentence of data.examples) {
-  const button = element("button", "example", sentence);
+  const button = sentenceElement("button", "example", sentence, sourceLang);
   button.type = "button";
   button.addEventListener("click", () => {
     $("text").value = sentence;
