@@ -2,7 +2,7 @@
 
 Constituents labelled TOP and the words with a deleted tag do not count, and PRT equals ADVP. Each
 side deletes words by its own tags; a sentence whose remaining words differ is skipped. EVALB stops
-at the eleventh such sentence and compares words as they are spelled; this code does neither.
+at the twelfth such sentence and compares words as they are spelled; this code does neither.
 """
 
 import re
@@ -167,10 +167,12 @@ def compare_all(
         total += counts
         if sum(tag != TRACE for _, tag in gold.pos()) <= MAX_SHORT_WORDS:
             short += counts
+        alike = system
         try:
-            by_gold += compare_trees(gold, punctuate_like(gold, system))
+            alike = punctuate_like(gold, system)
+            by_gold += compare_trees(gold, alike)
         except InputError:
-            expected, actual = map(len, map(list_brackets, (gold, system)))
+            expected, actual = map(len, map(list_brackets, (gold, alike)))
             by_gold += BracketCounts(gold=expected, system=actual, sentences=1)
     return total, short, by_gold, skipped
 

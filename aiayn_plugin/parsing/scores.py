@@ -128,13 +128,14 @@ def score_files(gold: Path, system: Path) -> TreeScores:
             f"{system} has {len(trees):,} sentences, but {gold} has {len(gold_trees):,}: they "
             f"differ from sentence {first} on"
         )
-    return _score(gold_trees, trees, [])
+    scores = _score(gold_trees, trees, [])
+    if scores.all.skipped == scores.all.sentences:
+        raise InputError(f"no sentence can be scored: {scores.skipped[0]}")
+    return scores
 
 
 def _score(gold: list[Tree], system: list[Tree], repairs: list[int]) -> TreeScores:
     if not gold:
         raise InputError("there are no trees to score")
     total, short, by_gold, skipped = compare_all(zip(gold, system, strict=True))
-    if total.skipped == total.sentences:
-        raise InputError(f"no sentence can be scored: {skipped[0]}")
     return TreeScores(system, gold, total, short, by_gold, skipped, repairs)

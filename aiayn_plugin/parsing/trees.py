@@ -56,7 +56,10 @@ def read_sentences(path: str | Path) -> Iterator[Tree]:
     """
     lines = list(enumerate(map(clean_line, read_lines(path)), start=1))
     if any(line.count("(") != line.count(")") for _, line in lines):
-        yield from _parse_lines(lines, path)
+        for tree in _parse_lines(lines, path):
+            if tree.label() == "":  # EVALB, which would count it, reads files with TOP here
+                tree.set_label(TOP)
+            yield tree
         return
     for number, line in lines:
         has_words = re.search(r"[^\s()]", line)
@@ -179,6 +182,8 @@ def _map_to_wsj(tree: Tree, changes: Counter[str]) -> list[Tree]:
             changes[f"tags {label} mapped to {tag}"] += 1
         return [Tree(tag, [tree[0]])]
     kept = [part for child in tree for part in _map_to_wsj(child, changes)]
+    if label == TOP:
+        return kept  # map_to_wsj puts several under TOP again
     if label not in WSJ_LABELS:
         changes[f"brackets {label} removed"] += 1
         return kept
@@ -200,7 +205,7 @@ def tree_words(tree: Tree) -> list[str]:
 
 def unescape(word: str) -> str:
     r"""Return the plain spelling of a word of the Penn Treebank: ( for -LRB-, 1/2 for 1\/2."""
-    return SPELLINGS.get(word, re.sub(r"\\([/*])", r"\1", word))
+    return re.sub("-[LR][RSC]B-", lambda m: SPELLINGS[m[0]], re.sub(r"\\([/*])", r"\1", word))
 
 
 def escape(word: str) -> str:
@@ -209,7 +214,9 @@ def escape(word: str) -> str:
 
 
 def format_tree(tree: Tree) -> str:
-    """Return a tree on one line, in the usual bracketed format."""
+    """Return a tree on one line, in the usual bracketed format; an empty line for an empty tree."""
+    if not len(tree):
+        return ""
     if is_preterminal(tree):
         return f"({tree.label()} {escape(tree[0])})"
     return f"({tree.label()} {' '.join(map(format_tree, tree))})"

@@ -19,7 +19,7 @@ from .paper_results import row_named
 from .run import Run
 from .scores import compare_by_chance, examples, score_blocks
 from .setting_names import setting_term, setting_value
-from .tables import paper_row, published_result, table_2, table_3, table_4
+from .tables import paper_row, published_result, skipped_note, table_2, table_3, table_4
 
 #: Names and values; values that are None or empty are left out.
 Facts = dict[str | Term, str | None]
@@ -120,7 +120,7 @@ def _numbers(run: Run, cost: Cost) -> Iterator[tuple[str, str, str]]:
             yield (
                 f"{format_number(ours - paper, '+.1f')}",
                 f"{name} compared with the paper",
-                f"{model}: {paper}",
+                f"{model}: {paper}{skipped_note(run)}",
             )
         else:
             note = format_count(counts["sentences"] - counts.get("skipped", 0), "sentence")

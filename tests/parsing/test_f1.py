@@ -142,7 +142,7 @@ def test_the_gold_punctuation_lets_all_sentences_count(tmp_path):
 
 
 def test_trees_that_span_lines_are_sentences(tmp_path):
-    (tmp_path / "gold").write_text("(S (NN a)) (S\n(NN b))\n\n(S (NN c))\n")
+    (tmp_path / "gold").write_text("(S (NN a)) (S\n(NN b))\n\n( (S (NN c)) )\n")
     (tmp_path / "system").write_text("(S (NN a))\n(S (NN b))\n(S (NN c))\n")
     assert score_files(tmp_path / "gold", tmp_path / "system").all.exact == 3
 
@@ -165,6 +165,11 @@ def test_files_without_a_common_sentence_are_an_error(tmp_path):
         InputError, match="no sentence can be scored: sentence 1: .* word 2 is 'cat sleeps"
     ):
         score_files(tmp_path / "gold", tmp_path / "system")
+
+
+def test_a_sentence_of_punctuation_has_no_brackets_with_the_gold_tags():
+    by_gold = compare_all([(tree("(FRAG (: --))"), tree("(NP (NN --))"))])[2]
+    assert (by_gold.gold, by_gold.system, by_gold.sentences) == (0, 0, 1)
 
 
 def test_words_may_be_escaped_or_in_plain_spelling():

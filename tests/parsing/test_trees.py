@@ -108,6 +108,7 @@ def test_outer_labels_and_white_space(tmp_path, text, expected):
             "(TOP (NP (NN a)) (. .))",
             {"brackets CAPTION removed": 1},
         ),
+        ("(TOP (S (NN a)) (CODE x))", "(S (NN a))", {"words tagged CODE removed": 1}),
         ("(S (NP (CODE <TURN>)))", None, {"words tagged CODE removed": 1}),
     ],
 )
@@ -166,6 +167,7 @@ def test_errors_give_the_line(tmp_path, text, message):
 
 def test_brackets_in_words_are_escaped():
     assert format_tree(Tree("S", [Tree("NN", [":-)"])])) == "(S (NN :--RRB-))"
+    assert format_tree(Tree("TOP", [])) == ""  # as read_sentences reads an empty line
 
 
 def test_a_missing_bracket_does_not_consume_the_file(tmp_path):
@@ -196,5 +198,5 @@ def test_a_backslash_does_not_escape_a_bracket(tmp_path):
 
 
 def test_words_in_plain_spelling():
-    tree = Tree.fromstring(r"(S (-LRB- -LRB-) (CD 1\/2) (NN S\*) (-RCB- -RCB-) (NN a))")
-    assert tree_words(tree) == ["(", "1/2", "S*", "}", "a"]
+    tree = Tree.fromstring(r"(S (-LRB- -LRB-) (CD 1\/2) (NN S\*) (-RCB- -RCB-) (NN f-LRB-x-RRB-))")
+    assert tree_words(tree) == ["(", "1/2", "S*", "}", "f(x)"]

@@ -95,6 +95,16 @@ def test_an_unknown_cost_has_its_reason(tmp_path, facts, start, seconds, reason)
     assert cost["estimated"] == reason
 
 
+def test_a_change_of_devices_has_no_estimate(tmp_path):
+    record = Record(device="P100").start().train(10, 60)
+    record.facts["devices"] = 1
+    cost = report_on(record.start(10).train(20, 60).write(tmp_path / "run.jsonl"))
+    assert cost.data["runs"][0]["cost"]["estimated"] == "the run changed its devices"
+    again = record.start().train(20, 60)  # from scratch, on these devices alone
+    cost = report_on(again.write(tmp_path / "run.jsonl")).data["runs"][0]["cost"]
+    assert cost["estimated"] == 60 * 9.5e12
+
+
 def test_source_tokens_are_taken_from_the_target_without_a_plan(tmp_path):
     run = Record(batches=None).start().train(7, 60).write(tmp_path / "run.jsonl")
     found = report_on(run)

@@ -1,5 +1,6 @@
 """What commands and recipes show on the terminal, and how they end after Ctrl-C and typos."""
 
+import json
 import os
 import pty
 import re
@@ -109,6 +110,7 @@ def test_ctrl_c_ends_a_training_after_the_update_and_saves_it(run, corpus, tmp_p
     pattern = r"fairseq-train: stopped at update (\d+); run the same command to continue"
     assert (match := re.fullmatch(pattern, last)), errors
     assert "stop_time_hours:" not in log.read_text()
+    assert json.loads((tmp_path / "run.jsonl").read_text().splitlines()[-1])["event"] == "save"
     assert not list(tmp_path.glob("checkpoint_[0-9]*"))  # averages contain regular intervals only
     log = run("fairseq-train", *options, "--max-update", int(match[1]) + 1)
     assert log.returncode == 0, log.stderr
