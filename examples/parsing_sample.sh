@@ -54,7 +54,7 @@ for model in $MODELS; do
   parse_and_score 10
   step "parse and score with the search restricted to trees"
   parse "$RUN/trees_only.log" --trees-only
-  run aiayn score "$RUN/trees_only.log" --data "$RUN/data"
+  run aiayn score "$RUN/trees_only.log" --data "$RUN/data" --json "$RUN/trees_only.json"
 done
 for name in data model.pt; do run ln -sfnT "$model/$name" "$TOP/$name"; done
 

@@ -11,7 +11,7 @@
 #   PRECISION   --bf16, --fp16 or empty for float32 (default: --bf16 on GPUs)
 # Expect (estimates, see examples/measurements.md): the download, and 27 minutes to prepare the data on
 # two cores; 6.7 hours of training on one H200, where the paper took 3.5 days on eight P100s. Disk: 7
-# GB for the data, 55 GB for checkpoints.
+# GB for the data, 57 GB for checkpoints.
 set -euo pipefail
 RUN=${RUN:-runs/wmt14_en_de_big}
 # shellcheck source=examples/lib.sh
