@@ -22,6 +22,9 @@ os.environ["PYTHONPATH"] = os.pathsep.join(
     filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")])
 )
 
+# The tests' servers are on this machine.
+os.environ["no_proxy"] = os.environ["NO_PROXY"] = "127.0.0.1,localhost"
+
 import pytest  # noqa: E402
 import torch  # noqa: E402
 from browsers import CHROMIUM, FLAGS, Browser  # noqa: E402
@@ -89,7 +92,7 @@ def run(shared_folder) -> Iterator[Callable[..., subprocess.CompletedProcess[str
         *command: str | Path,
         cwd: str | Path = ROOT,
         env: dict[str, str] | None = None,
-        timeout: float | None = None,
+        timeout: float | None = 600,
         input: str | bytes | None = None,
     ) -> subprocess.CompletedProcess[str]:
         words = [str(word) for word in command]

@@ -22,13 +22,6 @@ from aiayn_plugin.fairseq_plugin.model import AiaynTransformer, TransformerConfi
 PAD, EOS = 1, 2
 
 
-class Hostile:
-    """Runs code, which prints a line, when it is unpickled without weights_only."""
-
-    def __reduce__(self):
-        return print, ("this must not run",)
-
-
 def dictionary(words: int) -> Dictionary:
     """Return a dictionary of `words` entries, fairseq's four special symbols included."""
     entries = Dictionary()

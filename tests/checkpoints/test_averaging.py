@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from models import Hostile
+from hostile import Calls
 
 from aiayn_plugin.checkpoints.averaging import average
 from aiayn_plugin.cli import main
@@ -77,7 +77,7 @@ def test_bad_input_gives_one_line(tmp_path, capsys):
         torch.save({**weights, "task_state": state}, tmp_path / f"{name}.pt")
     (tmp_path / "text.pt").write_text("no checkpoint")
     (tmp_path / "short.pt").write_bytes(good.read_bytes()[:300])
-    torch.save({"model": Hostile()}, tmp_path / "hostile.pt")
+    torch.save({"model": Calls(print, "this must not run")}, tmp_path / "hostile.pt")
     torch.save([1], tmp_path / "list.pt")
     (tmp_path / "twin.pt").hardlink_to(good)  # as checkpoint_last.pt is one of a numbered one
     out = tmp_path / "out.pt"

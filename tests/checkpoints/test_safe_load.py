@@ -10,7 +10,7 @@ from random import Random
 import pytest
 import torch
 from fairseq.logging.meters import AverageMeter
-from models import Hostile
+from hostile import Calls
 
 from aiayn_plugin.checkpoints.safe_load import configuration, load, save
 from aiayn_plugin.errors import InputError
@@ -25,7 +25,7 @@ def test_a_saved_checkpoint_is_loaded(tmp_path):
 
 
 def test_a_file_that_would_run_code_is_refused(tmp_path, capsys):
-    torch.save({"model": Hostile()}, tmp_path / "hostile.pt")
+    torch.save({"model": Calls(print, "this must not run")}, tmp_path / "hostile.pt")
     with pytest.raises(
         InputError, match="loaded safely: it would run .*print; use an intact"
     ) as error:

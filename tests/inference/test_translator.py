@@ -10,7 +10,7 @@ import pytest
 import torch
 from commands import LINES
 from fairseq.search import PrefixConstrainedBeamSearch
-from models import Hostile
+from hostile import Calls
 from omegaconf import open_dict
 
 from aiayn_plugin.checkpoints.bundle import bundle
@@ -50,7 +50,12 @@ def replace(path, old, new):
         (lambda folder: (folder / "model.pt").write_bytes(b"PK"), "cannot be loaded safely"),
         (lambda folder: (folder / "model.pt").write_bytes(b""), "cannot be loaded safely"),
         (lambda folder: (folder / "model.pt").write_text("hello"), "cannot be loaded safely"),
-        (lambda folder: torch.save({"model": Hostile()}, folder / "model.pt"), "would run"),
+        (
+            lambda folder: torch.save(
+                {"model": Calls(print, "this must not run")}, folder / "model.pt"
+            ),
+            "would run",
+        ),
         (lambda folder: torch.save({"weights": {}}, folder / "model.pt"), "holds no model"),
         (lambda folder: torch.save({"model": {}}, folder / "model.pt"), "no settings of its model"),
         (

@@ -1,5 +1,6 @@
 """Shared by the tests of preparing data: the mirror, complete runs of wmt14, error messages."""
 
+import shutil
 import signal
 import venv
 
@@ -15,6 +16,7 @@ from aiayn_plugin.corpus.table import load_pair
 @pytest.fixture(scope="session")
 def server():
     """One mirror for all tests, which use it through `mirror`."""
+    shutil.which("curl") or pytest.skip("needs curl")
     with serve(pairs=60) as running:
         yield running
 

@@ -179,6 +179,7 @@ def is_refused(payload: str, good: dict, folder: Path) -> bool:
         load(folder / "a.pt")
     except InputError as error:
         assert "\n" not in str(error) and str(error).isprintable()
+        assert not (folder / "mark").exists(), f"{payload} ran before it was refused"
         return True
     return False
 

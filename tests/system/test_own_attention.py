@@ -121,6 +121,9 @@ def test_only_the_users_option_imports_code(run, folder):
     # The plugin's own name is a --user-dir in every directory. It registers no such architecture.
     own = run("aiayn", "translate", "run", "--user-dir=aiayn_plugin", cwd=directory, input="\n")
     assert last_line(own) == error
+    for options, status in (([], 1), (["--user-dir", "talking_heads"], 0)):
+        done = run("aiayn", "attention", "run", *options, cwd=directory, input="May\n")
+        assert done.returncode == status, done.stderr
 
 
 @pytest.mark.parametrize(

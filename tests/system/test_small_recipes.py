@@ -24,8 +24,9 @@ def training(run, recipe: str, *arguments: str, **environment: str) -> str:
 def test_small_models_train_in_two_processes_unless_there_is_a_gpu(
     run, tmp_path, recipe, cores, has_gpu, precision
 ):
-    for name, answer in (("nproc", cores), ("nvidia-smi", "a GPU"))[: 1 + has_gpu]:
-        (tmp_path / name).write_text(f"#!/bin/sh\necho '{answer}'\n")
+    smi = "echo 'a GPU'" if has_gpu else "exit 1"
+    for name, command in (("nproc", f"echo {cores}"), ("nvidia-smi", smi)):
+        (tmp_path / name).write_text(f"#!/bin/sh\n{command}\n")
         (tmp_path / name).chmod(0o755)
     path = f"{tmp_path}:{os.environ['PATH']}"
     command = training(run, recipe, PRECISION=precision, RUN=str(tmp_path / "run"), PATH=path)

@@ -204,7 +204,8 @@ def test_two_processes_are_one_with_twice_the_accumulation(run, corpus, tmp_path
     in_two = []
     for stop in stops:
         log = run(
-            *("torchrun", "--nproc_per_node", "2", program, *options, stop, "--update-freq", "2"),
+            *("torchrun", "--standalone", "--nproc_per_node", "2", program, *options, stop),
+            *("--update-freq", "2"),
             *("--save-dir", tmp_path / "two"),
             env={"OMP_NUM_THREADS": "1"},
         )
@@ -221,8 +222,8 @@ def test_two_processes_are_one_with_twice_the_accumulation(run, corpus, tmp_path
     shutil.copytree(tmp_path / "two", tmp_path / "0")
     on_its_node = 'exec "$@" --save-dir "$0/$RANK"'
     log = run(
-        *("torchrun", "--nproc_per_node", "2", "--no-python", "bash", "-c", on_its_node, tmp_path),
-        *(program, *options, "9", "--update-freq", "2"),
+        *("torchrun", "--standalone", "--nproc_per_node", "2", "--no-python"),
+        *("bash", "-c", on_its_node, tmp_path, program, *options, "9", "--update-freq", "2"),
         env={"OMP_NUM_THREADS": "1"},
     )
     assert log.returncode != 0 and "only 1 of 2 processes find" in log.stderr

@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 
 import pytest
 from mirror import serve
@@ -28,7 +29,10 @@ def test_a_dry_run_prints_every_command_and_runs_none(run, tmp_path, name):
         f"examples/wmt14_{name}.sh",
         "--seed",
         "5",
-        env={"DRY_RUN": "1", "PRECISION": "--bf16", "PREPARE": "--protect-patterns", **places},
+        env={
+            **{"DRY_RUN": "1", "PRECISION": "--bf16", "PREPARE": "--protect-patterns"},
+            **{"MAX_TOKENS": "4096", **places},
+        },
     )
     assert done.returncode == 0 and not done.stderr
     for part in (
@@ -77,6 +81,7 @@ def recipe(run, repo, tmp_path_factory):
     """The directory and output of the English-French recipe with five updates of a tiny model."""
     if not (repo / ".venv").is_dir():
         pytest.skip("needs .venv: bash examples/setup.sh")
+    shutil.which("curl") or pytest.skip("needs curl")
     folder = tmp_path_factory.mktemp("recipe")
     with serve(pairs=60) as mirror:
         places = {
