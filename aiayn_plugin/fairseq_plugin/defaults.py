@@ -232,6 +232,8 @@ def complete_search(args: Namespace, cli_options: Mapping[str, Any]) -> None:
             "--replace-unk copies words of the text, which this data does not hold: give data "
             "made with fairseq-preprocess --dataset-impl raw"
         )
+    if args.replace_unk is not None and args.post_process:
+        raise InputError("--replace-unk counts subwords: give no --remove-bpe")
     if args.score_reference and args.print_alignment == "soft":
         raise InputError("--score-reference has hard alignments only")
     if is_interactive and (args.score_reference or args.print_alignment == "soft"):

@@ -43,8 +43,8 @@ def build_search_generator(
     those of build_generator. Raises InputError for invalid search settings.
     """
     extra = extra_gen_cls_kwargs or {}
-    if isinstance(extra.get("lm_model"), FairseqEncoderDecoderModel):
-        raise InputError("--lm-path holds an encoder-decoder model: give a language model")
+    if (language_model := extra.get("lm_model")) is not None:
+        _check_language_model(language_model, task.target_dictionary)
     _prepare(task, models)
     trees = holds_trees(first_directory(task.cfg.data))
     length_penalty = str(task.cfg.length_penalty)
@@ -58,6 +58,11 @@ def build_search_generator(
     )
     reason = custom or find_fairseq_only_option(options) or find_fairseq_only_model(models)
     if reason:
+        if options.replace_unk is not None:
+            raise InputError(
+                f"--replace-unk does not work with {reason}, which needs fairseq's search: omit "
+                "one of them"
+            )
         if task.cfg.trees_only:
             raise InputError(
                 f"--trees-only does not work with {reason}, which needs fairseq's search: omit one "
@@ -84,6 +89,17 @@ def build_search_generator(
         no_repeat_ngram_size=options.no_repeat_ngram_size,
         **extra,
     )
+
+
+def _check_language_model(model: Any, dictionary: Any) -> None:
+    """Raise InputError if the model of --lm-path is none, or gives scores to other tokens."""
+    if isinstance(model, FairseqEncoderDecoderModel):
+        raise InputError("--lm-path holds an encoder-decoder model: give a language model")
+    if model.decoder.dictionary.symbols != dictionary.symbols:
+        raise InputError(
+            "the model of --lm-path has a different dictionary: give one that was trained with the "
+            "translation model's target dictionary"
+        )
 
 
 def _prepare_fairseq_search(models: list, options: Namespace, reason: str) -> None:

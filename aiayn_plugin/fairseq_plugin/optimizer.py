@@ -18,9 +18,9 @@ from ..paper import TrainingSettings, copy_field
 from ..training.optimizer import build_adam, learning_rate
 
 DIVERGENCE_ADVICE = (
-    "lower the learning rate (a smaller --lr or more --warmup-updates), train in float32 if this "
-    "run uses half precision, or look for corrupt lines in the data; the same command resumes from "
-    "the last checkpoint"
+    "lower the learning rate (more --warmup-updates, or a smaller --lr with another "
+    "--lr-scheduler), train in float32 if this run uses half precision, or look for corrupt lines "
+    "in the data; the same command resumes from the last checkpoint"
 )
 
 

@@ -21,12 +21,5 @@ def learning_rate(step: int, d_model: int, warmup_steps: int = 4000) -> float:
 def build_adam(
     parameters: Iterable[nn.Parameter], lr: float, betas: tuple[float, float], eps: float
 ) -> torch.optim.Adam:
-    """Return torch's Adam, which adds ε after the bias correction, without weight decay.
-
-    It is fused where the device has a fused kernel.
-    """
-    parameters = list(parameters)
-    try:
-        return torch.optim.Adam(parameters, lr, betas, eps, fused=True)
-    except RuntimeError:  # no fused kernel for this device
-        return torch.optim.Adam(parameters, lr, betas, eps)
+    """Return torch's fused Adam, which adds ε after the bias correction, without weight decay."""
+    return torch.optim.Adam(list(parameters), lr, betas, eps, fused=True)

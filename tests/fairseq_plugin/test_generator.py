@@ -1,13 +1,15 @@
 """§6.1 The search behind fairseq's interface, compared with fairseq's own."""
 
 import math
+from argparse import Namespace
 from types import SimpleNamespace
 
 import pytest
 import torch
+from fairseq import tasks
 from fairseq.models.transformer_lm import TransformerLanguageModel, base_lm_architecture
 from fairseq.sequence_generator import SequenceGenerator
-from models import EOS, PAD, dictionary, fairseq_model
+from models import EOS, PAD, configuration, dictionary, fairseq_model
 from searches import (
     MODEL_VARIANTS,
     WORDS,
@@ -131,7 +133,7 @@ def test_fairseqs_transformer_is_searched_too(build_models):
     assert_generators_agree(*both(models), models, prefix_tokens=prefix)
 
 
-def test_a_language_model_is_fused_as_in_fairseq():
+def test_a_language_model_is_fused_as_in_fairseq(corpus):
     args = SimpleNamespace(
         decoder_layers=1,
         decoder_embed_dim=16,
@@ -153,17 +155,23 @@ def test_a_language_model_is_fused_as_in_fairseq():
         ours = Generator(models, words, settings, **fusion)
         theirs = SequenceGenerator(models, words, beam_size=4, **limits, **fusion)
         assert_generators_agree(ours, theirs, models)
+    translation = tasks.setup_task(configuration("--arch", "aiayn_tiny", data=corpus).task)
+    with pytest.raises(InputError, match="--lm-path has a different dictionary"):
+        translation.build_generator(models, Namespace(), extra_gen_cls_kwargs={"lm_model": lm})
+    with pytest.raises(InputError, match="--replace-unk does not work with --sampling"):
+        translation.build_generator(models, Namespace(sampling=True, replace_unk=""))
 
 
-def test_no_ngram_is_repeated():
+@pytest.mark.parametrize("n", [1, 2])
+def test_no_ngram_is_repeated(n):
     """On a CPU fairseq's own search also finds n-grams in the padding after a hypothesis."""
     models, data = [noisy_model()], sample(source_batch())
     settings = SearchSettings(nbest=4, max_len_b=5)
-    ours = Generator(models, dictionary(WORDS), settings, no_repeat_ngram_size=2)
+    ours = Generator(models, dictionary(WORDS), settings, no_repeat_ngram_size=n)
     for hypothesis in sum(ours.generate(models, data), []):
         tokens = [EOS, *hypothesis["tokens"].tolist()]
-        pairs = list(zip(tokens, tokens[1:], strict=False))
-        assert len(set(pairs)) == len(pairs)
+        ngrams = list(zip(*(tokens[i:] for i in range(n)), strict=False))[2 - n :]
+        assert len(set(ngrams)) == len(ngrams)
 
 
 def test_constraints_need_fairseqs_search():
