@@ -51,6 +51,22 @@ def test_hydra_trains(run, corpus, tmp_path, arch):
     assert out.stdout.count("\nH-") == 5
 
 
+@pytest.mark.long
+def test_a_run_resumes_in_its_hydra_directory(run, corpus, tmp_path):
+    for updates in (2, 4):
+        log = run(
+            *("fairseq-hydra-train", "--config-dir", run("aiayn", "configs").stdout.strip()),
+            *("--config-name", "aiayn_base", f"task.data={corpus}", "common.cpu=true"),
+            *(f"common.user_dir={PLUGIN}", f"optimization.max_update={updates}"),
+            *("model.N=1", "model.d_model=32", "model.d_ff=64", "dataset.num_workers=0"),
+            *("dataset.disable_validation=true", f"hydra.run.dir={tmp_path}/run"),
+            cwd=tmp_path,
+        )
+        assert log.returncode == 0, log.stderr[-3000:]
+    assert (tmp_path / "run/checkpoints/checkpoint_last.pt").is_file()
+    assert "@ 2 updates" in log.stdout + log.stderr
+
+
 @pytest.mark.parametrize(
     "setting, message",
     [
