@@ -30,7 +30,7 @@ save_output() {
   if [ -n "${DRY_RUN:-}" ]; then
     printf '%q ' "${@:2}" && printf '> %q\n' "$1"
   else
-    "${@:2}" 2>&1 >"$1.part" | show_progress || explain "$?" "$2"
+    "${@:2}" 2>&1 >"$1.part" | show_progress || explain "$?" "$2" || return
     mv "$1.part" "$1"
   fi
 }

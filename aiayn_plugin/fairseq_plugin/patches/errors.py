@@ -33,7 +33,8 @@ def show_one_line(show: Callable) -> Callable:
     def show_input_error(kind, error, trace) -> None:
         command = os.path.basename(sys.argv[0])
         if isinstance(error, KeyboardInterrupt):
-            if multiprocessing.active_children():  # one for each GPU
+            # fairseq-train has one for each GPU; those that load data are daemons
+            if not all(child.daemon for child in multiprocessing.active_children()):
                 outcome = "stopping after this update, once its checkpoint is saved"
             else:
                 outcome = interrupt.message()
