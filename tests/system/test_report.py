@@ -70,7 +70,7 @@ def test_fairseqs_own_model_is_recorded_under_the_plugins_task(run, corpus, tmp_
     model.remove("--disable-validation")
     done = run(
         *("fairseq-train", corpus, "--user-dir", PLUGIN, *model, "--lr", "0.001"),
-        *("--max-tokens", "2000", "--max-update", "4", "--log-interval", "2", "--no-save"),
+        *("--max-tokens", "2000", "--max-update", "4", "--log-interval", "2"),
         *("--save-dir", tmp_path / "mine", "-s", "de", "-t", "en"),
     )
     assert done.returncode == 0, done.stderr
