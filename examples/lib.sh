@@ -284,7 +284,7 @@ device_tokens() {
 # count_cores: print the number of cores that this process may use.
 count_cores() { env -u OMP_NUM_THREADS nproc; }
 
-# find_gpu: find out for has_gpu whether torch can use a GPU: its driver may be too old for this torch.
+# find_gpu: set `gpu`, which has_gpu reads, if torch can use a GPU: the driver may be too old for it.
 # DRY_RUN asks the driver only.
 find_gpu() {
   local reason
@@ -293,7 +293,7 @@ find_gpu() {
   if [ -n "${DRY_RUN:-}" ] || reason=$(python -c 'import torch; torch.ones(1, device="cuda")' 2>&1); then
     gpu=yes
   else
-    echo "${0##*/}: warning: torch cannot use the GPU, so the CPU computes: ${reason##*$'\n'}" >&2
+    echo "${0##*/}: warning: torch cannot use the GPU, so the CPU is used: ${reason##*$'\n'}" >&2
   fi
 }
 

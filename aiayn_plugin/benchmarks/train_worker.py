@@ -43,8 +43,8 @@ class Training:
     def batches(self, max_tokens: int, count: int) -> list[dict]:
         """Return some of an epoch's batches, after warm-up updates.
 
-        Of all batches, sorted by the length of their longest sentence, they are at equal distances,
-        so both sides of a comparison have sentences of the same lengths. The warm-up trains on the
+        They are evenly spaced among all batches, sorted by their longest sentence, so both sides of
+        a comparison have sentences of the same lengths. The warm-up trains on the
         last batch, or on a GPU on all of them twice: the first time compiles the layers, the second
         captures CUDA graphs.
         """

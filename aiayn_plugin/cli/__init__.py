@@ -95,8 +95,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     except (OSError, ValueError) as error:  # InputError is a ValueError
         if isinstance(error, OSError) and error.errno in DISK_FULL and error.filename is None:
             raise SystemExit(
-                f"aiayn: error: the output cannot be written: {error.strerror}: free some space, "
-                "and run the command again"
+                f"aiayn: error: the output cannot be written: {error.strerror}; once this is "
+                "fixed, run the command again"
             ) from None
         message = "\n".join(map(printable, str(error).split("\n")))
         raise SystemExit(f"aiayn: error: {message}") from None

@@ -55,6 +55,7 @@ def _select_checkpoints(args: argparse.Namespace) -> list[Path]:
     for first, second in combinations(args.inputs, 2):
         if first.exists() and second.exists() and first.samefile(second):
             raise InputError(
-                f"{first} and {second} are the same checkpoint, which would count twice: give one"
+                f"{first} and {second} are the same checkpoint, which would count twice: give only "
+                "one"
             )
     return args.inputs

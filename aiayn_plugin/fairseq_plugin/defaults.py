@@ -230,12 +230,13 @@ def complete_search(args: Namespace, cli_options: Mapping[str, Any]) -> None:
     if args.replace_unk is not None and not is_interactive and args.dataset_impl != "raw":
         raise InputError(
             "--replace-unk copies words of the text, which this data does not hold: give data "
-            "made with fairseq-preprocess --dataset-impl raw"
+            "made with fairseq-preprocess --dataset-impl raw (in fairseq-interactive unknown words "
+            "are lost, too)"
         )
     if args.replace_unk is not None and args.post_process:
-        raise InputError("--replace-unk counts subwords: give no --remove-bpe")
+        raise InputError("--replace-unk aligns subwords: omit --remove-bpe or --post-process")
     if args.score_reference and args.print_alignment == "soft":
-        raise InputError("--score-reference has hard alignments only")
+        raise InputError("--score-reference gives hard alignments only: use --print-alignment hard")
     if is_interactive and (args.score_reference or args.print_alignment == "soft"):
         option = "--score-reference" if args.score_reference else "--print-alignment soft"
         raise InputError(f"{option} works in fairseq-generate only")

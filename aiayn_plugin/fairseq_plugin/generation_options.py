@@ -8,7 +8,7 @@ from dataclasses import fields
 from typing import Any
 
 from fairseq.dataclass.configs import GenerationConfig
-from fairseq.models import FairseqEncoderDecoderModel
+from fairseq.models import FairseqLanguageModel
 from fairseq.modules import BeamableMM
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
@@ -92,9 +92,9 @@ def build_search_generator(
 
 
 def _check_language_model(model: Any, dictionary: Any) -> None:
-    """Raise InputError if the model of --lm-path is none, or gives scores to other tokens."""
-    if isinstance(model, FairseqEncoderDecoderModel):
-        raise InputError("--lm-path holds an encoder-decoder model: give a language model")
+    """Raise InputError if --lm-path holds no language model, or one with a different dictionary."""
+    if not isinstance(model, FairseqLanguageModel):
+        raise InputError("--lm-path does not hold a language model")
     if model.decoder.dictionary.symbols != dictionary.symbols:
         raise InputError(
             "the model of --lm-path has a different dictionary: give one that was trained with the "

@@ -96,8 +96,9 @@ def stop_after_saving(save: Callable) -> Callable:
         if not (cfg.no_save or cfg.no_last_checkpoints):
             interrupt.saved = interrupt.update = trainer.get_num_updates()
             interrupt.has_saved = True
+            if interrupt.agreed:
+                record_save(interrupt.update)
         if interrupt.agreed:
-            record_save(trainer.get_num_updates())
             if multiprocessing.parent_process() and is_master(trainer.cfg.distributed_training):
                 logger.info("%s", interrupt.message())  # the parent process does not know it
             raise KeyboardInterrupt

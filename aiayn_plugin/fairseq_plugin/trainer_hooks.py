@@ -157,7 +157,7 @@ class TrainerHooks(TranslationTask):
         last, plan = self._last_update(), self.batch_planner.plan
         if plan is not None and last > MANY_EPOCHS * plan.updates:
             logger.warning(
-                "%s updates repeat this corpus %s times, each with a checkpoint and a validation: "
+                "%s updates are %s epochs of this corpus, each with a validation and a checkpoint: "
                 "for a small corpus, give a smaller --max-update, and --arch aiayn_tiny or a "
                 "smaller --tokens-per-update",
                 f"{last:,}",

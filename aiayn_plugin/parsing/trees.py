@@ -57,7 +57,7 @@ def read_sentences(path: str | Path) -> Iterator[Tree]:
     lines = list(enumerate(map(clean_line, read_lines(path)), start=1))
     if any(line.count("(") != line.count(")") for _, line in lines):
         for tree in _parse_lines(lines, path):
-            if tree.label() == "":  # EVALB, which would count it, reads files with TOP here
+            if tree.label() == "":  # EVALB counts an empty label; its files have TOP here
                 tree.set_label(TOP)
             yield tree
         return

@@ -174,9 +174,11 @@ def _other_differences(run: Run, first: Run) -> str:
         for name in (run.given | first.given if run.given and first.given else ())
         if name not in (*COLUMNS, *IGNORED) and run.given.get(name) != first.given.get(name)
     ]
-    if run.facts["precision"] != first.facts["precision"]:
-        differences.append(f"precision {run.facts['precision'] or 'unknown'}")
-    if _devices(run) != _devices(first):
+    precisions = [each.facts["precision"] for each in (run, first)]
+    if None not in precisions and precisions[0] != precisions[1]:
+        differences.append(f"precision {precisions[0]}")
+    devices = [_devices(each) for each in (run, first)]
+    if None not in devices and devices[0] != devices[1]:
         differences.append(format_count(run.facts["devices"], "device"))
     if run.facts["seed"] != first.facts["seed"]:
         differences.append(f"seed {run.facts['seed']}")

@@ -262,7 +262,7 @@ def describe_paper_bleu(system: list[str], references: list[str], target_lang: s
     subwords = any("@@" in line or "▁" in line for line in references)
     return (
         f"paper BLEU = {value:.2f} ({target_lang}; against references decoded from token IDs, "
-        f"with {count_unknown_words(references)} unknown words"
+        f"unknown words: {count_unknown_words(references)}"
         + (", and SUBWORDS, not words: give --remove-bpe" if subwords else "")
         + f"; aiayn score uses the raw references); sacreBLEU against the same {sacrebleu:.2f} "
         f"({metric.get_signature()})"

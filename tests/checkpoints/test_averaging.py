@@ -79,7 +79,7 @@ def test_bad_input_gives_one_line(tmp_path, capsys):
     (tmp_path / "short.pt").write_bytes(good.read_bytes()[:300])
     torch.save({"model": Calls(print, "this must not run")}, tmp_path / "hostile.pt")
     torch.save([1], tmp_path / "list.pt")
-    (tmp_path / "twin.pt").hardlink_to(good)  # as checkpoint_last.pt is one of a numbered one
+    (tmp_path / "twin.pt").hardlink_to(good)  # like checkpoint_last.pt to a numbered checkpoint
     out = tmp_path / "out.pt"
     cases = {
         "shape.pt": "different models: w is (1,) in shape.pt and (2,) in good.pt",

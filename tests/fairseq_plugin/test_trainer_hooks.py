@@ -180,7 +180,7 @@ def test_a_run_with_a_moving_average_resumes_and_can_be_averaged(corpus, tmp_pat
 def test_thousands_of_epochs_are_a_warning(corpus, tmp_path, caplog, updates, warns):
     training, epochs = trainer(corpus, tmp_path, "--max-update", str(updates))
     rates_taken(training, epochs, 2)
-    assert caplog.text.count(f"{updates:,} updates repeat this corpus ") == warns
+    assert caplog.text.count(f"{updates:,} updates are ") == warns
 
 
 # ---- --patience

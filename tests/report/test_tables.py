@@ -174,6 +174,16 @@ def test_runs_that_differ_only_in_the_seed_have_a_range(tmp_path):
     assert "only in the seed" not in markdown_of(runs[0], runs[2])
 
 
+def test_devices_are_compared_only_where_known(tmp_path):
+    runs = [
+        Record("--update-freq", "2", devices=1).start().write(tmp_path / "fixed"),
+        Record(settings=[], devices=1).start().train(1, 1).write(tmp_path / "fairseq"),
+        write_scores(tmp_path / "scores", valid=translation_scores()),
+    ]
+    table = rows_of(report_on(*runs), "The runs, in the layout of Table 3")
+    assert not any("device" in row["other differences"] for row in table.values())
+
+
 def test_a_criterion_without_smoothing_has_none(tmp_path):
     record = Record("--criterion", "cross_entropy").start().train(10, 60)
     run = read_run(record.write(tmp_path / "run.jsonl"))

@@ -44,7 +44,7 @@ def test_a_gpu_that_torch_cannot_use_is_a_warning(run, tmp_path):
     done = run("bash", "-ec", script, "recipe.sh", env={"PATH": path})
     assert done.stdout == "none\n"
     assert done.stderr.startswith(
-        "recipe.sh: warning: torch cannot use the GPU, so the CPU computes"
+        "recipe.sh: warning: torch cannot use the GPU, so the CPU is used"
     )
 
 

@@ -177,7 +177,7 @@ def test_paper_bleu_without_a_common_4_gram_is_0():
 
 def test_the_scorer_says_what_it_cannot_know():
     text = describe_paper_bleu(["ein Hund läuft schnell"], ["ein <<unk>> läuft schnell"], "de")
-    assert "with 1 unknown words" in text and "aiayn score" in text
+    assert "unknown words: 1;" in text and "aiayn score" in text
 
 
 @pytest.fixture

@@ -33,7 +33,7 @@ def show_one_line(show: Callable) -> Callable:
     def show_input_error(kind, error, trace) -> None:
         command = os.path.basename(sys.argv[0])
         if isinstance(error, KeyboardInterrupt):
-            # fairseq-train has one for each GPU; those that load data are daemons
+            # fairseq-train has one for each GPU; data loaders are daemons
             if not all(child.daemon for child in multiprocessing.active_children()):
                 outcome = "stopping after this update, once its checkpoint is saved"
             else:
@@ -89,10 +89,11 @@ def _explain(error: BaseException) -> str | None:
     if isinstance(error, InputError):
         return text
     if match := re.search("(Optimizer|Criterion) does not match; .* (.* vs .*)", text):
+        options = {"Optimizer": "--fp16, --amp or --optimizer", "Criterion": "--criterion"}
         return (
             f"the checkpoint was trained with a different {match[1].lower()} ({match[2]}): give "
-            "the options that it was trained with, such as --fp16 or --amp; --reset-optimizer "
-            "would also start again at update 0"
+            f"the options that it was trained with ({options[match[1]]}); --reset-optimizer would "
+            "also start again at update 0"
         )
     if isinstance(error, (AssertionError, ValueError)) and re.search(r"--[a-z]", text):
         return text  # fairseq's checks of its options
@@ -113,7 +114,8 @@ def _child_error(trace: str) -> str | None:
     kinds: list[type] = [InputError, *InputError.__subclasses__()]
     kinds += [AssertionError, ValueError, FloatingPointError, RuntimeError, MemoryError]
     names = {f"{kind.__module__}.{kind.__name__}".removeprefix("builtins."): kind for kind in kinds}
-    for name, text in re.findall(r"^([\w.]+Error): (.*)$", trace, re.MULTILINE):
+    # the last exception of a chain is the outermost
+    for name, text in reversed(re.findall(r"^([\w.]+Error): (.*)$", trace, re.MULTILINE)):
         if (message := _explain(names.get(name, RuntimeError)(text))) is not None:
             return message
     return None

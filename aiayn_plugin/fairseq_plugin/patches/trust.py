@@ -113,7 +113,7 @@ def _forget_files(state: dict) -> None:
 def _add_missing_groups(state: dict) -> None:
     """Add the groups of settings that fairseq's hub interface reads, with fairseq's defaults.
 
-    A model that was converted or imported has only those of its model and task.
+    A model that was converted or imported has only the groups of its model and task.
     """
     if isinstance(cfg := state.get("cfg"), dict):
         for name, field in FairseqConfig.__dataclass_fields__.items():

@@ -68,7 +68,7 @@ def test_the_input_error_of_a_spawned_process_is_found_in_its_text():
 
 
 def test_the_mismatch_of_a_spawned_process_is_found_in_its_text():
-    """fairseq-train spawns a process for each GPU."""
+    """fairseq-train spawns a process for each GPU. The last exception is the outermost."""
     lines = ("Traceback …", "AssertionError: Optimizer does not match; please reset the optimizer")
     trace = "\n".join(lines) + " (--reset-optimizer). FP16Optimizer vs AiaynAdam\n"
     message = input_error(torch.multiprocessing.ProcessRaisedException(trace, 0, 0))
@@ -78,6 +78,10 @@ def test_the_mismatch_of_a_spawned_process_is_found_in_its_text():
     trace = "Traceback …\ntorch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 MiB\n"
     message = input_error(torch.multiprocessing.ProcessRaisedException(trace, 0, 0))
     assert message.startswith("not enough memory for a batch: ")
+    outer = f"{InputError.__module__}.InputError: update 7: not enough memory\n"
+    chain = f"{trace}\nDuring handling of the above exception, …\n\n{outer}"
+    message = input_error(torch.multiprocessing.ProcessRaisedException(chain, 0, 0))
+    assert message == "update 7: not enough memory"
 
 
 def test_the_fault_of_a_spawned_process_is_not_an_input_error():
