@@ -94,7 +94,7 @@ begin() {
   run export "PYTORCH_ALLOC_CONF=${PYTORCH_ALLOC_CONF:-expandable_segments:True}"
   # Seconds that torchrun waits after Ctrl-C for the end of an update.
   run export "TORCH_ELASTIC_SHUTDOWN_TIMEOUT=${TORCH_ELASTIC_SHUTDOWN_TIMEOUT:-600}"
-  # In a SLURM job fairseq would wait for processes that nobody starts; slurm.sh uses several nodes.
+  # In a SLURM job fairseq expects one process per SLURM task; slurm.sh starts them.
   run unset SLURM_JOB_NODELIST SLURM_STEP_NODELIST
   # fairseq is unmaintained: Python and its libraries warn about code we cannot change.
   run export "PYTHONWARNINGS=${PYTHONWARNINGS:-ignore}"

@@ -230,8 +230,8 @@ def complete_search(args: Namespace, cli_options: Mapping[str, Any]) -> None:
     if args.replace_unk is not None and not is_interactive and args.dataset_impl != "raw":
         raise InputError(
             "--replace-unk copies words of the text, which this data does not hold: give data "
-            "made with fairseq-preprocess --dataset-impl raw (in fairseq-interactive unknown words "
-            "are lost, too)"
+            "made with fairseq-preprocess --dataset-impl raw (fairseq-interactive loses unknown "
+            "words too)"
         )
     if args.replace_unk is not None and args.post_process:
         raise InputError("--replace-unk aligns subwords: omit --remove-bpe or --post-process")
