@@ -21,6 +21,14 @@ def train_in_bfloat16(cfg: Any, model: Any) -> None:
         logger.info("matrix multiplications in bfloat16, weights and optimizer in float32")
 
 
+def name_precision(common: Any, model: Any) -> str:
+    """Return the precision of a run by its option, such as "bf16"."""
+    if getattr(model, "matmul_dtype", None) is torch.bfloat16:
+        return "bf16"  # train_in_bfloat16 has reset the option
+    names = ("memory_efficient_fp16", "memory_efficient_bf16", "fp16", "bf16", "amp")
+    return next((name.replace("_", "-") for name in names if getattr(common, name)), "float32")
+
+
 def check_float16(common: Any) -> None:
     """Raise InputError for --fp16 without a GPU: fairseq's flat parameters need CUDA."""
     on_cpu = common.cpu or not torch.cuda.is_available()

@@ -15,7 +15,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import torch
 from fairseq.distributed.utils import is_master
 from fairseq.logging.progress_bar import BaseProgressBar
 from omegaconf import DictConfig
@@ -24,6 +23,7 @@ from torch import nn
 from ..text.settings import PAIRS_FILE, find_settings
 from ..training.record import RECORD_FILE, append_record
 from .model import paper_architecture
+from .precision import name_precision
 from .raw_text import first_directory
 from .training_log import compare_with_paper, describe_environment
 
@@ -161,14 +161,6 @@ def record_save(update: int) -> None:
     """Record that the run has saved a checkpoint with which it ends."""
     if _recorder is not None:
         _recorder.record("save", update)
-
-
-def name_precision(common: Any, model: nn.Module) -> str:
-    """Return the precision of training as its option has it, such as "bf16"."""
-    if getattr(model, "matmul_dtype", None) is torch.bfloat16:
-        return "bf16"  # train_in_bfloat16 has reset the option
-    names = ("memory_efficient_fp16", "memory_efficient_bf16", "fp16", "bf16", "amp")
-    return next((name.replace("_", "-") for name in names if getattr(common, name)), "float32")
 
 
 def with_record(build: Callable) -> Callable:

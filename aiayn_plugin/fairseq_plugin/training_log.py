@@ -59,12 +59,16 @@ def compare_with_paper(cfg: DictConfig) -> Iterator[tuple[str, Any, Any]]:
     )
     for name in ROWS:
         yield name, *(side.get(name, "-") for side in sides)
-    changes = [("optimization", "sentence_avg"), ("dataset", "curriculum")]
-    changes += [("task", "truncate_source"), ("criterion", "ignore_prefix_size")]
-    changes += [("ema", "store_ema")]
+    changes = [
+        ("optimization", "sentence_avg"),
+        ("dataset", "curriculum"),
+        ("task", "truncate_source"),
+        ("criterion", "ignore_prefix_size"),
+        ("ema", "store_ema"),
+    ]
     if training["tokens_per_update"] == "-":
-        changes += [("dataset", "max_tokens"), ("dataset", "batch_size")]
-        changes += [("optimization", "update_freq")]
+        batches = ("dataset", "max_tokens"), ("dataset", "batch_size")
+        changes += [*batches, ("optimization", "update_freq")]
     for group, name in changes:
         value = getattr(cfg[group], name, None)
         if value not in (None, False, 0, [1]):
