@@ -13,6 +13,7 @@ import threading
 from argparse import Namespace
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from dataclasses import is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -117,7 +118,7 @@ def _add_missing_groups(state: dict) -> None:
     """
     if isinstance(cfg := state.get("cfg"), dict):
         for name, field in FairseqConfig.__dataclass_fields__.items():
-            if name not in cfg and isinstance(field.default, type):
+            if name not in cfg and is_dataclass(field.default):
                 cfg[name] = OmegaConf.to_container(OmegaConf.structured(field.default))
             cfg.setdefault(name)
 
