@@ -13,7 +13,7 @@ from typing import Any
 
 # Before torch is imported: some tests fork, and the fork of a process that has computed in several
 # threads would wait for them forever.
-os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ["OMP_NUM_THREADS"] = "1"
 # Background jobs of a shell ignore Ctrl-C, as would the commands that they test.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 # Subprocesses import the checkout, not the copy that is installed in .venv.

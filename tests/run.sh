@@ -17,7 +17,7 @@ export PATH="$PWD/.venv/bin:$PATH"
 
 unset PYTHONDONTWRITEBYTECODE # else every process would compile the checkout again
 # The tests are small: more threads would only wait for each other.
-export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1}
+export OMP_NUM_THREADS=1
 
 types=
 if [ $# = 0 ]; then

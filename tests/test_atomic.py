@@ -1,5 +1,6 @@
 """Atomic writes: no partial output under its final name, and no leftovers of killed commands."""
 
+import errno
 import fcntl
 import os
 import resource
@@ -253,6 +254,33 @@ def test_link_replaces_its_target_and_survives_its_source(tmp_path):
     assert os.path.samefile(source, link)
     source.unlink()
     assert link.read_text() == "new" and names_in(tmp_path) == ["b.pt"]
+
+
+def test_a_copy_replaces_its_target_where_hard_links_are_not_supported(tmp_path, monkeypatch):
+    def link(source, target):
+        raise OSError(errno.EPERM, os.strerror(errno.EPERM))
+
+    monkeypatch.setattr(os, "link", link)
+    source, copy = tmp_path / "a.pt", tmp_path / "b.pt"
+    source.write_text("new")
+    copy.write_text("old")
+    link_or_copy_atomically(source, copy)
+    assert copy.read_text() == "new" and not os.path.samefile(source, copy)
+    assert names_in(tmp_path) == ["a.pt", "b.pt"]
+
+
+@both_writers
+def test_output_that_cannot_be_flushed_to_disk_is_not_kept(tmp_path, monkeypatch, write_atomically):
+    """A disk or a network file system may report only here that it is full."""
+
+    def fsync(descriptor):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    with pytest.raises(InputError, match="out cannot be written: No space left on device"):
+        with write_atomically(tmp_path / "out") as temporary:
+            (temporary / "a" if temporary.is_dir() else temporary).write_text("complete")
+    assert names_in(tmp_path) == []
 
 
 def test_os_error_is_found_in_the_chain_of_causes():

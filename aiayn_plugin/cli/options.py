@@ -33,7 +33,7 @@ def add_batching(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--max-tokens", metavar="N", type=int, default=2000, help="source tokens per batch")
     precisions = sorted(PRECISIONS)
-    precision_help = "precision of the model; int8: of its linear layers only, on a CPU"
+    precision_help = "precision of the model; int8: of its linear layers only, on the CPU"
     add("--precision", choices=precisions, default="float32", help=precision_help)
 
 

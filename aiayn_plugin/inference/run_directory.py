@@ -50,10 +50,10 @@ class RunDirectory:
     ) -> LoadedModel:
         """Return the model, on its device and in its precision.
 
-        device: default: the first GPU, if there is one. with_fairseq: load the model class that is
-        registered with fairseq, as a user's own models need. engine: "ctranslate2" adds its
-        translator, which uses the CPU; the model stays in float32. Raises InputError for an
-        unusable device, checkpoint, dictionary or engine.
+        device: default: the first GPU, if there is one; the CPU for int8. with_fairseq: load the
+        model class that is registered with fairseq, as a user's own models need. engine:
+        "ctranslate2" adds its translator, which uses the CPU; the model stays in float32. Raises
+        InputError for an unusable device, checkpoint, dictionary or engine.
         """
         if precision not in PRECISIONS:
             raise InputError(f"precision {precision!r} is not one of {', '.join(PRECISIONS)}")
@@ -72,7 +72,7 @@ class RunDirectory:
             longest = min(loaded.max_source_tokens, max_positions(loaded.model.encoder))
             translator = build_translator(loaded, precision)
             return replace(loaded, translator=translator, max_source_tokens=longest)
-        device = device or default_device()
+        device = device or ("cpu" if precision == "int8" else default_device())
         check_device(device)
         if with_fairseq:
             from ..fairseq_plugin.user_models import load_fairseq_model

@@ -25,16 +25,6 @@ def parameter(values):
     return weight
 
 
-def test_update_k_uses_the_rate_of_k():
-    optimizer = AiaynAdam(AdamConfig(lr=[0.1]), [parameter([0.0])])
-    schedule = AiaynInverseSqrt(InverseSqrtConfig(warmup_updates=3, d_model=16), optimizer)
-    taken = []
-    for finished in range(6):
-        taken.append(optimizer.get_lr())
-        schedule.step_update(finished + 1)
-    assert taken == pytest.approx([learning_rate(k, 16, 3) for k in range(1, 7)])
-
-
 @pytest.mark.usefixtures("quiet")
 def test_the_trainer_uses_the_rate_of_k_for_update_k_after_a_restart_too(corpus, tmp_path):
     training, epoch = trainer(corpus, tmp_path, "--warmup-updates", "3")

@@ -202,6 +202,14 @@ def test_patience_resumes_its_count_unless_it_is_reset(corpus, reset):
         count.clear()
 
 
+@pytest.mark.usefixtures("quiet")
+def test_the_next_run_of_a_sweep_starts_anew(corpus):
+    cfg = configuration("--arch", "aiayn_tiny", data=corpus)
+    should_stop_early().best = checkpoint_utils.save_checkpoint.best = 1.5
+    tasks.setup_task(cfg.task).build_model(cfg.model)
+    assert not vars(should_stop_early()) and not hasattr(checkpoint_utils.save_checkpoint, "best")
+
+
 # ---- Identity
 
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from aiayn_plugin.kernels.linear import Linear, has_onednn, linear
+from aiayn_plugin.kernels.linear import Linear, add_transposed_matmul, has_onednn, linear
 
 LARGE = (2, 128, 256, 256)  # batch, n, inner, outer: 2^24 multiplications
 SMALL = (2, 128, 256, 255)
@@ -53,6 +53,14 @@ def test_transposed_weight_and_input_without_gradient(onednn):
     linear(x, weight).sum().backward()
     torch.testing.assert_close(weight.grad[0], x.sum(dim=(0, 1)), rtol=0, atol=1e-2)
     assert x.grad is None
+
+
+def test_a_transposed_matmul_is_added(onednn):
+    torch.manual_seed(1)
+    a, b, total = torch.randn(512, 512), torch.randn(512, 256), torch.ones(512, 256)
+    used = profile_operations(lambda: add_transposed_matmul(total, a, b))
+    assert ONEDNN in used
+    torch.testing.assert_close(total, 1 + a.t() @ b, rtol=0, atol=1e-3)
 
 
 @pytest.mark.parametrize("with_gradient", [False, True])

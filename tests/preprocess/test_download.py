@@ -53,6 +53,19 @@ def test_log_shows_megabytes_and_their_rate(get, capsys):
     assert re.search(r"^x: 0\.3 of 0\.3 MB, [\d,]+\.\d MB/s$", capsys.readouterr().err, re.M)
 
 
+@pytest.mark.usefixtures("get")
+def test_md5_is_verified_too(mirror, tmp_path):
+    right, wrong = (
+        Download(name, (f"{mirror.address}/x",), {"md5": hashlib.md5(content).hexdigest()})
+        for name, content in (("right", CONTENT), ("wrong", b"other"))
+    )
+    fetch(right, tmp_path)
+    assert (tmp_path / "right").read_bytes() == CONTENT
+    with pytest.raises(Unavailable, match="has the md5"):
+        fetch(wrong, tmp_path)
+    assert not (tmp_path / "wrong").exists()
+
+
 def test_second_mirror_is_used_if_the_first_server_is_down(mirror, get):
     assert get(("http://127.0.0.1:9/x", f"{mirror.address}/x")) == CONTENT
 

@@ -235,6 +235,12 @@ def test_a_prefix_that_ends_is_the_only_hypothesis():
     assert all(h.tokens[:2].tolist() == [4, 4] for h in found[3])
 
 
+def test_a_prefix_longer_than_the_limit_is_cut():
+    search = beam_search([noisy_model()], {"max_len_a": 0, "max_len_b": 1})
+    found = search.search_batch(source_batch(), torch.full((5, 2), 4))
+    assert [[h.tokens.tolist() for h in hypotheses] for hypotheses in found] == 5 * [[[4, EOS]]]
+
+
 def test_scores_can_be_adjusted():
     """Here each repetition of a token is forbidden."""
 

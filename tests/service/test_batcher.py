@@ -106,8 +106,9 @@ def test_a_client_that_disconnects_takes_only_its_own_sentences_along():
         upper.release.clear()
         first = await start("a")
         leaving, staying = await start("b"), await start("c")
-        first.cancel()  # now "b" and "c" form the current batch
-        await asyncio.sleep(0.1)
+        first.cancel()
+        while len(upper.batches) < 4:  # until "b" and "c" form the current batch
+            await asyncio.sleep(0.01)
         leaving.cancel()
         await asyncio.sleep(0.1)
         upper.release.set()

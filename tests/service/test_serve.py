@@ -12,6 +12,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import quote
+from urllib.request import urlopen
 
 import pytest
 import torch
@@ -57,7 +58,9 @@ def test_it_answers_like_the_translator(service, expected):
 
 @pytest.fixture(scope="module")
 def int8_service(model_dir, tmp_path_factory):
-    with serving(model_dir, tmp_path_factory.mktemp("int8"), "--precision", "int8") as running:
+    with serving(
+        model_dir, tmp_path_factory.mktemp("int8"), "--precision", "int8", "--device", "cpu"
+    ) as running:
         yield running
 
 
@@ -123,6 +126,14 @@ def test_an_invalid_request_is_rejected_with_a_reason(
     actual, answer = service.send(method, path, body, **headers)
     assert actual == status and message in answer["error"]
     assert service.translate("Sunday")[0] == 200
+
+
+def test_responses_forbid_guessing_framing_referrers_and_caching(service):
+    with urlopen(f"{service.url}/health") as response:
+        headers = response.headers
+    assert headers["x-content-type-options"] == "nosniff" and headers["x-frame-options"] == "DENY"
+    assert headers["referrer-policy"] == "no-referrer" and headers["cache-control"] == "no-store"
+    assert "server" not in headers
 
 
 def test_it_is_reached_by_each_of_its_names(service):
@@ -245,7 +256,8 @@ def test_each_request_is_logged_as_one_line(service):
     while "forged" not in service.log:
         assert not timed_out()
         time.sleep(0.05)
-    translated, forged = service.log.splitlines()[-2:]
+    *_, translated = (line for line in service.log.splitlines() if "sentences: 2" in line)
+    *_, forged = (line for line in service.log.splitlines() if "forged" in line)
     prefix = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d \| INFO \| aiayn serve \| "
     assert re.fullmatch(
         prefix + r"POST /translate 200, sentences: 2, \d+\.\d{3} s, from 127.0.0.1", translated
@@ -276,7 +288,9 @@ def test_ctranslate2_answers_with_the_same_translations(tmp_path):
     pytest.importorskip("ctranslate2")
     text = "Closed: Monday and Sunday"
     [ours] = Translator.load("demo").translate([text])
-    with serving("demo", tmp_path, "--engine", "ctranslate2", "--precision", "int8") as running:
+    with serving(
+        "demo", tmp_path, "--engine", "ctranslate2", "--precision", "int8", "--device", "cpu"
+    ) as running:
         status, answer = running.translate(text, nbest=2)
         assert status == 200 and len(answer["translations"][0]["nbest"]) == 2
         assert answer["translations"][0]["text"] == ours

@@ -28,7 +28,8 @@ def copy(repo, tmp_path):
     for name in ("setup.py", "pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(repo / name, tmp_path)
     for name in ("aiayn_plugin", "examples"):
-        shutil.copytree(repo / name, tmp_path / name)
+        ignore = shutil.ignore_patterns("__pycache__", "pictures")
+        shutil.copytree(repo / name, tmp_path / name, ignore=ignore)
     return tmp_path
 
 

@@ -63,7 +63,7 @@ def test_generating_prints_no_debugging(run, corpus, model_dir):
         (["--arch", "xyz"], "argument --arch/-a: invalid choice: 'xyz'"),
         (
             ["--arch", "aiayn_base", "--ddp-backend", "pytorch_dpp"],
-            "choose from 'c10d', .*); did you mean pytorch_ddp?",
+            "choose from .*c10d.*, .*); did you mean pytorch_ddp?",
         ),
     ],
 )
@@ -110,7 +110,8 @@ def test_ctrl_c_ends_a_training_after_the_update_and_saves_it(run, corpus, tmp_p
     pattern = r"fairseq-train: stopped at update (\d+); run the same command to continue"
     assert (match := re.fullmatch(pattern, last)), errors
     assert "stop_time_hours:" not in log.read_text()
-    assert json.loads((tmp_path / "run.jsonl").read_text().splitlines()[-1])["event"] == "save"
+    *_, validated, saved = map(json.loads, (tmp_path / "run.jsonl").read_text().splitlines())
+    assert saved["event"] == "save" and validated["event"] != "validation"
     assert not list(tmp_path.glob("checkpoint_[0-9]*"))  # averages contain regular intervals only
     log = run("fairseq-train", *options, "--max-update", int(match[1]) + 1)
     assert log.returncode == 0, log.stderr

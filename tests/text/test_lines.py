@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from aiayn_plugin.errors import InputError
-from aiayn_plugin.text.lines import clean_line, read_lines
+from aiayn_plugin.text.lines import clean_line, read_data_file, read_lines
 
 
 def test_clean_line_has_no_line_breaks_or_control_characters():
@@ -28,3 +28,11 @@ def test_read_lines_reports_file_and_line_of_invalid_utf8(tmp_path):
     path.write_bytes(b"good\nab\xe9 bad\n")
     with pytest.raises(InputError, match=rf"{path}, line 2: .*0xe9 at position 3"):
         list(read_lines(path))
+
+
+def test_a_data_file_has_a_limited_size(tmp_path):
+    path = tmp_path / "dict.txt"
+    path.write_bytes(b"12345")
+    assert read_data_file(path, 5) == b"12345"
+    with pytest.raises(InputError, match="dict.txt has 5 bytes; the limit is 4"):
+        read_data_file(path, 4)

@@ -73,7 +73,7 @@ GOOD = {"bytes": 1, "sha256": "0" * 64}
         '{"format": 1, "files": []}',
         '{"format": 1, "files": {"a": 3}}',
         "\xff",
-        " " * (MAX_SETTINGS_FILE + 1),
+        '{"format": 1, "files": {}}' + " " * MAX_SETTINGS_FILE,
         *(
             json.dumps({"format": 1, "files": {name: entry}})
             for name, entry in [

@@ -82,6 +82,15 @@ def test_an_archive_unpacks_only_into_its_directory(tmp_path):
         with pytest.raises(InputError, match="cannot be unpacked as an archive.*outside"):
             file_utils.load_archive_file(str(tmp_path / "a.tar.gz"))
         assert not outside.exists()
+    outside.mkdir()
+    link, inside = tarfile.TarInfo("a"), tarfile.TarInfo("a/x")
+    link.type, link.linkname = tarfile.SYMTYPE, str(outside)
+    with tarfile.open(tmp_path / "a.tar.gz", "w:gz") as archive:
+        archive.addfile(link)
+        archive.addfile(inside)
+    with pytest.raises(InputError, match="cannot be unpacked as an archive"):
+        file_utils.load_archive_file(str(tmp_path / "a.tar.gz"))
+    assert not list(outside.iterdir())
     assert vars(tarfile.TarFile)["extraction_filter"] is None
     with pytest.raises(InputError, match="neither a directory nor an archive"):
         file_utils.load_archive_file(str(tmp_path / "missing"))
