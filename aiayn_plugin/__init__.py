@@ -1,9 +1,9 @@
 """Attention Is All You Need, as a fairseq plugin: `--user-dir aiayn_plugin`.
 
-fairseq imports this package by the name of its directory, and then the package registers its model,
-task, criterion, optimizer, schedule and scorer. If fairseq is not loaded yet, it registers nothing,
-so that a program that only reads text (`aiayn_plugin.text`) loads neither fairseq nor torch. To
-register them in either order, import `aiayn_plugin.fairseq_plugin`.
+When fairseq imports this directory, the package registers its model, task, criterion, optimizer,
+schedule and scorer. If fairseq is not loaded yet, it registers nothing, so programs that only
+process text (`aiayn_plugin.text`) load neither fairseq nor torch. Import
+`aiayn_plugin.fairseq_plugin` to register them regardless of the import order.
 """
 
 import sys

@@ -1,9 +1,9 @@
 """Atomic writes: a file or directory gets its final name when it is complete.
 
 Data is written under a temporary name next to the final one (`model.pt.tmp`, `.data.unfinished`)
-and renamed. The writer holds an advisory lock (flock) on the temporary file or directory, which
-is released when the process ends. So the next writer can tell a concurrent one, which it must not
-disturb, from the leftover of a killed one, which it removes. On a file system without locks two
+and renamed. The writer holds an advisory lock (flock) on the temporary file or directory, which is
+released when the process ends. The next writer can thus tell a concurrent writer, which it must not
+disturb, from the leftovers of a killed one, which it removes. On a file system without locks two
 concurrent writers of the same output would overwrite each other.
 """
 
@@ -137,8 +137,8 @@ def _reserve(temporary: Path, path: Path, create: Callable[[Path], None]) -> Ite
 def _create_and_lock(temporary: Path, path: Path, create: Callable[[Path], None]) -> int:
     """Return the locked descriptor of a new file or directory.
 
-    Another process may remove it as a leftover before it is locked, so try again. A thousand
-    failures are not a race: the last one raises its error.
+    Retry, because another process may remove it as a leftover before it is locked. After a thousand
+    failures, raise the last error.
     """
     attempts = 1000
     while True:
@@ -156,7 +156,7 @@ def _open_and_lock(temporary: Path, path: Path) -> int:
     """Return the locked descriptor of a temporary file or directory of `path`.
 
     Raises FileNotFoundError if it is missing or was removed before it was locked, and InputError if
-    another process keeps its lock. One that only removes a leftover holds it briefly.
+    another process keeps its lock. A process that only removes leftovers holds it briefly.
     """
     try:
         descriptor = os.open(temporary, os.O_RDWR)  # NFS locks only files open for writing
@@ -206,7 +206,7 @@ def _flush_to_disk(file: Path) -> None:
 def _remove_leftover(temporary: Path, path: Path) -> None:
     """Remove what a killed process left; writing to it could change a hard-linked checkpoint.
 
-    Raises InputError for a directory with the name of a temporary file: nothing here makes one.
+    Raises InputError for a directory with the name of a temporary file, which it never makes.
     """
     if temporary.suffix == ".tmp" and temporary.is_dir():
         raise InputError(f"{temporary}, the temporary name of {path}, is a directory: move it")

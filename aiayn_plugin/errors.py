@@ -2,7 +2,7 @@
 
 
 class InputError(ValueError):
-    """A setting, a file or a line of text cannot be used.
+    """An unusable setting, file or line of text.
 
     The message is one line: what is wrong, where, and what to do. Commands print it and exit with
     status 1.

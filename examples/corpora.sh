@@ -117,8 +117,8 @@ CRAFT=UCDenver-ccp/CRAFT/tar.gz/2abe82b
 GENIA=allenai/genia-dependency-trees/tar.gz/a155b14
 MASC=lyonssp/cunning-linguist/tar.gz/3c458ce
 
-# github_files ARCHIVE DIRECTORY STRIP PATTERNS: download files of an archive of a GitHub repository,
-# without the first STRIP directories of their paths.
+# github_files ARCHIVE DIRECTORY STRIP PATTERNS: download files from the archive of a GitHub repository,
+# and strip the first STRIP directories from their paths.
 github_files() {
   mkdir -p "$2"
   download "https://codeload.github.com/$1" "$2.tar.gz"

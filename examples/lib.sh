@@ -35,8 +35,8 @@ save_output() {
   fi
 }
 
-# explain STATUS COMMAND: return the status of a command that failed. One that was not found or was
-# killed, for example for lack of memory, did not say why.
+# explain STATUS COMMAND: return the status of a command that failed. A command that was not found, or
+# was killed, for example for lack of memory, printed no reason.
 explain() {
   [ "$1" -le 125 ] || [ "$1" = 130 ] ||
     echo "${0##*/}: error: $2 ended with status $1: see $RUN/train.log" >&2
@@ -90,7 +90,7 @@ begin() {
   # glibc keeps freed tensors' memory, in huge pages, instead of returning it to the kernel.
   local tunables=hugetlb=1:mmap_threshold=33554432:trim_threshold=8589934592:top_pad=268435456
   run export "GLIBC_TUNABLES=${GLIBC_TUNABLES:-glibc.malloc.${tunables//:/:glibc.malloc.}}"
-  # On a GPU, let memory blocks grow: batches differ in length, so one's blocks rarely fit the next.
+  # On a GPU, let memory blocks grow: batches differ in length, so freed blocks rarely fit the next.
   run export "PYTORCH_ALLOC_CONF=${PYTORCH_ALLOC_CONF:-expandable_segments:True}"
   # Seconds that torchrun waits after Ctrl-C for the end of an update.
   run export "TORCH_ELASTIC_SHUTDOWN_TIMEOUT=${TORCH_ELASTIC_SHUTDOWN_TIMEOUT:-600}"
@@ -284,8 +284,8 @@ device_tokens() {
 # count_cores: print the number of cores that this process may use.
 count_cores() { env -u OMP_NUM_THREADS nproc; }
 
-# find_gpu: set `gpu`, which has_gpu reads, if torch can use a GPU: the driver may be too old for it.
-# DRY_RUN asks the driver only.
+# find_gpu: set `gpu`, which has_gpu reads, if torch can use a GPU: the driver may be too old for torch.
+# With DRY_RUN, ask only the driver.
 find_gpu() {
   local reason
   gpu=

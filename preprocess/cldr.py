@@ -132,7 +132,7 @@ def main() -> None:
     for name, count in (("train", 40_000), ("valid", 500), ("test", 1_000)):
         text = f"number of pairs in {name}.en and {name}.de (default: {count})"
         parser.add_argument(f"--{name}", type=int, default=count, metavar="PAIRS", help=text)
-    parser.add_argument("--seed", type=int, default=1, help="same seed, same corpus (default: 1)")
+    parser.add_argument("--seed", type=int, default=1, help="random seed (default: 1)")
     args = parser.parse_args()
     sizes = {name: getattr(args, name) for name in ("train", "valid", "test")}
     total = sum(sizes.values())

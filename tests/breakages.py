@@ -89,7 +89,7 @@ IDX: dict[str, Change] = {
 
 
 def change(how: Change, *names: str) -> Callable[[Path], None]:
-    """Return what changes files of a data directory."""
+    """Return a function that changes files of a data directory."""
 
     def spoil(data: Path) -> None:
         for name in names:
@@ -99,7 +99,7 @@ def change(how: Change, *names: str) -> Callable[[Path], None]:
 
 
 def remove(*names: str) -> Callable[[Path], None]:
-    """Return what removes files of a data directory."""
+    """Return a function that removes files of a data directory."""
 
     def spoil(data: Path) -> None:
         for name in names:
@@ -109,7 +109,7 @@ def remove(*names: str) -> Callable[[Path], None]:
 
 
 def replace(**names: str) -> Callable[[Path], None]:
-    """Return what puts a copy of one split's file in the place of another's: idx="valid"."""
+    """Return a function that overwrites a test set's file with another split's: idx="valid"."""
 
     def spoil(data: Path) -> None:
         for end, split in names.items():

@@ -169,7 +169,7 @@ def killed(command: Sequence[str | Path], log: Path, now: Callable[[], bool]) ->
 
 
 def running(folder: Path) -> list[str]:
-    """Return the numbers of the processes whose command line names a folder."""
+    """Return the IDs of the processes whose command line contains a folder."""
     processes = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         with contextlib.suppress(OSError):  # it has ended

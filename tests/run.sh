@@ -15,7 +15,7 @@ fi
 bash examples/setup.sh
 export PATH="$PWD/.venv/bin:$PATH"
 
-unset PYTHONDONTWRITEBYTECODE # else every process would compile the checkout again
+unset PYTHONDONTWRITEBYTECODE # otherwise every process would recompile the checkout
 # The tests are small: more threads would only wait for each other.
 export OMP_NUM_THREADS=1
 

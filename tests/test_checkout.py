@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from commands import PLUGIN
 
-#: Imported by every Python at its start: writes where the plugin was imported from at its end.
+#: Imported by every Python at startup; at exit, writes where the plugin was imported from.
 RECORDER = """
 import atexit, os, sys
 

@@ -160,7 +160,7 @@ def test_replays_survive_what_happens_between_them(random_data, tmp_path, distur
 
 def test_replayed_updates_draw_new_dropout(random_data, tmp_path):
     flags = ("--bf16", "--dropout", "0.5", "--warmup-updates", "100000000")
-    losses, training = repeat(random_data, tmp_path, 9, *flags)  # at a rate of nearly 0
+    losses, training = repeat(random_data, tmp_path, 9, *flags)  # at a learning rate near 0
     assert training.task.graphed_step.step.graph_count >= 2
     assert len({*losses[2::2]}) == len(losses[2::2])
 

@@ -145,7 +145,7 @@ def report_on(*runs: Path, **options: Any) -> Report:
 
 
 def rows_of(found: Report, caption: str) -> dict[str, dict[str, Any]]:
-    """Return the table whose caption begins so: its cells by row and column.
+    """Return the table whose caption starts with `caption`: its cells by row and column.
 
     A table of names and values has one column, "".
     """

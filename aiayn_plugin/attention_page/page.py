@@ -39,7 +39,7 @@ def attention_page(
 
 
 def check_count(sentences: int) -> None:
-    """Raise InputError for no sentences, and for more than a page can show."""
+    """Raise InputError if there are no sentences, or more than a page can show."""
     if sentences == 0:
         raise InputError("no sentence to show: the input is empty")
     if sentences > MAX_SENTENCES:

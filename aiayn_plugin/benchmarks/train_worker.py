@@ -27,7 +27,7 @@ class Training:
         )
         common = cfg.common
         half = torch.float16 if common.fp16 or common.amp else torch.float32
-        #: Of matrix multiplications. Read here, because building the model resets --bf16.
+        #: dtype of matrix multiplications, read before the model is built, which resets --bf16.
         self.dtype = torch.bfloat16 if common.bf16 else half
         utils.set_torch_seed(common.seed)
         self.task = tasks.setup_task(cfg.task)

@@ -51,7 +51,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     precisions, precision_help = ("float32", "fp16", "bf16", "int8"), "precisions of the plugin"
     add("--precisions", nargs="+", choices=precisions, default=["float32"], help=precision_help)
     add("--stock-precision", choices=precisions[:2], default="float32", help="precision of fairseq")
-    engine_help = "precisions of CTranslate2 on the CPU (default: without CTranslate2)"
+    engine_help = "precisions of CTranslate2 on the CPU (default: do not run it)"
     add("--ctranslate2", nargs="+", choices=QUANTIZATIONS, default=[], help=engine_help)
     add("--cpu", action="store_true", help="use the CPU even if there is a GPU")
     add("--output", type=Path, metavar="FILE.json", help="write the results as JSON")

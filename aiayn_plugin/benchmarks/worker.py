@@ -27,7 +27,7 @@ class Worker:
         self._executor = ProcessPoolExecutor(1, context, _start, (build, argv, log))
 
     def call(self, method: Callable[..., Any], *args: Any) -> Any:
-        """Return the result of a method of the object. Raises InputError if it fails."""
+        """Call a method of the object and return its result. Raises InputError if it fails."""
         try:
             return self._executor.submit(_call, method, args).result()
         except BrokenProcessPool:

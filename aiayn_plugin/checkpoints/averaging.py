@@ -93,7 +93,7 @@ def average(paths: list[Path]) -> dict:
         for name, total in sums.items()
     }
     twins: dict[tuple, str] = {}
-    for name, weight in weights.items():  # store a matrix of two names once, as checkpoints do
+    for name, weight in weights.items():  # store a tied matrix only once, as checkpoints do
         twin = twins.setdefault((weight.data_ptr(), weight.shape, weight.dtype), name)
         if torch.equal(means[name], means[twin]):
             means[name] = means[twin]

@@ -19,7 +19,7 @@ from .safe_load import configuration, load
 
 #: The checkpoint of a run directory; a bundle has `safetensors_file.WEIGHTS_FILE` instead.
 MODEL_FILE = "model.pt"
-#: The model in the package; a MODEL_DIR of this name means it, unless there is such a directory.
+#: MODEL_DIR for the model in the package, unless a directory of this name exists.
 DEMO_NAME, DEMO = "demo", Path(__file__).resolve().parent.parent / "demo"
 NOTE = """This directory holds a model for `aiayn {command}` ({source} to {target}).
 
@@ -32,9 +32,9 @@ model.
 def locate(run_dir: Path, checkpoint: Path | None = None) -> tuple[Path, Path]:
     """Return the checkpoint of a run directory, and its data directory.
 
-    The data directory holds the dictionaries, the codes and text.json: data/ where a recipe ran,
-    the run directory itself in a bundle. `demo` is the model in the package, unless a directory has
-    this name. Raises InputError if there is no checkpoint.
+    The data directory contains the dictionaries, the codes and text.json: it is data/ in a run
+    directory, and the bundle itself in a bundle. `demo` is the model in the package, unless a
+    directory has this name. Raises InputError if there is no checkpoint.
     """
     if run_dir == Path(DEMO_NAME) and not run_dir.exists():
         run_dir = DEMO

@@ -99,7 +99,7 @@ class Identity:
 
 
 def _holds(part: Any, names: Sequence[str], kinds: Any) -> bool:
-    """Return whether a part of task_state has no other names; older checkpoints lack some."""
+    """Return whether a part of task_state has only known names; older checkpoints lack some."""
     return (
         isinstance(part, Mapping)
         and part.keys() <= {*names}

@@ -19,8 +19,8 @@ from .safe_load import configuration, load
 
 #: fairseq's default for --max-source-positions and --max-target-positions.
 MAX_POSITIONS = 1024
-#: Tokens of the longest sentence that is read whole where positions have no limit. The attention of
-#: a sentence takes time that grows with its square, and the key-value cache grows with its length.
+#: Tokens of the longest sentence that is processed whole if positions are unlimited. Attention
+#: takes time quadratic in its length, and the key-value cache grows linearly with it.
 MAX_SENTENCE = 4096
 
 

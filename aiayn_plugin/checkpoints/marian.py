@@ -163,7 +163,7 @@ def read_marian(directory: Path, vocabulary: int) -> tuple[ModelSettings, int, d
 
 
 def _read_settings(config: dict[str, Any]) -> ModelSettings:
-    """Return the settings; those that weights show (biases, positions) follow later."""
+    """Return the settings; those inferred from weights (biases, positions) are added later."""
     if config["model_type"] != "marian":
         raise InputError(f"its model_type is {config['model_type']!r:.40}, not 'marian'")
     found = {name: config.get(name) for name in REQUIRED}
@@ -248,7 +248,7 @@ def _positions_kind(tables: Mapping[str, Tensor]) -> str:
     """Return the kind of the position tables of both stacks; without tables, sinusoids.
 
     transformers' save_pretrained leaves the tables out, and from_pretrained then computes
-    sinusoids. So a model with other positions says so in its configuration.
+    sinusoids. A model with different positions therefore records them in its configuration.
     """
     for kind, formula in (("sinusoids", sinusoids), ("fairseq", fairseq_sinusoids)):
         if all(

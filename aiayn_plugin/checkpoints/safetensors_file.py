@@ -64,7 +64,7 @@ def write(state: dict[str, Any], settings: dict[str, Any], directory: Path) -> N
 
 
 def write_weights(weights: dict[str, Tensor], path: Path) -> None:
-    """Write a safetensors file with the mode of a new file; save_file's is for its owner only.
+    """Write a safetensors file with default permissions; save_file's are for the owner only.
 
     Raises OSError if it cannot be written, which safetensors reports as text only.
     """

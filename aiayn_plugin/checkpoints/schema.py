@@ -56,7 +56,7 @@ PATHS = frozenset(
 COMPONENTS = frozenset(
     "_name arch task criterion optimizer lr_scheduler scoring bpe tokenizer".split()
 )
-#: Text without any of these cannot do anything if it is evaluated.
+#: Text without any of these is harmless even if evaluated.
 OPERATORS = re.compile(r"[^\w\s,;:/@-]")
 #: What fairseq may evaluate: literals, arithmetic and names, as in en-de,de-en.
 LITERALS = (
@@ -146,7 +146,7 @@ def _parse_number(value: Any) -> float:
 def _check_text(name: str, text: str) -> None:
     """Raise FileError for a text that fairseq would evaluate to more than a literal."""
     where = f"{name}: {printable(text[:80])}"
-    # Paths may hold any space, JSON line breaks; an escape sequence is neither.
+    # White space may be part of a path or of JSON; other controls may be escape sequences.
     controls = (c for c in text if c not in "\t\n\r" and unicodedata.category(c) in ("Cc", "Cs"))
     if len(text) > MAX_TEXT or any(controls):
         raise FileError(f"its settings have text that is too long or unprintable as {name}")

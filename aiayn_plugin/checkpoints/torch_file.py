@@ -87,9 +87,9 @@ def read(path: Path, with_data: bool = True) -> Any:
 
 
 class _Budget:
-    """What a file may make its reader allocate and compute: its own size, opcodes, numeric keys.
+    """Limits on the memory and time to read a file: its own size, opcodes, numeric keys.
 
-    Its tensors may be larger together, because tied weights share their data.
+    All tensors together may be larger than the file, because tied weights share their data.
     """
 
     def __init__(self, size: int) -> None:
@@ -161,7 +161,7 @@ def _check_directory(file: BufferedReader) -> None:
     if end[-22:-18] != b"PK\5\6" or end[-2:] != b"\0\0":
         raise FileError("it is truncated")
     (directory,) = struct.unpack("<L", end[-10:-6])
-    if end[-42:-38] == b"PK\6\7":  # zipfile then believes the record of zip64
+    if end[-42:-38] == b"PK\6\7":  # zipfile then trusts the zip64 record
         (directory,) = struct.unpack("<Q", end[-58:-50])
     if directory > MAX_DIRECTORY:
         raise FileError("it has too many records")
@@ -316,7 +316,7 @@ class _NumberType:
 
 
 def _set_state(target: Any, state: Any, budget: _Budget) -> None:
-    """Fill a new object, as its pickle says."""
+    """Set the state of a new object, as its pickle specifies."""
     if isinstance(target, Namespace):
         target.__dict__ = _expect(dict, state)
     elif isinstance(target, OrderedDict):  # a state dict with the versions of its modules
@@ -333,7 +333,7 @@ def _set_state(target: Any, state: Any, budget: _Budget) -> None:
 
 
 def _list_builders(budget: _Budget) -> dict[tuple[str, str], Any]:
-    """Return what a pickle may name: functions to call, and types of storages."""
+    """Return what a pickle may refer to: functions to call, and types of storages."""
 
     def encode(text: str, encoding: str) -> bytes:  # how protocol 2 writes bytes
         return text.encode("latin-1")[: budget.spend(len(text))]

@@ -41,7 +41,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Run `aiayn COMMAND …`; bad input exits with status 1 and one line on stderr."""
     argv = sys.argv[1:] if argv is None else argv
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # escape what a terminal without UTF-8 lacks
+        if isinstance(stream, io.TextIOWrapper):  # escape what the terminal cannot encode
             stream.reconfigure(errors="backslashreplace")
     parser = argparse.ArgumentParser(prog="aiayn", description=__doc__)
     parser.add_argument("--version", nargs=0, action=Version, help="print versions and exit")
@@ -122,7 +122,7 @@ def find_version(package: str) -> str:
 
 
 class HelpFormatter(argparse.HelpFormatter):
-    """Appends the default of an option to a help text that does not give it."""
+    """Appends the default of an option to its help text unless already stated there."""
 
     def _get_help_string(self, action: argparse.Action) -> str | None:
         text, default = action.help, action.default
@@ -137,7 +137,7 @@ def add_commands(commands: Any, modules: Iterable[Any]) -> None:
     """Add a command per module, named after it, to argparse's subparsers.
 
     A module defines add_options(parser) and run(args); its docstring is the command's description,
-    and the first line of that the help. One that only groups further commands has no `run`.
+    and the first line of that the help. A module that only groups subcommands has no `run`.
     """
     for module in modules:
         name = module.__name__.rpartition(".")[2].replace("_", "-")

@@ -31,7 +31,7 @@ def run(args: argparse.Namespace) -> None:
     """Convert a model. Raises InputError or OSError if it cannot be converted."""
     if args.input.is_dir():
         import_transformers(args.input, args.data or args.input, args.output)
-        print(f"{args.output} holds a bundle: give it to aiayn translate")
+        print(f"{args.output} is a bundle: pass it to aiayn translate")
         return
     if args.data:
         raise InputError("--data applies only to a directory of a MarianMTModel")

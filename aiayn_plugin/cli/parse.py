@@ -20,7 +20,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     tokenised_help = "the input is already split into words by spaces, as in the Penn Treebank"
     add("--tokenised", action="store_true", help=tokenised_help)
     add("--pretty", action="store_true", help="indent trees, with an empty line after each")
-    trees_help = "restrict the search to trees over the words (default: repair other output)"
+    trees_help = "restrict the search to trees over the words (default: repair malformed output)"
     add("--trees-only", action="store_true", help=trees_help)
 
 

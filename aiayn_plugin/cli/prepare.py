@@ -1,10 +1,10 @@
 """Create a fairseq data directory from raw parallel text.
 
-Reads the files that `--trainpref raw/train -s en -t de` names, raw/train.en and raw/train.de, and
-those of the other splits. Cleans the training pairs by length and ratio, and splits all text with
-the Moses tokeniser and byte-pair encoding, which it learns on both languages. The binary files are
-those of fairseq-preprocess, with one dictionary. BPE codes, settings, and raw validation and test
-text are kept with them. The data directory appears only when it is complete.
+With `--trainpref raw/train -s en -t de`, reads raw/train.en and raw/train.de, and likewise the
+other splits. Cleans the training pairs by length and ratio, and splits all text with the Moses
+tokeniser and byte-pair encoding, which it learns on both languages. The binary files equal those of
+fairseq-preprocess with a joined dictionary. BPE codes, settings, and raw validation and test text
+are kept with them. The data directory appears only when it is complete.
 """
 
 import argparse

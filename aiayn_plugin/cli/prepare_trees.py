@@ -90,7 +90,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--vocabulary",
         metavar="N",
         type=int,
-        help=f"number of subwords of the sentences, fewer if the text yields no more (default: "
+        help=f"number of subwords to learn for the sentences; a small text yields fewer (default: "
         f"{VOCABULARY:,}, or {VOCABULARY_WITH_EXTRA:,} with --extra, as in the paper)",
     )
     add_workers(parser)

@@ -1,4 +1,4 @@
-"""Report on training runs, compared with the paper: a page, Markdown and JSON.
+"""Report on training runs and compare them with the paper, as HTML, Markdown and JSON.
 
 The report shows the curves, settings, data, cost and scores of a run, next to the paper's Tables 2
 to 4. Several runs are laid out as in Table 3, with their differences from the first one. RUN is

@@ -1,4 +1,4 @@
-"""What the commands share: messages, progress, options and interruptions."""
+"""Code shared by the commands: messages, progress, options and interruptions."""
 
 import argparse
 import contextlib

@@ -26,10 +26,10 @@ def is_up_to_date(
 ) -> bool:
     """Return whether a data directory is finished; False if it is missing or empty.
 
-    Raises InputError if it is not a data directory, has other settings or inputs than those of
+    Raises InputError if it is not a data directory, has different settings or inputs from those of
     find_settings, lacks its codes, a dictionary or a binary file, or if a file of its manifest is
-    missing or has a different size. Versions do not count: a newer library does not invalidate
-    finished data. program: makes such directories; option: chooses another one.
+    missing or has a different size. Library versions are not compared: a newer library does not
+    invalidate finished data. program: makes such directories; option: chooses another one.
     """
     if not data.exists() or (data.is_dir() and not any(data.iterdir())):
         return False

@@ -88,7 +88,7 @@ def _fetch_from_mirrors(download: Download, path: Path) -> None:
                 os.replace(partial.path, path)
                 return
             partial.discard()
-            if not resumed:  # else the wrong bytes may be those of another mirror
+            if not resumed:  # otherwise the bad bytes may be another mirror's
                 break
         say(f"{url}: {problem}")
         problems.append(f"{url} ({problem})")

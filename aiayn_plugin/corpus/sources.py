@@ -66,7 +66,7 @@ def find_inputs(pair: LanguagePair, workers: Workers) -> dict[str, str]:
 
 
 def _check_disk_space(archives: list[Download], folder: Path) -> None:
-    """Raise InputError if the disk is too full for the archives that are not fetched yet."""
+    """Raise InputError if the disk lacks space for the archives still to be downloaded."""
     folder.mkdir(exist_ok=True)
     missing = [archive for archive in archives if not (folder / archive.name).exists()]
     partial = [folder / f"{archive.name}.part" for archive in missing]

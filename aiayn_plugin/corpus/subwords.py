@@ -17,7 +17,7 @@ from .stages import Stage, make_stage
 from .tokens import WORDS_FILE, Cleaning, Job
 
 #: The share of all characters of the training text that wordpieces cover. The rest are thousands
-#: of different characters of foreign scripts, which would replace words in the vocabulary.
+#: of rare characters of foreign scripts, which would crowd words out of the vocabulary.
 CHARACTER_COVERAGE = 0.9999
 
 

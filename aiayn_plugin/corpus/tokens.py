@@ -56,7 +56,7 @@ class Cleaning(NamedTuple):
 
 
 class Job(NamedTuple):
-    """What every step needs: the directory of the stages, the settings and the workers."""
+    """The context of every step: the directory of the stages, the settings and the workers."""
 
     work: Path
     settings: TextSettings

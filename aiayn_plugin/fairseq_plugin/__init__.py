@@ -4,7 +4,7 @@ Importing this package registers the model with its architectures, the task, the
 optimizer, the schedule, the scorer, the tokenizer and the BPE, and patches fairseq (patches/).
 """
 
-from . import patches  # first: it silences a message of fairseq's
+from . import patches  # first, because it silences one of fairseq's messages
 
 # isort: split
 from . import criterion, model, optimizer, raw_text, scorer, task

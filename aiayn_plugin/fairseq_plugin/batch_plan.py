@@ -61,7 +61,7 @@ class BatchPlanner:
         excess = self.plan.target_tokens / self.tokens_per_update - 1
         if abs(excess) > TOLERANCE and options.get("shard_id", 0) == 0:  # once for all processes
             logger.warning(
-                "updates hold %s target tokens on average, %.0f%% %s than --tokens-per-update %s: "
+                "updates have %s target tokens on average, %.0f%% %s than --tokens-per-update %s: "
                 "no batch size comes closer for this corpus and number of devices",
                 f"{self.plan.target_tokens:,.0f}",
                 100 * abs(excess),

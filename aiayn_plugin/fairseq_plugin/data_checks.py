@@ -57,7 +57,7 @@ def check_buckets(cfg: Any) -> None:
     """
     if cfg.num_batch_buckets > 0 and not hasattr(np, "compat"):
         raise InputError(
-            "--num-batch-buckets fails in fairseq with numpy 2: drop it (sentences are sorted by "
+            "--num-batch-buckets fails in fairseq with numpy 2: omit it (sentences are sorted by "
             "length in any case), or install numpy<2"
         )
 
@@ -122,7 +122,7 @@ def check_split(
                     f"the target side is missing ({target}): prepare the data again, or give a "
                     "split that has both sides"
                 )
-            logger.warning("no target side (%s): no references, no scores", target)
+            logger.warning("no target side (%s), hence no references or scores", target)
         impl = cfg.dataset_impl or infer_dataset_impl(str(data / sides[0]))
         if impl not in BINARY_FORMATS:
             continue

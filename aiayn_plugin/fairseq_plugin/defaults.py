@@ -1,8 +1,8 @@
 """§5, §6.1: the paper's training and search as defaults of fairseq's commands.
 
-Options given on the command line always win. A default that depends on other options is set in two
-steps: fairseq reads the command line in two passes, and the options of the task and of the model
-are known only after the second.
+Options on the command line always take precedence. A default that depends on other options is set
+in two steps: fairseq reads the command line in two passes, and the options of the task and of the
+model are known only after the second.
 """
 
 import logging
@@ -167,7 +167,7 @@ def check_configuration(cfg: Any) -> None:
 def _check_hydra_name(model: Any) -> None:
     """Raise InputError for the name of an architecture with the settings of base.
 
-    With Hydra, all settings come from the configuration, whatever model._name says.
+    With Hydra, all settings come from the configuration, regardless of model._name.
     """
     if (name := model._name) not in ARCHITECTURES:
         return
@@ -207,7 +207,7 @@ def check_best_metric(cfg: Any) -> None:
 def model_defaults(arch: str, architecture: str) -> dict[str, Any]:
     """Return the defaults of the model's settings: those of one of the paper's architectures.
 
-    A default that the dataclass of a user's --arch changes wins.
+    Defaults that the dataclass of a user's --arch changes take precedence.
     """
     paper = get_settings(architecture)
     own = MODEL_DATACLASS_REGISTRY[ARCH_MODEL_NAME_REGISTRY[arch]]

@@ -1,4 +1,4 @@
-"""§6.1 The search that fairseq-generate's options request, or an error if none can do it."""
+"""§6.1 The search that fairseq-generate's options request, or an error if none supports them."""
 
 import json
 import logging
@@ -51,7 +51,7 @@ def build_search_generator(
     defaults = {} if prefix_allowed_tokens_fn else search_defaults(args, length_penalty, trees)
     options = complete(args, defaults)
     if options.retain_dropout and any(isinstance(model, AiaynTransformer) for model in models):
-        raise InputError("--retain-dropout has no effect on the plugin's models: drop it")
+        raise InputError("--retain-dropout has no effect on the plugin's models: omit it")
     options.prefix_allowed_tokens_fn = prefix_allowed_tokens_fn or options.prefix_allowed_tokens_fn
     custom = (
         "--score-reference" if options.score_reference else "seq_gen_cls" if seq_gen_cls else ""
@@ -248,8 +248,8 @@ def search_in_int8(model: Any) -> None:
 def _prepare(task: Any, models: list) -> None:
     """Apply --bf16 and --int8 to models that will search, and pack their weights.
 
-    fairseq ignores --bf16 here. Only the models of a generation command are packed: they can do
-    nothing else afterwards.
+    fairseq ignores --bf16 here. Only the models of a generation command are packed: packed models
+    can only search.
     """
     if task.building:
         return

@@ -111,7 +111,7 @@ class Generator:
             log_p = self.lm_model.get_normalized_probs(net_output, log_probs=True, sample=None)
             scores = scores + self.lm_weight * log_p[:, -1].unflatten(0, scores.shape[:2])
         if self.block_repeats is not None and self.block_repeats.no_repeat_ngram_size == 1:
-            scores = scores.scatter(2, tokens[:, :, 1:], -math.inf)  # fairseq's blocks nothing
+            scores = scores.scatter(2, tokens[:, :, 1:], -math.inf)  # fairseq's ignores n = 1
         elif self.block_repeats is not None:
             step = tokens.size(2) - 1
             blocked = self.block_repeats(rows, scores.flatten(0, 1), *scores.shape[:2], step)

@@ -49,8 +49,8 @@ def _is_compiled(cfg: Any, model: Any) -> bool:
 def can_capture(cfg: Any, model: Any, criterion: Any, optimizer: Any) -> bool:
     """Return whether a batch's forward and backward pass can be a CUDA graph.
 
-    Everything must be the paper's, in one process, in float32 or with --bf16: other precisions wrap
-    the optimizer and scale the loss by a factor that changes.
+    Requires the paper's components, a single process, and float32 or --bf16: other precisions wrap
+    the optimizer and use a dynamic loss scale.
     """
     return (
         _is_compiled(cfg, model)

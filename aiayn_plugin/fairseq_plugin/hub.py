@@ -15,7 +15,7 @@ class TranslationHub(GeneratorHubInterface):
     """fairseq's interface with the paper's search, from raw text to raw text."""
 
     def __init__(self, cfg: Any, task: Any, models: list, given: Container[str]) -> None:
-        """Build it; `given` names the settings that the caller of from_pretrained chose.
+        """Build the interface. given: names of the settings passed to from_pretrained.
 
         Raises InputError and OSError for data that cannot be used.
         """

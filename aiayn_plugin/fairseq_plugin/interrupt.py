@@ -41,7 +41,7 @@ class Interrupt:
         self.agreed = False  #: whether all processes stop after this update
 
     def catch(self, once: Sequence[str] = ()) -> None:
-        """From now on, finish the update after Ctrl-C, unless the program has its own handler.
+        """From now on, finish the current update on Ctrl-C, unless the program has its own handler.
 
         once: options of this run that would start it again from the same point.
         """
@@ -100,7 +100,7 @@ def stop_after_saving(save: Callable) -> Callable:
                 record_save(interrupt.update)
         if interrupt.agreed:
             if multiprocessing.parent_process() and is_master(trainer.cfg.distributed_training):
-                logger.info("%s", interrupt.message())  # the parent process does not know it
+                logger.info("%s", interrupt.message())  # unknown to the parent process
             raise KeyboardInterrupt
         return path
 

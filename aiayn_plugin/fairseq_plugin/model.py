@@ -142,7 +142,7 @@ class AiaynTransformer(FairseqEncoderDecoderModel):
     def from_pretrained(cls, *args, **kwargs):
         """Like fairseq's, with the paper's search and the data's raw text by default.
 
-        kwargs are settings of fairseq-interactive, which win; the beam is an argument of
+        kwargs are settings of fairseq-interactive and take precedence; the beam is an argument of
         translate().
         """
         hub = hub_utils.from_pretrained(*args, archive_map=cls.hub_models(), **kwargs)
@@ -162,7 +162,7 @@ class AiaynTransformer(FairseqEncoderDecoderModel):
         check_dictionaries(settings, source, target)
         if getattr(task.cfg, "left_pad_target", False):
             raise InputError(
-                "the plugin's models need targets padded on the right: drop --left-pad-target"
+                "the plugin's models need targets padded on the right: omit --left-pad-target"
             )
         embeddings = build_embeddings(settings, len(source), len(target))
         limits = cfg.max_source_positions, cfg.max_target_positions

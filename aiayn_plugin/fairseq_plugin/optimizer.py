@@ -32,7 +32,7 @@ class InverseSqrtConfig(FairseqDataclass):
 
 @register_lr_scheduler("aiayn_inverse_sqrt", dataclass=InverseSqrtConfig)
 class AiaynInverseSqrt(FairseqLRScheduler):
-    """The paper's schedule: learning_rate(k) is the rate of update k, counted from 1.
+    """The paper's schedule: learning_rate(k) is the learning rate of update k, counted from 1.
 
     fairseq's inverse_sqrt sets learning_rate(k) after update k, for update k + 1.
     """

@@ -141,7 +141,7 @@ class AiaynTranslation(TrainerHooks):
         Raises InputError if a checkpoint was trained with different settings.
         """
         if self.cfg.int8 and not from_checkpoint:
-            raise InputError("--int8 is for translating: drop it to train")
+            raise InputError("--int8 is for translation: omit it in training")
         if self.cfg.eval_bleu and not from_checkpoint:
             check_eval_bleu_args(self.cfg.eval_bleu_args)
         self.building = True  # with --eval-bleu fairseq builds a generator here too

@@ -83,7 +83,7 @@ class TrainerHooks(TranslationTask):
             if 0 < cfg.patience <= num_runs and cfg.restore_file == "checkpoint_last.pt":
                 logger.info(
                     "this run has finished (--patience %d): nothing is left to train, unless "
-                    "--patience is raised or --reset-meters given",
+                    "you raise --patience or give --reset-meters",
                     cfg.patience,
                 )
                 # fairseq-train loops while the next epoch is at most max_epoch

@@ -81,7 +81,7 @@ def compare_with_paper(cfg: DictConfig) -> Iterator[tuple[str, Any, Any]]:
 
 
 def compared_architecture(arch: str) -> str:
-    """Return the paper's architecture that one of the plugin's or a user's is compared with."""
+    """Return the paper's architecture to compare with one of the plugin's or a user's."""
     architecture = paper_architecture(arch)
     assert architecture is not None
     return SCALED_DOWN.get(architecture, architecture)

@@ -47,10 +47,10 @@ class Translator(Predictor):
     ) -> list[list[Translation]]:
         """Return the translations of each raw line, best first; at most `nbest`.
 
-        An empty line stays empty. A line with more tokens than the model can read is translated in
-        segments, with a warning, which numbers lines from `first`. progress is called after each
-        batch with its number of sentences. All translations are held in memory, so a large corpus
-        is best passed in parts of about 10,000 lines. Raises InputError if a sentence has no
+        An empty line has an empty translation. A line with more tokens than the model can read is
+        translated in segments, with a warning, which numbers lines from `first`. progress is called
+        after each batch with its number of sentences. All translations are held in memory, so pass
+        a large corpus in chunks of about 10,000 lines. Raises InputError if a sentence has no
         translation.
         """
         if isinstance(lines, str):

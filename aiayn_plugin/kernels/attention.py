@@ -63,7 +63,7 @@ def attend(
 def is_equation_faster(q: Tensor, k: Tensor, window: Window | None) -> bool:
     """Return whether equation (1), step by step, is faster than attend.
 
-    It is faster on a CPU in bfloat16, above all in the backward pass. It stores all n × m weights,
+    It is faster on a CPU in bfloat16, especially in the backward pass. It stores all n × m weights,
     however, so long sentences use the fused kernel.
     """
     if q.device.type != "cpu" or q.dtype != torch.bfloat16 or q.size(2) * k.size(2) > 512**2:

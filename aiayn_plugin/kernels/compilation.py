@@ -50,8 +50,8 @@ def enable_compilation(enabled: bool) -> None:
         # Layers are recompiled for batches or sentences of size 1, and for long sentences; all
         # layers of a process count together.
         torch._dynamo.config.recompile_limit = 64
-        # With several GPUs torch would split the compiled code at DDP's buckets, so that it sends
-        # gradients during the backward pass. Layers compiled one by one allow that already.
+        # With several GPUs, torch would split compiled code at DDP's buckets, to overlap
+        # communication with the backward pass. Compiling layers one by one already allows this.
         torch._dynamo.config.optimize_ddp = False
 
 

@@ -19,7 +19,7 @@ def check_device(device: str) -> None:
     """Raise InputError if torch cannot compute on a device: "cuda" without a GPU, "meta", "x"."""
     try:
         torch.ones(1, device=device).sum().item()
-    except Exception as error:  # of many types, depending on the device
+    except Exception as error:  # its type depends on the device
         reason = str(error).splitlines()[0].rstrip(".")
         raise InputError(
             f"--device {device} cannot be used ({reason}): give cpu, or cuda on a machine with a "

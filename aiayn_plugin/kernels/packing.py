@@ -38,8 +38,8 @@ def replace_linear_layers(model: nn.Module, build: BuildLayer) -> None:
     """Replace each nn.Linear of an inference model with build(weight, bias), in place.
 
     Also adds the layers whose weights and biases a module's inference_layers() returns, by the
-    names of their attributes. Leaves unchanged an nn.Linear that shares its weight with one of
-    these, and subclasses that override forward. A second call changes nothing.
+    names of their attributes. Does not replace an nn.Linear that shares its weight with one of
+    these, or subclasses that override forward. A second call changes nothing.
     """
     modules = list(model.modules())
     if any(isinstance(module, InferenceLinear) for module in modules):
@@ -74,8 +74,8 @@ def is_packing_faster(weight: Tensor) -> bool:
 class PackedLinear(InferenceLinear):
     """x ↦ xWᵀ + b for a constant W, which is packed if that is faster.
 
-    In float32 the dense weight is also kept, since packing does not speed up inputs of many rows,
-    nor of a single one (greedy search for one sentence).
+    In float32 the dense weight is also kept, since packing does not speed up inputs with many rows
+    or a single row (greedy search for one sentence).
     """
 
     def __init__(self, weight: Tensor, bias: Tensor | None = None) -> None:

@@ -107,7 +107,7 @@ class MultiHeadAttention(nn.Module):
     #: which then computes all of its attention, in training and with the key-value cache. The cache
     #: holds keys in no particular order: an equation using positions needs takes_positions.
     equation: Callable[..., tuple[Tensor, Tensor]] = staticmethod(scaled_dot_product_attention)
-    #: Whether `equation` takes a sixth argument: the Positions in self-attention, else None.
+    #: Whether `equation` has a sixth argument: Positions, or None in encoder-decoder attention.
     takes_positions = False
 
     def __init__(
@@ -192,7 +192,7 @@ class MultiHeadAttention(nn.Module):
         return self._join_heads(out), weights if need_weights else None
 
     def _may_use_kernels(self, need_weights: bool) -> bool:
-        """Return whether an implementation of equation (1) without weights may replace it."""
+        """Return whether a fused kernel, which returns no weights, may replace equation (1)."""
         return not need_weights and self.equation is scaled_dot_product_attention
 
     def _positions(self, x: Tensor, memory: Tensor | None) -> Positions | None:

@@ -27,7 +27,7 @@ def compute_attention_weights(
 
     source: tokens (m,); target: tokens (n,), shifted right; layers: counted from 1. "encoder" is
     (layers, h, m, m), "decoder" (layers, h, n, n), "encoder_decoder" (layers, h, n, m): row i
-    holds the weights that position i gives to every position.
+    contains the weights with which position i attends to each position.
     """
     modules: dict[str, list[Any]] = {
         "encoder": [encoder.layers[layer - 1].self_attention for layer in layers],

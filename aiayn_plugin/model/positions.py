@@ -81,7 +81,7 @@ class LearnedPositions(nn.Module):
         """Same as SinusoidalPositions.forward. Raises InputError beyond the learned positions."""
         if length > self.max_positions and int(positions.max()) >= self.max_positions:
             raise InputError(
-                f"the model learned {self.max_positions} positions, and the input has "
+                f"the model learned {self.max_positions} positions, but the input has "
                 f"{int(positions.max()) + 1}: shorten it, or train with larger "
                 "--max-source-positions and --max-target-positions, or with --positions sinusoids"
             )

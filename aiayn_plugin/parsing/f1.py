@@ -31,7 +31,7 @@ class BracketCounts:
     gold: int = 0
     system: int = 0
     tags: int = 0  #: correct tags
-    words: int = 0  #: that count
+    words: int = 0  #: counted words
     exact: int = 0  #: sentences whose brackets all match the gold tree
     sentences: int = 0  #: including skipped ones
     skipped: int = 0  #: sentences whose words differ or that have none

@@ -124,7 +124,7 @@ def _parse_tree(text: str, path: str | Path, line: int) -> Tree:
 def tree_from_string(text: str) -> Tree:
     """Return the tree of a text, in which a backslash before a bracket belongs to the word.
 
-    Since version 3.10 nltk takes it for the escape of the bracket.
+    nltk 3.10 and later treat it as escaping the bracket.
     """
     return Tree.fromstring(re.sub(r"\\(?=[()])", r"\\ ", text))
 

@@ -68,9 +68,9 @@ def counted_flops(
 
 @dataclass(frozen=True)
 class Cost:
-    """What a run has cost so far. An unknown number of operations holds the reason."""
+    """The cost of a run so far. Unknown FLOPs are strings that state the reason."""
 
-    parameters: int | None  #: of the model, or else by the formula
+    parameters: int | None  #: recorded, or else computed by the formula
     formula_parameters: int | None
     seconds: float  #: including start-up, validation and saving checkpoints
     devices: int
@@ -94,7 +94,7 @@ def cost_of(run: Run, tflops: float | None = None) -> Cost:
     elif record.unrecorded_updates:
         estimated = f"the first {record.unrecorded_updates:,} updates are not recorded"
     elif record.changed_devices:
-        estimated = "the run changed its devices"
+        estimated = "the run used different devices"
     else:
         estimated = estimated_flops(seconds, devices, rate) or "no time is recorded"
     # fairseq logs pairs and target tokens; only the plan of --tokens-per-update has source tokens.

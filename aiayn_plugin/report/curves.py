@@ -14,7 +14,7 @@ from .training_record import Point, TrainingRecord
 MAX_POINTS = 500
 #: Styles of lines, each with all colours before the next one, and their dashes in SVG.
 STYLES = {"-": "none", "--": "6 3", ":": "2 3", "-.": "7 3 2 3"}
-#: A translucent grey for lines that others are drawn over.
+#: A translucent grey for lines in the background.
 BACKGROUND = "#80808080"
 #: The quantities: title, name in the log, and whether training and validation log it.
 QUANTITIES = (

@@ -1,6 +1,6 @@
 """A document of paragraphs, lists, tables and figures, as HTML and as Markdown.
 
-A paragraph is a string and a list is a list of strings. Whatever they hold is shown as text.
+A paragraph is a string and a list is a list of strings. Markup in them is shown as text.
 """
 
 import re
@@ -75,7 +75,7 @@ Block = str | list[str] | Table | Figures | Numbers | Translations
 
 
 class Section(NamedTuple):
-    """A heading and its content. A table whose caption repeats the heading shows none."""
+    """A heading and its content. A table omits a caption that repeats the heading."""
 
     title: str
     blocks: Sequence[Block]

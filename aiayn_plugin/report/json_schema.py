@@ -3,7 +3,7 @@
 from math import isfinite
 from typing import Any
 
-#: Larger numbers are taken for damage: no quantity of a training run reaches them.
+#: Larger numbers are treated as damage: no quantity of a training run reaches them.
 LARGEST = 1e30
 
 

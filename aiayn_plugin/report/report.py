@@ -82,7 +82,7 @@ def _single(run: Run, cost: Cost) -> Iterator[Section]:
         yield Section("Examples", blocks)
     charts = [figure_of(chart) for chart in charts_of_run(run.record, _schedules(run))]
     note = (
-        "Hours and minutes are those of training: pauses between two starts and updates that a "
+        "Hours and minutes cover training only: pauses between starts and updates that a "
         "restart repeated are left out. Perplexity is 2 to the power of the loss without label "
         "smoothing, per subword."
     )

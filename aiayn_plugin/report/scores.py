@@ -44,7 +44,7 @@ def score_blocks(runs: Sequence[Run]) -> list[Block]:
     blocks = _translation_scores(translations, several) if translations else []
     blocks += _tree_scores(trees) if trees else []
     how = f"aiayn score GENERATE.LOG --data DATA --json RUN/{SCORE_FILES['test']}"
-    return blocks or [f"No scores: {how} writes those of the test set."]
+    return blocks or [f"No scores yet: {how} computes those of the test set."]
 
 
 def _translation_scores(scored: dict[str, dict], several: bool) -> list[Block]:
@@ -76,7 +76,7 @@ def _translation_scores(scored: dict[str, dict], several: bool) -> list[Block]:
     if several:
         note += (
             " p is from sacrebleu's paired bootstrap test against the first run of the set, for "
-            "runs with the same references: the probability of so large a difference by the choice "
+            "runs with the same references: the probability of a difference this large by choice "
             "of sentences alone. It does not account for variation between seeds."
         )
     return [Table("Scores of the translations", head, rows), note, list(dict.fromkeys(used))]

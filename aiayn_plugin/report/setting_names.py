@@ -37,10 +37,10 @@ NAMES: Mapping[str, str] = {
     "max_tokens": "maximum tokens per batch",
     "update_freq": "batches per update on each device",
     "batch_size": "maximum sentences per batch",
-    "sentence_avg": "mean of the loss over sentences",
+    "sentence_avg": "loss averaged over sentences",
     "curriculum": "epochs without shuffling",
     "truncate_source": "sources cut to their maximum length",
-    "ignore_prefix_size": "target tokens without loss",
+    "ignore_prefix_size": "target prefix excluded from the loss",
     "store_ema": "moving average of the weights",
 }
 #: The paper's symbols; the other settings go by their flag.

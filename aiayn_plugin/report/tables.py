@@ -59,7 +59,7 @@ def published_result(run: Run) -> tuple[str, float, float] | None:
 
 
 def table_2(run: Run, cost: Cost) -> list[Block]:
-    """Return Table 2 with a row for a run that has a result there, else the reason for none."""
+    """Return Table 2 with the run's row, or the reason why it has none."""
     scores = run.translations.get("test")
     if not (scores and uses_paper_set(run, "test", "de", "fr")):
         return [
@@ -234,7 +234,7 @@ def skipped_note(run: Run) -> str:
 
 
 def table_4(runs: Sequence[Run]) -> list[Block]:
-    """Return Table 4 with a row for each run that has a result there, if any run has."""
+    """Return Table 4 with a row for each run with a result there, and a note on the other runs."""
     rows: list[list[Any]] = [[name, data, str(f1), "paper"] for name, data, f1 in TABLE_4]
     foreign = []
     for run in runs:

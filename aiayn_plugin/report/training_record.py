@@ -112,7 +112,7 @@ class TrainingRecord:
             self._add(self.curves[event], update, fields)
 
     def _restart(self, update: int) -> None:
-        """Continue after an update; what was recorded beyond it was lost."""
+        """Continue after an update; discard later points, whose updates were lost."""
         for points in self.curves.values():
             while points and points[-1].update > update:
                 points.pop()

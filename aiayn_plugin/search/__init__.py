@@ -1,6 +1,6 @@
 """§6.1 Beam search. BeamSearch is the entry point: SearchSettings in, lists of Hypothesis out.
 
-generate is a short form of it for one batch: token IDs in, token IDs out.
+generate is a shorthand for one batch: token IDs in, token IDs out.
 """
 
 from .beam import BeamSearch, TokenConstraint, generate

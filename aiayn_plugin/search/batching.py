@@ -59,9 +59,9 @@ def search_in_threads(
 ) -> list[Result]:
     """Return search(rows) of a batch on a CPU, in threads of MIN_CHUNK rows or more.
 
-    One search per thread uses a CPU better than threads inside operations, because a step consists
-    of many small ones. A batch is sorted by length, so each thread takes every n-th sentence: with
-    two threads, the first has rows 0, 2, 4 and the second 1, 3.
+    One search per thread uses a CPU better than multithreaded operations, because a step consists
+    of many small operations. A batch is sorted by length, so each thread takes every n-th sentence:
+    with two threads, the first has rows 0, 2, 4 and the second 1, 3.
     """
     sentences = rows.stop - rows.start
     chunks = min(threads, sentences // MIN_CHUNK)

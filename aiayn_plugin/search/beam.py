@@ -265,7 +265,7 @@ class BeamSearch:
         if step < self.settings.min_len:
             end = scores[:, :, eos].clone()
             scores[:, :, eos] = -math.inf
-            if self.constraint is not None:  # an empty line has no tree: only the end may come
+            if self.constraint is not None:  # an empty line has no tree: only eos may follow
                 is_only = scores.amax(dim=2).eq(-math.inf)
                 scores[:, :, eos] = end.masked_fill(~is_only, -math.inf)
         if forced is not None:

@@ -19,9 +19,9 @@ class BatchHalver:
         self.has_warned = False
 
     def search(self, search_rows: Callable[[slice], list[Any]], rows: slice) -> list[Any]:
-        """Return search_rows(rows), if necessary from smaller ranges of rows.
+        """Return search_rows(rows), splitting the rows if necessary.
 
-        Raises InputError if memory does not suffice for a single sentence.
+        Raises InputError if not even a single sentence fits in memory.
         """
         size = rows.stop - rows.start
         try:

@@ -1,4 +1,4 @@
-"""What the translation page says about its model: languages, training text, example sentences."""
+"""What the translation page shows about its model: languages, training text, example sentences."""
 
 import re
 from contextlib import suppress

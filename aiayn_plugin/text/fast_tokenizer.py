@@ -82,7 +82,7 @@ def build_tokens(symbols: Sequence[str]) -> list[str]:
 
 
 def _to_token(symbol: str) -> str:
-    """`he@@` gives `he`, and `llo` gives `llo</w>`."""
+    """Return `he` for `he@@`, and `llo</w>` for `llo`."""
     is_inside = symbol.endswith("@@") and symbol != "@@"
     return symbol[:-2] if is_inside else symbol + WORD_END
 

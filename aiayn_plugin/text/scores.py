@@ -119,7 +119,7 @@ class PaperTokens:
     target language, and in German make hyphens inside a word separate words (`E-Mail` becomes
     `E ##AT##-##AT## Mail`; of two hyphens around a single character only the first, because the
     matches of the regular expression of 2017 do not overlap). `Tokenizer` differs from sacremoses
-    in rare letters; the scores keep sacremoses's tokens, which others also use.
+    in rare letters; the scores keep sacremoses's tokens, for comparability.
     """
 
     def __init__(self, target_lang: str) -> None:

@@ -56,7 +56,7 @@ def words(number: int | Decimal, to: str = "cardinal", **options: str) -> Pair:
     """Return the number in words: twenty-one / einundzwanzig."""
     english: str = num2words(number, lang="en", to=to, **options)
     german: str = num2words(number, lang="de", to=to, **options)
-    # num2words gives "einhunderteinstausend" for 101000; correct is "einhunderteintausend".
+    # num2words gives "einhunderteinstausend" for 101000, instead of "einhunderteintausend".
     return english, german.replace("einstausend", "eintausend")
 
 
@@ -97,7 +97,7 @@ def percent(rng: Random) -> Pair:
 def compact(rng: Random) -> Pair:
     """Return a rounded large number: 1.2 million / 1,2 Millionen.
 
-    The least is 1.1 million: below a million the short German form has more digits.
+    The smallest is 1.1 million: below a million the short German form has more digits.
     """
     value = Decimal(rng.randrange(11, 9999)).scaleb(rng.choice((5, 8, 11)))
     length = rng.choice(LENGTHS)

@@ -43,7 +43,7 @@ def show(browser, pipeline, tmp_path):
 
 @pytest.fixture
 def phone(browser):
-    """During the test, the browser is that of a phone: 390 x 844 pixels, and a touch screen."""
+    """Emulate a phone during the test: 390 x 844 pixels and a touch screen."""
     emulate = browser.driver.execute_cdp_cmd
     screen = {"width": 390, "height": 844, "deviceScaleFactor": 2, "mobile": True}
     emulate("Emulation.setDeviceMetricsOverride", screen)
@@ -267,7 +267,7 @@ def test_pointing_at_a_word_shows_only_its_lines(browser, show):
     browser.point_at(browser.find("h1"))
     few = count_lines(browser)
     assert few < everything
-    browser.point_at(word(browser, "from", 2))  # for a look
+    browser.point_at(word(browser, "from", 2))  # without a click
     assert visible(browser, ".words.from .pointed") == ["mal"]
     browser.point_at(browser.find("h1"))
     assert visible(browser, ".words.from .pointed") == ["ani@@"]

@@ -1,4 +1,4 @@
-"""A bundle holds what translating needs, and nothing of training."""
+"""A bundle contains what translation needs, and no training state."""
 
 import json
 import re

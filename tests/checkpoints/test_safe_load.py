@@ -58,7 +58,7 @@ def written(tmp_path):
 
 
 def test_one_changed_bit_is_found(written):
-    """Or it is one without a meaning: padding, dates, attributes of a file."""
+    """Unless it has no meaning, as in padding, dates and file attributes."""
     path, state = written
     whole, found, random = path.read_bytes(), 0, Random(1)
     for place in random.sample(range(len(whole)), 400):
@@ -204,7 +204,7 @@ def test_a_checkpoint_of_fsdp_has_flat_weights(written):
 
 
 def test_recursive_settings_are_refused(written):
-    """A billion laughs, and a dictionary in itself, take no time and no memory."""
+    """A billion laughs, and a dictionary that contains itself, cost no time or memory."""
     path, state = written
     laughs: list = ["ha"]
     for _ in range(60):
@@ -228,7 +228,7 @@ def test_the_configuration_is_the_one_fairseq_builds(written):
 
 
 def test_settings_of_every_version_of_fairseq():
-    """They are a Namespace, a dictionary, or the command line of years ago."""
+    """They are a Namespace, a dictionary, or an old version's command line."""
     model = {"_name": "aiayn_base", "N": 6}
     for settings in (model, Namespace(**model)):
         cfg, architecture = configuration({"cfg": {"model": settings, "task": {}}})

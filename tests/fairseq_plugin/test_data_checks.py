@@ -69,7 +69,7 @@ def test_broken_data_ends_with_one_line(data, way):
 
 
 def test_words_in_another_order_are_a_warning(corpus, tmp_path, caplog):
-    """Without a manifest or a checkpoint, only their counts may tell."""
+    """Without a manifest or a checkpoint, only their counts may reveal it."""
     data = shutil.copytree(corpus, tmp_path / "data")
     (data / MANIFEST).unlink()
     DICTIONARIES["dict.*.txt: other order"](data)
@@ -107,7 +107,7 @@ def test_a_split_without_its_target_is_loaded_with_a_warning(corpus, tmp_path, c
     remove("test.en-de.de.bin", "test.en-de.de.idx")(data)
     task = load(data)
     assert len(task.dataset("test")) == 5 and task.dataset("test").tgt is None
-    assert "no references, no scores" in caplog.text
+    assert "hence no references or scores" in caplog.text
     with pytest.raises(InputError, match=r"target side is missing \(.*de.bin and .*de.idx\)"):
         load(data, target=True)
 

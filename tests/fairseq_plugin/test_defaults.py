@@ -232,7 +232,7 @@ def test_the_search_is_the_papers_unless_fairseqs_is_asked_for(parser, flags, ex
     "flags, expected", [([], (21, 0.3, 1.0, 300)), (["--beam", "4"], (4, 0.3, 1.0, 300))]
 )
 def test_the_search_of_trees_is_the_papers(tmp_path, flags, expected):
-    """--beam 4 wins, though it is the default of translations."""
+    """--beam 4 takes precedence, although it is the default for translation."""
     TextSettings("en", "tree", merges=0, tokenizer=PENN).save(tmp_path / SETTINGS_FILE)
     parser = fairseq_generate_parser
     args = parse("--path", "m.pt", *flags, parser=parser, data=tmp_path)

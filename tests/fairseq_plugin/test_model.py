@@ -53,7 +53,7 @@ def test_learned_positions_limit_the_length():
     assert model.max_positions() == (8, 7)
     source, target = sentences(8, 7)
     model(pad_left(source, 3), None, target)  # padding takes no position
-    with pytest.raises(InputError, match="learned 8 positions, and the input has 9"):
+    with pytest.raises(InputError, match="learned 8 positions, but the input has 9"):
         model(torch.cat((source, source[:, :1]), dim=1), None, target)
     with pytest.raises(InputError, match="learned 7 positions"):
         model(source, None, torch.cat((target, target[:, :1]), dim=1))

@@ -46,7 +46,7 @@ def test_a_warmup_of_0_updates_is_refused():
 
 
 def test_the_default_is_the_papers_adam():
-    """Gradients of 1e-8 tell ε = 1e-9 from any other."""
+    """Gradients of 1e-8 distinguish ε = 1e-9 from other values."""
     weights = [parameter([1e-8, -3e-8]) for _ in range(2)]
     optimizers = (
         AiaynAdam(AdamConfig(lr=[0.1]), weights[:1]),

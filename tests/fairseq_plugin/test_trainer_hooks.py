@@ -92,7 +92,7 @@ def test_a_training_ends_where_memory_does(corpus, processes, message):
     line = str(input_error(error.value))
     if processes == 1:
         assert type(error.value) is torch.OutOfMemoryError
-        assert line == "not enough memory for a batch: give a smaller --max-tokens or --batch-size"
+        assert line == "not enough memory for a batch: use a smaller --max-tokens or --batch-size"
     else:
         assert line.startswith(
             "update 3: not enough memory for a batch: run the same command with a smaller "
@@ -116,7 +116,7 @@ def test_float16_without_a_gpu_is_refused(corpus, tmp_path):
 
 
 def test_the_minimum_loss_scale_is_one_line(corpus, tmp_path):
-    """An overflow is fairseq's until the scale cannot be lowered; then its own check fails."""
+    """fairseq handles overflows until the scale is at its minimum; then its own check fails."""
     flags = ("--fp16", "--fp16-no-flatten-grads", "--fp16-init-scale", "1", "--min-loss-scale", "1")
     training, epoch = trainer(corpus, tmp_path, *FIXED, *flags)
     batch = next(epoch.next_epoch_itr(shuffle=False))
@@ -215,7 +215,7 @@ def test_the_next_run_of_a_sweep_starts_anew(corpus):
 
 def test_a_broken_task_state_is_refused(corpus):
     task = tasks.setup_task(configuration("--arch", "aiayn_tiny", data=corpus).task)
-    for state in ({}, {"something": 1}, {"settings": {"h": 4}}):  # of before another was added
+    for state in ({}, {"something": 1}, {"settings": {"h": 4}}):  # from before a field was added
         task.load_state_dict(state)
     assert task.state_dict().keys() == {"something", "dictionaries", "languages"}
     for broken in (

@@ -1,4 +1,4 @@
-"""§6.1 CTranslate2's search with the model in the package, beside the plugin's."""
+"""§6.1 CTranslate2's search with the model in the package, compared with the plugin's."""
 
 import pytest
 

@@ -200,7 +200,7 @@ def test_dictionaries_that_differ_from_those_of_the_training_are_refused(model_d
 
 
 def test_a_model_of_the_reverse_direction_is_refused(model_dir, tmp_path):
-    """The languages share a dictionary, so it would translate, from the wrong language."""
+    """The languages share a dictionary, so it would silently read the wrong language."""
     shutil.copytree(model_dir, tmp_path / "changed")
     change_checkpoint(
         tmp_path / "changed",

@@ -92,7 +92,7 @@ def test_padding_does_not_change_the_output(pad, training, settings):
 
 
 def test_targets_padded_on_the_left_are_refused():
-    with pytest.raises(InputError, match="drop --left-pad-target"):
+    with pytest.raises(InputError, match="omit --left-pad-target"):
         build(left_pad_target=True)
 
 

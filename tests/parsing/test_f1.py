@@ -148,7 +148,7 @@ def test_trees_that_span_lines_are_sentences(tmp_path):
 
 
 def test_tags_are_counted_by_the_position_of_their_word(tmp_path):
-    """Traces are no words, and a tree with other words counts in no range."""
+    """Traces are not words, and a tree with different words is left out."""
     gold = f"(S {' '.join(f'(T{i} w)' for i in range(1, 13))} (. .))"
     wrong = gold.replace("T3 ", "X ").replace("T12", "X")
     (tmp_path / "gold").write_text(f"{gold.replace('(T1 ', '(-NONE- *) (T1 ')}\n{GOLD}\n{gold}\n")

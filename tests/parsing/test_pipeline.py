@@ -47,7 +47,7 @@ def test_tokenised_words_keep_their_boundaries_and_get_plain_spellings(pipeline)
     ],
 )
 def test_subwords_are_those_of_the_training_text(pipeline, word, subwords):
-    """Merges outside the vocabulary are undone; of unknown characters, word-final ones are kept."""
+    """Merges outside the vocabulary are undone; only word-final unknown characters are kept."""
     assert pipeline.encode([word]) == subwords.split()
 
 

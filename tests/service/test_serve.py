@@ -193,7 +193,7 @@ def test_it_survives_clients_that_stall_or_disconnect(service, stalled):
 
 @pytest.mark.long
 def test_a_client_that_stops_reading_loses_its_connection(service):
-    """One that only reads late receives every response."""
+    """A client that reads late still receives every response."""
     count, responses = 3000, []
     for pause in (1, 2 * REQUEST_TIMEOUT + 5):
         with socket.create_connection(service.address, 60) as client:

@@ -37,7 +37,7 @@ def test_a_model_directory_that_lacks_a_file(model_dir, tmp_path, name):
         Translator.load(tmp_path / "model", "cpu")
 
 
-#: What each command gets, so that it ends soon when nothing is broken.
+#: Arguments with which each command ends soon if nothing is broken.
 COMMANDS = {
     "fairseq-train": [
         *(*SMALL, "--max-update", "1", "--no-save"),

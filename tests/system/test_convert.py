@@ -45,7 +45,7 @@ def test_there_and_back_again(run, corpus, stock, tmp_path):
     languages = {"source": "en", "target": "de"}
     for name in ("ours.pt", "theirs.pt"):
         assert torch.load(tmp_path / name)["task_state"]["languages"] == languages
-    # fairseq's own commands cannot load a checkpoint of today's torch without the plugin's mends
+    # fairseq's own commands cannot load a checkpoint of today's torch without the plugin's patches
     before, converted, after = (
         run(*generate, *ours, "--task", "translation", "--path", path, cwd=tmp_path)
         for path in (stock, "ours.pt", "theirs.pt")
@@ -149,7 +149,7 @@ def test_broken_checkpoints_are_refused(stock, spoil, message):
 def test_two_hundred_updates_lose_as_fairseqs_model_does(run, corpus, tmp_path):
     """From the same weights, on the same batches: this compares model, loss and Adam in one.
 
-    With twice the rate fairseq's own losses, on one thread and on two, are 0.002 bits apart.
+    At twice this learning rate fairseq's own losses with 1 and 2 threads differ by 0.002 bits.
     """
     train = [
         *("fairseq-train", corpus, "--user-dir", "aiayn_plugin", *STOCK_TRAINING),

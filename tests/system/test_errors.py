@@ -25,7 +25,7 @@ def test_an_option_that_fails_with_numpy_2(run, corpus, tmp_path):
         *("--save-dir", tmp_path, "--num-batch-buckets", "4"),
     )
     assert last_line(log) == (
-        "fairseq-train: error: --num-batch-buckets fails in fairseq with numpy 2: drop it "
+        "fairseq-train: error: --num-batch-buckets fails in fairseq with numpy 2: omit it "
         "(sentences are sorted by length in any case), or install numpy<2"
     )
 

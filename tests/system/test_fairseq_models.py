@@ -35,7 +35,7 @@ MODELS = {
         *("--encoder-ffn-embed-dim", "8", "--decoder-ffn-embed-dim", "8"),
     ],
 }
-#: Sentences of the valid set: no multiple of 8.
+#: Sentences of the validation set: not a multiple of 8.
 VALID = 30
 
 

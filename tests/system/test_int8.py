@@ -39,4 +39,4 @@ def test_training_in_int8_is_an_error(run, corpus, tmp_path):
         *("--eval-bleu-args", "{}", "--save-dir", tmp_path),
     )
     assert log.returncode == 1
-    assert "--int8 is for translating" in last_line(log)
+    assert "--int8 is for translation" in last_line(log)

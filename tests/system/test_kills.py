@@ -1,7 +1,7 @@
-"""Commands killed at any moment of their lives and run again: the same results, nothing left.
+"""Commands killed at any moment and run again yield the same results and leave nothing behind.
 
 AIAYN_KILLS=10 makes it 50 kills of training, 30 of preparing, and 10 each of averaging, bundling
-and exporting; without it there are a tenth of them.
+and exporting; by default it is a tenth of these.
 """
 
 import json
@@ -26,12 +26,12 @@ BIN = Path(sys.executable).parent
 
 
 def says(log: Path, text: str) -> Callable[[], bool]:
-    """Return what becomes true when a log says something."""
+    """Return a function that is true once a log contains a text."""
     return lambda: re.search(text, log.read_text()) is not None
 
 
 def appears(*paths: Path, more: float) -> Callable[[], bool]:
-    """Return what becomes true some seconds after one of the paths is there."""
+    """Return a function that is true some seconds after one of the paths exists."""
 
     def now() -> bool:
         if any(os.path.lexists(path) for path in paths):
@@ -45,9 +45,9 @@ def appears(*paths: Path, more: float) -> Callable[[], bool]:
 def survive(
     kills: int, command: list, log: Path, moments: Iterator[Callable], check: Callable[[], None]
 ) -> None:
-    """Kill a command so many times, in groups of five, each followed by a run to the end.
+    """Kill a command `kills` times, in groups of five, each followed by a complete run.
 
-    A run that ends before its moment is no kill: it is checked, and another group begins.
+    A run that ends before its moment does not count: it is checked, and a new group begins.
     """
     done = group = early = 0
     while done < kills:

@@ -47,7 +47,7 @@ class Setup:
         return found
 
     def closest_in_fairseqs_search(self, number):
-        """Return how close two candidates of a sentence were in float64 where the search cut.
+        """Return the smallest float64 gap between candidates at which the search pruned a sentence.
 
         The two best hypotheses count too.
         """

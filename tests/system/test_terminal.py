@@ -84,7 +84,7 @@ def wait_for(text: str, log: Path, process: subprocess.Popen) -> None:
 
 
 def test_ctrl_c_ends_a_training_after_the_update_and_saves_it(run, corpus, tmp_path):
-    """A terminal sends the signal to every process, so also to those that load the data.
+    """A terminal sends the signal to every process, including those that load the data.
 
     Until then the training prints no debugging.
     """

@@ -23,7 +23,7 @@ def weights(path):
 
 
 def test_a_run_stopped_and_started_is_the_same_run(run, corpus, tmp_path):
-    """Step, rate, optimizer, data order and dropout go on: the weights are equal bit by bit."""
+    """Step, learning rate, optimizer, data order and dropout resume: weights are bit-identical."""
     command = [
         *("fairseq-train", corpus, *TRAIN, "--tokens-per-update", "4000", "--max-tokens", "1500"),
         *("--save-interval-updates", "4", "--disable-validation"),

@@ -1,7 +1,7 @@
-"""Tokens and texts are those of Moses's own scripts, on lines that no one made up.
+"""Tokens and detokenised texts equal those of Moses's own scripts, on real text.
 
-The scripts are those in the folder MOSES_SCRIPTS (scripts/tokenizer of a checkout of Moses), else
-those that the package mosestokenizer brings.
+The scripts are those in the folder MOSES_SCRIPTS (scripts/tokenizer of a checkout of Moses), or
+else those in the package mosestokenizer.
 """
 
 import functools
@@ -50,7 +50,7 @@ def scripts():
 
 
 def perl(name, lang, lines, *options):
-    """Return what a script makes of the lines."""
+    """Return a script's output for the lines."""
     folder = scripts()[0]
     script = folder / f"{name}-v1.1.perl"  # as mosestokenizer calls its tokeniser
     command = ["perl", str(script if script.exists() else folder / f"{name}.perl"), *options]
@@ -95,7 +95,7 @@ def french():
 
 
 def without_versions(lang):
-    """Return a function that takes out of tokens what differs between versions of the script.
+    """Return a function that removes from tokens what differs between versions of the script.
 
     The tokens of the plugin are those of June 2017, when the paper was written.
 

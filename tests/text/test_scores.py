@@ -132,7 +132,7 @@ def test_paper_bleu_counted_by_hand():
 
 
 def test_what_chance_has_to_do_with_it():
-    """One system is the reference but for a few sentences, another one but for most."""
+    """One system differs from the reference in a few sentences, another in most."""
     references = [f"Der Hund Nummer {n} läuft heute sehr schnell weg ." for n in range(60)]
     good = [
         line.replace("läuft", "rennt") if n % 20 == 0 else line for n, line in enumerate(references)

@@ -103,7 +103,7 @@ def _explain(error: BaseException) -> str | None:
             "options that it was trained with, or --reset-dataloader to begin with epoch 1"
         )
     if isinstance(error, (RuntimeError, MemoryError)) and is_out_of_memory(error):
-        return "not enough memory for a batch: give a smaller --max-tokens or --batch-size"
+        return "not enough memory for a batch: use a smaller --max-tokens or --batch-size"
     if isinstance(error, FloatingPointError) and "loss scale" in text:
         return f"the gradients overflow at the minimum loss scale: {DIVERGENCE_ADVICE}"
     return None

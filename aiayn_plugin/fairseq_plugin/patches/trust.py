@@ -96,8 +96,8 @@ def _torch_loads(state: dict) -> Iterator[None]:
 def _forget_files(state: dict) -> None:
     """Remove the files and addresses that a checkpoint names, so that loading does not open them.
 
-    Its weights replace those of a pretrained model or of embeddings. For a different file, such as
-    the codes of a BPE for fairseq's hub interface, the caller gives its name.
+    Its weights replace those of a pretrained model or of embeddings. For other files, such as BPE
+    codes for fairseq's hub interface, the caller passes the path.
     """
     groups = [state.get("args"), state.get("cfg")]
     for group in groups:
@@ -179,7 +179,7 @@ def _describe_error(error: Exception) -> str:
     """Return what an error of fairseq or torch says about a checkpoint, in one line."""
     message = str(error)
     if isinstance(error, MemoryError) or "allocate memory" in message:
-        return "its settings ask for more memory than its weights need"
+        return "its settings require more memory than its weights need"
     if "Error(s) in loading state_dict" in message:
         first = message.splitlines()[1:2] or [""]
         return f"its weights do not fit its settings: {first[0].strip():.300}"

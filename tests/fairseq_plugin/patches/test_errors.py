@@ -12,7 +12,7 @@ from aiayn_plugin.training.optimizer import learning_rate
 
 
 def chain(error, *others):
-    """Return the last of the others; each was raised while the one before it was handled."""
+    """Return the last of a chain of errors, each raised while the previous one was handled."""
     for other in others:
         other.__context__ = error
         error = other

@@ -107,7 +107,7 @@ def test_an_archive_unpacks_only_into_its_directory(tmp_path):
         ({"arch": "transformer", "encoder_layers": 10**9}, "have 1000000000 as encoder_layers"),
         (
             {"arch": "transformer", "encoder_embed_dim": 2**50},
-            "its settings ask for more memory than its weights need",
+            "its settings require more memory than its weights need",
         ),
         ({"arch": "transformer", "data": "${oc.env:HOME}"}, "contain an interpolation in data"),
         ({"arch": "transformer", "dropout": torch.ones(1)}, "have a Tensor as dropout"),
