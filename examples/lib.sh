@@ -79,6 +79,7 @@ only_directory() {
 
 # begin: set up .venv, the environment and the recipe's directory, RUN.
 begin() {
+  [ "$(uname)" = Linux ] || die "the recipes need Linux: see Installation in examples/guide.md"
   choose_one PRECISION "${PRECISION:-}" "--bf16 --fp16"
   [[ ${MAX_TOKENS:-1} =~ ^[1-9][0-9]*$ ]] || die "MAX_TOKENS=$MAX_TOKENS: give a number of tokens"
   # The user's paths are relative to the caller's directory.
@@ -294,6 +295,7 @@ find_gpu() {
     gpu=yes
   else
     echo "${0##*/}: warning: torch cannot use the GPU, so the CPU is used: ${reason##*$'\n'}" >&2
+    export CUDA_VISIBLE_DEVICES= # torch would still count it, and fairseq start a process for it
   fi
 }
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Train on all GPUs of several nodes under SLURM, with one torchrun per node.
-#   sbatch --nodes 4 --gpus-per-node 8 examples/slurm.sh DATA --arch aiayn_big --save-dir DIRECTORY
+#   sbatch --nodes 4 --gpus-per-node 8 examples/slurm.sh DATA --arch aiayn_big --bf16 \
+#     --max-tokens 12288 --save-dir DIRECTORY
 # Without GPUs, PROCESSES is the number of processes per node, with fairseq's --cpu:
 #   PROCESSES=2 sbatch --nodes 1 examples/slurm.sh DATA --cpu ...
 # Submitted again or requeued, it resumes from the last checkpoint. DATA, --save-dir and .venv must be

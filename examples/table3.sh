@@ -3,7 +3,7 @@
 # Multi30k. They translate the validation set with their last checkpoint, without averaging, as in the
 # paper. Ends with a report on all finished rows. At the small scale all rows have the same number of
 # updates and, except base_seed2 and base_seed3, the same seed, and a row takes 10 to 20 minutes on a
-# CPU core.
+# CPU core; with SCALE=paper, as long as wmt14_en_de_base.sh (big: wmt14_en_de_big.sh).
 #   bash examples/table3.sh             all rows of the table below
 #   bash examples/table3.sh base c_n2   only these rows
 #   SCALE=paper bash examples/table3.sh c_n2    the paper's sizes, on WMT 2014 (newstest2013)

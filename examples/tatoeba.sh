@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # A translator for everyday sentences, English to German: Tatoeba, 157,563 pairs. Scores the
 # Tatoeba-Challenge's test set of 2020-07-28 and, to show where the model fails, newstest2014 (news).
-# Training takes 66 minutes on two CPU cores with bfloat16, and longer without.
+# Training takes 66 minutes on two CPU cores with bfloat16, and 3.5 to 5 hours without.
 #   bash examples/tatoeba.sh [ARGUMENTS]            download the text from github.com
 #   bash examples/tatoeba.sh DIRECTORY [ARGUMENTS]  use its tatoeba/{train,valid,test}.{en,de} and
 #                                                   newstest/newstest2014.{en,de}

@@ -9,10 +9,10 @@
 #   MAX_TOKENS  tokens per batch and device (default: by GPU memory, 12,288 for 24 GiB; CPU 4,096)
 #   TABLE       your own table of corpora and URLs (default: aiayn_plugin/corpus/wmt14.yaml)
 #   PRECISION   --bf16, --fp16 or empty for float32 (default: --bf16 on GPUs)
-# Expect (estimates, see examples/measurements.md): the download, and 27 minutes to prepare the data on
-# two cores; 1.1 hours of training on one H200, where the paper took 12 hours on eight P100s; two CPU
-# cores would need 21 to 47 days in bfloat16, 35 to 126 in float32. Disk: 7 GB for the data, 5 GB for
-# checkpoints.
+# Expect (estimates, see examples/measurements.md): a download of 1.7 GB, and 27 minutes to prepare the
+# data on two cores; 1.1 hours of training on one H200, where the paper took 12 hours on eight P100s;
+# two CPU cores would need 21 to 47 days in bfloat16, 35 to 126 in float32. Disk: 7 GB for the data, 5
+# GB for checkpoints.
 set -euo pipefail
 RUN=${RUN:-runs/wmt14_en_de_base}
 # shellcheck source=examples/lib.sh

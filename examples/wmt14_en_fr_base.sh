@@ -1,18 +1,11 @@
 #!/usr/bin/env bash
 # The paper's base model on WMT 2014 en-fr, from the public files to BLEU (Table 2: 38.1).
-#   bash examples/wmt14_en_fr_base.sh
-#   bash examples/wmt14_en_fr_base.sh ARGUMENTS     more arguments for fairseq-train
-#   DRY_RUN=1 bash examples/wmt14_en_fr_base.sh     print every command and run none
-# To resume after an interruption, run it again. All visible GPUs are used.
-#   RUN         results (default: runs/wmt14_en_fr_base)
-#   DATA        downloads and prepared data, shared by base and big (default: runs/wmt14_en_fr)
-#   MAX_TOKENS  tokens per batch and device (default: by GPU memory, 12,288 for 24 GiB; CPU 4,096)
-#   TABLE       your own table of corpora and URLs (default: aiayn_plugin/corpus/wmt14.yaml)
-#   PRECISION   --bf16, --fp16 or empty for float32 (default: --bf16 on GPUs)
-# Expect (estimates, see examples/measurements.md): the download, and 2.3 hours to prepare the data on
-# two cores, plus learning wordpieces; 1.1 hours of training on one H200, where the paper took 12
-# hours on eight P100s; two CPU cores would need 21 to 47 days in bfloat16, 35 to 126 in float32. Disk:
-# 55 GB for the data, 5 GB for checkpoints.
+# Arguments and variables: see wmt14_en_de_base.sh. By default RUN is runs/wmt14_en_fr_base, and DATA
+# runs/wmt14_en_fr.
+# Expect (estimates, see examples/measurements.md): a download of 6.6 GB, and 2.3 hours to prepare the
+# data on two cores, plus learning wordpieces; 1.1 hours of training on one H200, where the paper took
+# 12 hours on eight P100s; two CPU cores would need 21 to 47 days in bfloat16, 35 to 126 in float32.
+# Disk: 55 GB for the data, 5 GB for checkpoints.
 set -euo pipefail
 RUN=${RUN:-runs/wmt14_en_fr_base}
 # shellcheck source=examples/lib.sh

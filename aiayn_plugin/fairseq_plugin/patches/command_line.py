@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 from fairseq.tasks import TASK_DATACLASS_REGISTRY
 from fairseq.tasks.translation import TranslationConfig
 
-from ...paper import TINY, ModelSettings, TrainingSettings, format_architectures, paper_search
+from ...paper import BIG, TINY, ModelSettings, TrainingSettings, format_architectures, paper_search
 from .. import data_checks, defaults
 from ..option_names import flag
 from .training import join_torchrun
@@ -136,15 +136,19 @@ def help_text(trains: bool) -> str:
             f"  {' '.join(f'{flag(k)} {v}' for k, v in search.options().items())} ({section})"
             for section, search in searches
         )
-    components = ("warmup_updates", "adam_betas", "adam_eps", "label_smoothing")
-    training = (f for f in fields(TrainingSettings) if f.name in components)
+    of_others = {"tokens_per_update", "weight_decay"}  # our task's, and none of our optimizer
+    training = (f for f in fields(TrainingSettings) if f.name not in of_others)
     return (
         "architectures of aiayn_plugin (parameters with a vocabulary of 37,000):\n\n"
         f"{format_architectures()}\n\n"
-        "their options, with base's defaults (aiayn_tiny and aiayn_parser_tiny have a feed-forward "
-        f"gain of {TINY['feed_forward_gain']}\nand {TINY['warmup_updates']:,} warm-up updates):"
-        f"{_describe(fields(ModelSettings))}\n\n"
-        f"options of their learning rate schedule, optimizer and loss:{_describe(training)}\n\n"
+        f"options of their model, with base's defaults:{_describe(fields(ModelSettings))}\n\n"
+        f"options of their training, with base's defaults:{_describe(training)}\n\n"
+        f"big keeps {BIG['keep_interval_updates']} checkpoints, one every "
+        f"{BIG['save_interval_updates']} updates; tiny and parser_tiny write one every "
+        f"{TINY['save_interval_updates']} updates and\nhave {TINY['warmup_updates']:,} warm-up "
+        f"updates and a feed-forward gain of {TINY['feed_forward_gain']}. Other defaults:\n"
+        "--max-tokens 4096, --required-batch-size-multiple 1, --no-epoch-checkpoints. "
+        "The schedule has no --lr.\n\n"
         f"{text}"
     )
 
