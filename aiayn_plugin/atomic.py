@@ -30,7 +30,7 @@ def write_file_atomically(path: Path) -> Iterator[Path]:
     Creates the parent directory. Raises InputError if the disk is full, another process is writing
     `path`, or it is not a regular file (a device, say).
     """
-    if path.exists() and not path.is_file():
+    if path.is_relative_to("/dev") or path.exists() and not path.is_file():
         raise InputError(f"{path} is not a regular file: choose another output")
     temporary = path.with_name(f"{path.name}.tmp")
     with _reserve(temporary, path, lambda file: file.touch(exist_ok=False)):

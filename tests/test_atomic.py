@@ -300,6 +300,9 @@ def test_device_is_not_replaced(tmp_path):
         with write_file_atomically(tmp_path / "pipe"):
             pass
     assert names_in(tmp_path) == ["pipe"]
+    with pytest.raises(InputError, match="/dev/stdout is not a regular file"):
+        with write_file_atomically(Path("/dev/stdout")):
+            pass
 
 
 @pytest.mark.parametrize("name", ["../link", "."])

@@ -161,8 +161,11 @@ def _check_directory(file: BufferedReader) -> None:
     if end[-22:-18] != b"PK\5\6" or end[-2:] != b"\0\0":
         raise FileError("it is truncated")
     (directory,) = struct.unpack("<L", end[-10:-6])
-    if end[-42:-38] == b"PK\6\7":  # zipfile then trusts the zip64 record
+    if end[-42:-38] == b"PK\6\7":  # zipfile then trusts the zip64 record, if it is in its place
         (directory,) = struct.unpack("<Q", end[-58:-50])
+        (place,) = struct.unpack("<Q", end[-34:-26])
+        if end[-98:-94] != b"PK\6\6" or place != size - 98:
+            raise FileError("its directory is not where it should be")
     if directory > MAX_DIRECTORY:
         raise FileError("it has too many records")
 

@@ -28,7 +28,7 @@ from ..html_page import language_pair
 from ..inference.translator import Translator
 from ..model.attention_maps import ATTENTION_KINDS
 from ..paper import SearchSettings
-from ..text.lines import decode_lines, read_lines
+from ..text.lines import decode_lines, printable, read_lines
 from . import options
 
 FIGURE_OPTIONS = ("sentence", "kind", "layer", "heads", "word", "join")
@@ -75,7 +75,7 @@ def run(args: argparse.Namespace) -> None:
         args.model, args.device, user_dir=args.user_dir, beam=args.beam, lenpen=args.lenpen
     )
     with_page = args.output is not None or args.figure is None
-    sentences = _read_sentences(translator, args, page.MAX_SUBWORDS if with_page else None)
+    sentences = _read_sentences(translator, args, with_page)
     if args.figure is not None:
         _write_figure(translator, sentences, args)
     if with_page:
@@ -104,9 +104,13 @@ def _check_options(args: argparse.Namespace) -> None:
 
 
 def _read_sentences(
-    translator: Translator, args: argparse.Namespace, max_subwords: int | None
+    translator: Translator, args: argparse.Namespace, with_page: bool
 ) -> list[Sentence]:
-    """Return the sentences, each side of at most `max_subwords` subwords."""
+    """Return the sentences for the page, or those up to the figure's.
+
+    Raises InputError for none, for more than a page can show, and for sentences that are too long.
+    """
+    max_sentences = page.MAX_SENTENCES if with_page else max(args.sentence or 1, 1)
     if args.split is not None:
         numbers = args.numbers if args.numbers is not None else [0]
         page.check_count(len(numbers))
@@ -119,14 +123,14 @@ def _read_sentences(
             text = decode_lines(iter(sys.stdin.buffer.readline, b""), "standard input")
         else:
             raise InputError("standard input is closed: give --input FILE")
-        needed = page.MAX_SENTENCES + 1 if max_subwords else max(args.sentence or 1, 1)
-        lines = list(islice(text, needed))
-        page.check_count(len(lines))
+        lines = list(islice(text, max_sentences + with_page))
+        if with_page or not lines:
+            page.check_count(len(lines))
         names = [f"line {number}" for number in range(1, len(lines) + 1)]
-        sentences = translate(translator, encode_lines(translator, lines, max_subwords))
+        sentences = translate(translator, encode_lines(translator, lines, page.MAX_SUBWORDS))
     for sentence, name in zip(sentences, names, strict=True):
-        check_length(sentence.source_subwords, name, max_subwords)
-        check_length(sentence.target_subwords, f"the target of {name}", max_subwords)
+        check_length(sentence.source_subwords, name, page.MAX_SUBWORDS)
+        check_length(sentence.target_subwords, f"the target of {name}", page.MAX_SUBWORDS)
     return sentences
 
 
@@ -136,9 +140,11 @@ def _write_figure(
     number = 1 if args.sentence is None else args.sentence
     if not 1 <= number <= len(sentences):
         raise InputError(f"--sentence {number} must be from 1 to {len(sentences)}")
-    maps = compute_maps(translator, sentences[number - 1])
+    second_to_last = max(1, len(translator.model.encoder.layers) - 1)
+    layer = second_to_last if args.layer is None else args.layer
+    maps = compute_maps(translator, sentences[number - 1], [layer])
     kind = (args.kind or "encoder").replace("-", "_")
-    selection = (kind, args.layer, args.heads, args.word, bool(args.join))
+    selection = (kind, layer, args.heads, args.word, bool(args.join))
     plots.save(attention_figure(maps, translator.pipeline, *selection), args.figure)
     print(f"{args.figure}: {args.figure.stat().st_size / 1e3:,.0f} kB")
 
@@ -153,12 +159,13 @@ def _write_page(
     settings = translator.pipeline.settings
     target = "the references" if args.reference else "its own translations"
     about = (
-        f"{args.model}: {language_pair(*settings.languages)}, "
+        f"{printable(str(args.model))}: {language_pair(*settings.languages)}, "
         f"{len(layers)} layers, {heads} heads, with {target}"
     )
+    name = printable(args.model.resolve().name)
     directory = args.model if args.model.is_dir() else Path()  # demo is in the package
     output = args.output or directory / "attention.html"
-    html = page.attention_page(maps, translator.pipeline, args.model.resolve().name, about)
+    html = page.attention_page(maps, translator.pipeline, name, about)
     with write_file_atomically(output) as temporary:
         temporary.write_text(html, encoding="utf-8")
     print(

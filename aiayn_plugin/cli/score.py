@@ -76,7 +76,7 @@ def run(args: argparse.Namespace) -> None:
             temporary.write_text(json.dumps(record, ensure_ascii=False, indent=1) + "\n", "utf-8")
     if not is_tree and scores.bleu < args.min_bleu:
         raise InputError(f"sacreBLEU {scores.bleu:.2f} is below --min-bleu {args.min_bleu:g}")
-    if not is_tree and 100 * scores.exact < args.min_exact:
+    if not is_tree and scores.exact < args.min_exact / 100:
         raise InputError(f"exact match {scores.exact:.1%} is below --min-exact {args.min_exact:g}%")
 
 

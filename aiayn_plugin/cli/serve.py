@@ -13,6 +13,7 @@ import sys
 from ..errors import InputError
 from ..inference.translator import Translator
 from ..paper import SearchSettings
+from ..text.lines import printable
 from . import options
 
 
@@ -68,7 +69,8 @@ def run(args: argparse.Namespace) -> None:
             )
             for nbest in range(1, args.beam + 1)
         ]
-        service = app.Service(args.model.resolve().name, translators, limits, args.batch_size)
+        name = printable(args.model.resolve().name)
+        service = app.Service(name, translators, limits, args.batch_size)
         logging.basicConfig(  # in the format of fairseq's log
             format="%(asctime)s | %(levelname)s | %(name)s | %(message)s",
             datefmt="%Y-%m-%d %H:%M:%S",

@@ -89,18 +89,18 @@ def run(args: argparse.Namespace) -> None:
     dest = args.dest.resolve()
     if dest.is_dir() and any(dest.iterdir()) and not (dest / LOCK).exists():
         raise InputError(f"{dest} exists, but was not made by aiayn wmt14; choose another --dest")
-    dest.mkdir(parents=True, exist_ok=True)
-    with hold_lock(dest / LOCK, f"another aiayn wmt14 is running in {dest}"):
-        with start_workers(args.workers) as workers:
-            # Finished data needs neither the archives nor the stages in dest/work.
-            if is_up_to_date(
-                dest / "data",
-                "aiayn wmt14",
-                "--dest",
-                lambda: replace(settings, inputs=find_inputs(pair, workers)),
-            ):
-                print(f"{args.dest}/data is up to date")
-            else:
+    with start_workers(args.workers) as workers:
+        # Finished data may be read-only, and needs neither archives nor the stages in dest/work.
+        if is_up_to_date(
+            dest / "data",
+            "aiayn wmt14",
+            "--dest",
+            lambda: replace(settings, inputs=find_inputs(pair, workers)),
+        ):
+            print(f"{args.dest}/data is up to date")
+        else:
+            dest.mkdir(parents=True, exist_ok=True)
+            with hold_lock(dest / LOCK, f"another aiayn wmt14 is running in {dest}"):
                 job = Job(dest / "work", settings, workers)
                 make_data(read_texts(pair, dest, workers), dest, job)
     say((dest / "data" / PAIRS_FILE).read_text("utf-8").rstrip())

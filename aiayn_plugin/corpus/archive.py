@@ -136,7 +136,7 @@ def _select(tar: tarfile.TarFile, wanted: set[str], archive: Path) -> Iterator[t
 
 def _write_text(member: Path, path: Path, archive: Path) -> None:
     """Write the text of an extracted member."""
-    is_sgml = ".sgm" in member.suffixes[-2:]
+    is_sgml = member.name.removesuffix(".gz").endswith(".sgm")
     if not is_sgml and member.suffix != ".gz":
         os.replace(member, path)
         return

@@ -69,6 +69,10 @@ def start_workers(count: int) -> Iterator[Workers]:
             raise InputError(
                 "a worker process was killed, perhaps for lack of memory; use fewer --workers"
             ) from None
+        except BaseException:  # do not wait for the tasks that have begun
+            for worker in multiprocessing.active_children():
+                worker.terminate()
+            raise
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
 

@@ -110,8 +110,8 @@ def tokenise(job: Job, text: Text, split: str) -> Stage:
     settings, cleaning = job.settings, job.cleaning(split)
     options = settings.normalize_punctuation, settings.tokenizer
     step = functools.partial(tokenise_batch, job.settings.languages, options, cleaning)
-    version = importlib.metadata.version("sacremoses")
-    made_of = [text.key, job.settings.languages, options, cleaning, MAX_WORD_LENGTH, version]
+    versions = [importlib.metadata.version(library) for library in ("sacremoses", "regex")]
+    made_of = [text.key, job.settings.languages, options, cleaning, MAX_WORD_LENGTH, versions]
     return make_tokens(job, text, step, f"tokenising {text.name}", made_of)
 
 

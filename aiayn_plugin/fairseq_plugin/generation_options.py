@@ -56,7 +56,8 @@ def build_search_generator(
     custom = (
         "--score-reference" if options.score_reference else "seq_gen_cls" if seq_gen_cls else ""
     )
-    reason = custom or find_fairseq_only_option(options) or find_fairseq_only_model(models)
+    reason = custom or find_fairseq_only_option(options)
+    reason = reason or find_fairseq_only_model(models, bool(options.print_alignment))
     if reason:
         if options.replace_unk is not None:
             raise InputError(
@@ -209,9 +210,14 @@ def find_fairseq_only_option(options: Namespace) -> str | None:
     return flags[0] if flags else None
 
 
-def find_fairseq_only_model(models: Iterable[Any]) -> str | None:
-    """Return the class of a model that only fairseq's search supports; None if there is none."""
+def find_fairseq_only_model(models: Iterable[Any], with_alignments: bool = False) -> str | None:
+    """Return the class of a model that only fairseq's search supports; None if there is none.
+
+    with_alignments: also of a model that aligns whole translations in a second pass.
+    """
     for model in models:
+        if with_alignments and getattr(model, "full_context_alignment", False):
+            return type(model).__name__
         stacks = getattr(model, "encoder", None), getattr(model, "decoder", None)
         if not (
             isinstance(model, AiaynTransformer) or all(map(isinstance, stacks, SUPPORTED_STACKS))

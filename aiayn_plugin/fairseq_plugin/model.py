@@ -1,5 +1,6 @@
 """§3 The model in fairseq's registry: its options, and its stacks with fairseq's interfaces."""
 
+import functools
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
@@ -216,7 +217,17 @@ class AiaynTransformer(FairseqEncoderDecoderModel):
         return super().train(mode) if changes else self
 
     def set_num_updates(self, num_updates: int) -> None:
-        """Do nothing: fairseq would search all modules for update counters on every update."""
+        """Tell it to the modules that use it, such as a user's own attention.
+
+        fairseq would search all modules for them on every update.
+        """
+        for module in self._with_schedules:
+            module.set_num_updates(num_updates)
+
+    @functools.cached_property
+    def _with_schedules(self) -> list[Any]:
+        ours = (self, self.encoder, self.decoder)
+        return [m for m in self.modules() if m not in ours and hasattr(m, "set_num_updates")]
 
     def autocast_matmuls(self) -> AbstractContextManager:
         """Return the context for matrix multiplications: torch's autocast to matmul_dtype."""

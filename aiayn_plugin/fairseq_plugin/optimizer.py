@@ -131,9 +131,10 @@ class AiaynAdam(FairseqOptimizer):
 
 
 def use_own_settings(adam: torch.optim.Optimizer, state_dict: dict[str, Any]) -> dict[str, Any]:
-    """Return a checkpoint's state with the moments of the checkpoint and the settings of this run.
+    """Return a checkpoint's state with its moments and learning rate, and the settings of this run.
 
-    torch's Adam calls it before it loads a state, also inside fairseq's optimizers for --fp16 and
+    Most schedules set the learning rate anew, but reduce_lr_on_plateau stores it only here. torch's
+    Adam calls it before it loads a state, also inside fairseq's optimizers for --fp16 and
     --amp. Raises InputError if only one of the two has flattened weights, and for moments of a
     different shape, since the fused kernel would write out of bounds.
     """
@@ -148,7 +149,7 @@ def use_own_settings(adam: torch.optim.Optimizer, state_dict: dict[str, Any]) ->
             "--reset-optimizer would also start again at update 0"
         )
     groups = [
-        {**own_group, "params": group["params"]}
+        {**own_group, "lr": group.get("lr", own_group["lr"]), "params": group["params"]}
         for group, own_group in zip(state_dict["param_groups"], adam.param_groups, strict=True)
     ]
     keys = itertools.chain.from_iterable(group["params"] for group in groups)

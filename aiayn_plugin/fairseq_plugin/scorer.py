@@ -7,7 +7,7 @@ from fairseq.dataclass import FairseqDataclass
 from fairseq.scoring import BaseScorer, register_scorer
 
 from ..errors import InputError
-from ..text.scores import describe_paper_bleu, paper_bleu, sacrebleu_metric
+from ..text.scores import UNKNOWN, describe_paper_bleu, paper_bleu, sacrebleu_metric
 
 
 @dataclass
@@ -30,6 +30,9 @@ class PaperBleuScorer(BaseScorer):
         if cfg.paper_bleu_lang is None:
             raise InputError("the target language is not known: give --paper-bleu-lang")
         sacrebleu_metric(cfg.paper_bleu_lang)  # fails now rather than after the translation
+
+    def add_string(self, ref: str, pred: str) -> None:
+        super().add_string(ref.replace("<<unk>>", UNKNOWN), pred)
 
     def score(self, order: int = 4) -> float:
         return paper_bleu(self.pred, self.ref, self.cfg.paper_bleu_lang)

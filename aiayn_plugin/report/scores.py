@@ -23,7 +23,7 @@ def compare_by_chance(runs: Sequence[Run]) -> None:
         first, *others = [r.translations[split] for r in runs if split in r.translations] or [{}]
         texts = ("references", "target_lang")
         same = [scores for scores in others if all(scores[key] == first[key] for key in texts)]
-        if same and len(first["references"]) <= MAX_RESAMPLED:
+        if same and 0 < len(first["references"]) <= MAX_RESAMPLED:
             systems = [scores["system"] for scores in (first, *same)]
             for name, chances in resample(systems, *(first[key] for key in texts)).items():
                 for scores, chance in zip((first, *same), chances, strict=True):
@@ -113,7 +113,8 @@ def _tree_scores(scored: dict[str, dict]) -> list[Block]:
 def examples(run: Run) -> list[Block]:
     """Return outputs from across the set, half of them equal to their references if possible."""
     scores = run.translations | run.trees
-    if not (texts := scores.get("test") or scores.get("valid")):
+    texts = scores.get("test") or scores.get("valid")
+    if not texts or not texts["references"]:
         return []
     sides = (texts["sources"], texts["system"], texts["references"])
     rows = [*zip_longest(*sides, fillvalue="")]

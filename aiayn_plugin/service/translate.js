@@ -60,11 +60,19 @@ async function translate(sentences) {
   showStatus(`translated in ${((performance.now() - start) / 1000).toFixed(2)} s`);
 }
 
+/** While a request is running, further ones are ignored. A disabled button would lose the focus. */
+let busy = false;
+
+function setBusy(value) {
+  busy = value;
+  $("translate").setAttribute("aria-disabled", value);
+}
+
 $("form").addEventListener("submit", async (event) => {
   event.preventDefault();
   const sentences = $("text").value.split("\n").map((line) => line.trim()).filter(Boolean);
-  if (!sentences.length || $("translate").disabled) return;
-  $("translate").disabled = true;
+  if (!sentences.length || busy) return;
+  setBusy(true);
   showStatus("translating …");
   try {
     await translate(sentences);
@@ -72,7 +80,7 @@ $("form").addEventListener("submit", async (event) => {
     // fetch fails with a TypeError, whose message depends on the browser and gives no reason.
     showStatus(error instanceof TypeError ? "the service does not respond" : error.message, true);
   }
-  $("translate").disabled = false;
+  setBusy(false);
 });
 
 $("examples").hidden = !data.examples.length;
@@ -80,6 +88,7 @@ for (const sentence of data.examples) {
   const button = sentenceElement("button", "example", sentence, sourceLang);
   button.type = "button";
   button.addEventListener("click", () => {
+    if (busy) return;
     $("text").value = sentence;
     $("form").requestSubmit();
   });

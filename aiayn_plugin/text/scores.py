@@ -99,6 +99,8 @@ def read_translations(
     raw = [f"{split}.raw.{lang}" for lang in languages]
     verify_files(data, read_manifest(data), raw, contents=False)
     sources, references = (list(read_lines(data / name)) for name in raw)
+    if len(sources) != len(references):
+        raise InputError(f"{data / raw[0]} and {raw[1]} differ in their numbers of lines")
     for number, target in targets.items():
         reference = references[number] if number < len(references) else ""
         # Characters alone are the same with and without --remove-bpe.
@@ -250,19 +252,19 @@ def resample(
     return chances
 
 
-def count_unknown_words(text: Iterable[str]) -> int:
-    """Return the number of unknown words: <unk>, or <<unk>> as fairseq writes it in references."""
-    return sum(line.split().count(word) for line in text for word in ("<unk>", "<<unk>>"))
+#: An unknown word in references. fairseq writes <<unk>> for it, so that it equals no <unk> of a
+#: hypothesis, but tokenisers would split both into the same symbols.
+UNKNOWN = "\ue000"
 
 
 def describe_paper_bleu(system: list[str], references: list[str], target_lang: str) -> str:
-    """Return the line of `fairseq-generate --scoring`; its references have <unk> for rare words."""
+    """Return the line of `fairseq-generate --scoring`; references have UNKNOWN for rare words."""
     value, metric = paper_bleu(system, references, target_lang), sacrebleu_metric(target_lang)
     sacrebleu = metric.corpus_score(system, [references]).score
     subwords = any("@@" in line or "▁" in line for line in references)
     return (
         f"paper BLEU = {value:.2f} ({target_lang}; against references decoded from token IDs, "
-        f"unknown words: {count_unknown_words(references)}"
+        f"unknown words: {sum(line.split().count(UNKNOWN) for line in references)}"
         + (", and SUBWORDS, not words: give --remove-bpe" if subwords else "")
         + f"; aiayn score uses the raw references); sacreBLEU against the same {sacrebleu:.2f} "
         f"({metric.get_signature()})"

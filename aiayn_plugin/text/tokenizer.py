@@ -204,7 +204,11 @@ class Tokenizer:
         while self._lang == "cs" and end and tokens[end - 1] in (",", "."):
             # Whether numbers lose their space depends, by mistake, on the last tokens of the line.
             end -= 1
-        text = self._detokenizer.detokenize(tokens[:end], unescape=False) + "".join(tokens[end:])
+        try:
+            text = self._detokenizer.detokenize(tokens[:end], unescape=False)
+        except TypeError:  # sacremoses's mistake for Czech tokens like e' before a hyphen
+            text = " ".join(tokens[:end])
+        text += "".join(tokens[end:])
         return _FULL_WIDTH.sub(r"\1", text) if self._lang in ("zh", "ja", "yue") else text
 
     def _normalize(self, text: str) -> str:

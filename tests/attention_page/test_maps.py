@@ -226,6 +226,11 @@ def test_the_page_is_in_the_run_directory_unless_another_is_given(model_dir, tmp
             ["MODEL", "--split", "test", "--sentence", "2", "--figure", "x.svg"],
             "--sentence 2 must be from 1 to 1",
         ),
+        (["MODEL", "--input", "long", "--figure", "x.svg"], "line 1 has 301 subwords"),
+        (
+            ["MODEL", "--split", "test", "--layer", "0", "--figure", "x.svg"],
+            "the model has no layer 0: its layers are 1 to 1",
+        ),
         (["MODEL", "--input", "many"], "too many sentences: a page shows at most 200"),
         (["MODEL", "--input", "absent"], "absent does not exist"),
     ],

@@ -196,8 +196,10 @@ def test_the_matrix_and_the_lines_stand_out(browser, show, tmp_path, scheme):
 
 
 def test_the_page_holds_the_weights_of_the_model(browser, show, pipeline):
-    maps = random_maps(SOURCE, TARGET)
-    show(random_maps(["a", "</s>"], ["b", "</s>"]), maps)
+    maps, others = random_maps(SOURCE, TARGET), random_maps(["a", "</s>"], ["b", "</s>"])
+    others.encoder[0, 0] = torch.tensor([[-0.1, 1.1], [0.5, 0.5]])  # of a user's own attention
+    show(others, maps)
+    assert browser.js("weights(0, 0, 'encoder', false)") == [[0, 1], [128 / 255, 128 / 255]]
     browser.find('#sentence option[value="1"]').click()
     for kind in ATTENTION_KINDS:
         sides = [[count for _, count in group_words(side, pipeline)] for side in maps.axes(kind)]

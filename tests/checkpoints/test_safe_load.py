@@ -1,5 +1,6 @@
 """Checkpoints as files: read without running code, and written atomically."""
 
+import struct
 import subprocess
 import sys
 import zipfile
@@ -12,6 +13,7 @@ import torch
 from fairseq.logging.meters import AverageMeter
 from hostile import Calls
 
+from aiayn_plugin.checkpoints import torch_file
 from aiayn_plugin.checkpoints.safe_load import configuration, load, save
 from aiayn_plugin.errors import InputError
 
@@ -105,6 +107,19 @@ def test_other_files_are_refused(data, tmp_path):
         with pytest.raises(InputError, match="cannot be loaded safely") as error:
             load(tmp_path / "a.pt", with_data)
         assert "\n" not in str(error.value)
+
+
+def test_a_directory_of_too_many_records_cannot_be_hidden(written, monkeypatch):
+    """zipfile ignores the zip64 record that the last comment imitates, and reads the directory."""
+    path, _ = written
+    with zipfile.ZipFile(path, "a") as archive:
+        last = zipfile.ZipInfo("archive/data/last")
+        record = b"PK\6\6" + bytes(36) + struct.pack("<QQ", 7, 0)
+        last.comment = bytes(4) + record[4:] + b"PK\6\7" + bytes(16)
+        archive.writestr(last, b"")
+    monkeypatch.setattr(torch_file, "MAX_DIRECTORY", 100)
+    with pytest.raises(InputError, match="cannot be loaded safely: .*directory"):
+        load(path)
 
 
 @pytest.mark.parametrize("state", [[1], torch.ones(3), {"w": torch.ones(3)}, {"model": None}, 7])

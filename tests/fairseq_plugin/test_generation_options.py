@@ -90,6 +90,9 @@ def test_the_search_supports_both_transformers_and_nothing_else():
     ours, theirs = build(), fairseq_model()[0]
     assert find_fairseq_only_model([ours, theirs]) is None
     assert find_fairseq_only_model([ours, lstm]) == "LSTMModel"
+    theirs.full_context_alignment = True
+    assert find_fairseq_only_model([ours, theirs]) is None
+    assert find_fairseq_only_model([ours, theirs], with_alignments=True) == "TransformerModel"
 
 
 def test_settings_of_the_search_follow_from_the_options():

@@ -83,6 +83,20 @@ def test_impossible_settings_are_refused(options, message):
         build(**options)
 
 
+def test_modules_of_the_user_are_told_the_number_of_updates():
+    class Annealed(torch.nn.Linear):
+        updates = 0
+
+        def set_num_updates(self, number):
+            self.updates = number
+
+    model = build()
+    model.encoder.layers[0].feed_forward.W_1 = Annealed(16, 24)
+    for update in (1, 2):
+        model.set_num_updates(update)
+        assert model.encoder.layers[0].feed_forward.W_1.updates == update
+
+
 def test_different_dictionaries_are_refused():
     task = SimpleNamespace(source_dictionary=dictionary(10), target_dictionary=dictionary(11))
     with pytest.raises(InputError, match="joined dictionary"):

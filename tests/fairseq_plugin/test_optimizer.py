@@ -39,6 +39,18 @@ def test_the_trainer_uses_the_rate_of_k_for_update_k_after_a_restart_too(corpus,
     )
 
 
+@pytest.mark.usefixtures("quiet")
+def test_a_learning_rate_that_was_reduced_stays_reduced_after_a_restart(corpus, tmp_path):
+    """reduce_lr_on_plateau has no other record of it."""
+    flags = ("--lr-scheduler", "reduce_lr_on_plateau", "--lr", "0.01", "--warmup-updates", "1")
+    training, epoch = trainer(corpus, tmp_path, *flags)
+    rates_taken(training, epoch, 2)
+    training.optimizer.set_lr(0.001)
+    checkpoint_utils.save_checkpoint(training.cfg.checkpoint, training, epoch, 1.0)
+    training, epoch = trainer(corpus, tmp_path, *flags)
+    assert rates_taken(training, epoch, 1) == [0.001]
+
+
 def test_a_warmup_of_0_updates_is_refused():
     optimizer = AiaynAdam(AdamConfig(lr=[0.1]), [parameter([0.0])])
     with pytest.raises(InputError, match="--warmup-updates must be at least 1"):

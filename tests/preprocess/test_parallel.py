@@ -36,6 +36,16 @@ def test_results_are_in_the_order_of_the_lines(tmp_path, monkeypatch, limit, val
     assert [pair for batch in batches for pair in batch] == list(zip(source, target)) * 2  # noqa: B905
 
 
+@pytest.mark.parametrize("error", [KeyboardInterrupt, InputError])
+def test_an_error_does_not_wait_for_the_tasks_that_have_begun(error):
+    began = time.monotonic()
+    with pytest.raises(error), start_workers(1) as workers:
+        workers.pool.submit(time.sleep, 60)
+        time.sleep(0.2)  # until it has begun
+        raise error
+    assert time.monotonic() - began < 30
+
+
 def test_files_of_different_length_are_refused(tmp_path):
     files = write_pair(tmp_path, [b"a", b"b"], [b"a"])
     with start_workers(1) as workers, pytest.raises(InputError, match="ends before line 2"):

@@ -232,6 +232,17 @@ def test_where_reports_are_written(tmp_path):
             path.unlink()
 
 
+@pytest.mark.parametrize("name", ["scores.json", "NOTES.md"])
+def test_a_report_replaces_only_reports(tmp_path, name):
+    run = Record().start().write(tmp_path / "a")
+    (run / name).write_text("{}")
+    with pytest.raises(SystemExit, match=f"{name} is not part of a report: give a different"):
+        main(["report", str(run), "--output", str(run / name)])
+    assert (run / name).read_text() == "{}" and not list(run.glob("*.html"))
+    for _ in range(2):
+        main(["report", str(run), "--output", str(run / "a")])
+
+
 def test_runs_of_the_same_name_are_told_apart(make):
     first, second = make("x/c_n2"), make("y/c_n2")
     names = [run["name"] for run in report_on(first, second, second).data["runs"]]

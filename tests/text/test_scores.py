@@ -13,6 +13,7 @@ from aiayn_plugin.errors import InputError
 from aiayn_plugin.text.lines import read_lines
 from aiayn_plugin.text.pipeline import TextPipeline
 from aiayn_plugin.text.scores import (
+    UNKNOWN,
     PaperTokens,
     describe_paper_bleu,
     paper_bleu,
@@ -176,7 +177,8 @@ def test_paper_bleu_without_a_common_4_gram_is_0():
 
 
 def test_the_scorer_says_what_it_cannot_know():
-    text = describe_paper_bleu(["ein Hund läuft schnell"], ["ein <<unk>> läuft schnell"], "de")
+    references = [f"ein {UNKNOWN} läuft schnell"]
+    text = describe_paper_bleu(["ein Hund läuft schnell"], references, "de")
     assert "unknown words: 1;" in text and "aiayn score" in text
 
 

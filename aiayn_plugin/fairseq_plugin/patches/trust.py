@@ -214,6 +214,8 @@ def unpack_safely(load: Callable) -> Callable:
                 "3.11.4 or later), or unpack it yourself"
             )
         before = vars(tarfile.TarFile).get("extraction_filter")
+        is_file = os.path.isfile(archive_file)
+        limit = safe_load.limited_memory(Path(archive_file)) if is_file else nullcontext()
         started = set()  # fairseq's temporary directory
 
         def check(member: tarfile.TarInfo, path: str) -> tarfile.TarInfo | None:
@@ -222,8 +224,14 @@ def unpack_safely(load: Callable) -> Callable:
 
         try:
             tarfile.TarFile.extraction_filter = staticmethod(check)
-            path = load(archive_file)
+            with limit:
+                path = load(archive_file)
         except Exception as error:  # tarfile may raise any for a malformed header
+            if is_file and not os.path.exists(archive_file):  # fairseq deletes it, then moves
+                raise InputError(
+                    f"{archive_file} has no single directory at its top: fairseq left its content "
+                    f"in {', '.join(started)}"
+                ) from error
             for directory in started:
                 shutil.rmtree(directory, ignore_errors=True)
             raise InputError(

@@ -5,6 +5,7 @@ import io
 import re
 import tarfile
 import tempfile
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -91,6 +92,20 @@ def test_an_archive_unpacks_only_into_its_directory(tmp_path):
     with pytest.raises(InputError, match="cannot be unpacked as an archive"):
         file_utils.load_archive_file(str(tmp_path / "a.tar.gz"))
     assert not list(outside.iterdir())
+
+
+def test_an_archive_without_a_single_directory_loses_nothing(tmp_path):
+    """fairseq deletes it before it moves its content to a directory of the common prefix."""
+    with tarfile.open(tmp_path / "a.tar.gz", "w:gz") as archive:
+        for name in ("data", "dict.txt"):
+            archive.addfile(tarfile.TarInfo(name))
+    with pytest.raises(InputError, match="no single directory .* its content in (.*)") as error:
+        file_utils.load_archive_file(str(tmp_path / "a.tar.gz"))
+    folder = Path(re.search("its content in (.*)", str(error.value))[1])
+    assert {path.name for path in folder.iterdir()} == {"data", "dict.txt"}
+
+
+def test_what_is_not_a_directory_nor_an_archive_is_refused(tmp_path):
     assert vars(tarfile.TarFile)["extraction_filter"] is None
     with pytest.raises(InputError, match="neither a directory nor an archive"):
         file_utils.load_archive_file(str(tmp_path / "missing"))
