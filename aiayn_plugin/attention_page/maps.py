@@ -158,10 +158,10 @@ def check_length(subwords: Sequence[str], name: str, max_subwords: int | None) -
 
 
 def _check_positions(stack: Any, tokens: Tensor, name: str) -> None:
-    if len(tokens) > stack.max_length:
+    if len(tokens) > stack.max_positions():
         raise InputError(
             f"{name} has {len(tokens):,} subwords with its end symbol; the model has "
-            f"{stack.max_length:,} positions: shorten it"
+            f"{stack.max_positions():,} positions: shorten it"
         )
 
 

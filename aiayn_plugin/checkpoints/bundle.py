@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Collection
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -99,9 +100,7 @@ def bundle(
     trained = Identity.read(state.get("task_state"))
     here = Identity.of(words, languages=settings.languages)
     trained.check_dictionaries(here, data, names)
-    state["task_state"] = Identity(
-        here.dictionaries, trained.settings, trained.languages
-    ).task_state()
+    state["task_state"] = replace(trained, dictionaries=here.dictionaries).task_state()
     return write_bundle(state, data, settings, output, examples)
 
 

@@ -49,7 +49,9 @@ def build_specification(model: Any, source: Sequence[str], target: Sequence[str]
         embeddings = spec.embeddings[0] if isinstance(spec.embeddings, list) else spec.embeddings
         embeddings.weight = _to_numpy(stack.embedding.weight)
         spec.scale_embeddings = True  # by √d_model
-        spec.position_encodings.encodings = _to_numpy(_position_table(stack))
+        rows = max_positions(stack)
+        positions = stack.positions(torch.arange(rows)[None], rows)[0]
+        spec.position_encodings.encodings = _to_numpy(positions)
         for layer_spec, layer in zip(spec.layer, stack.layers, strict=True):
             _write_attention(layer_spec.self_attention, layer.self_attention, layer.add_norms[0])
             if stack is decoder:
@@ -70,11 +72,6 @@ def _to_numpy(tensor: Tensor):
 def max_positions(stack: Any) -> int:
     """Return the number of positions that CTranslate2 has for an encoder or decoder."""
     return stack.positions.max_positions or SINUSOIDS
-
-
-def _position_table(stack: Any) -> Tensor:
-    rows = max_positions(stack)
-    return stack.positions(torch.arange(rows)[None], rows)[0]
 
 
 def _write_linear(spec: Any, *projections: torch.nn.Linear) -> None:

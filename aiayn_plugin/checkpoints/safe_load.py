@@ -79,12 +79,8 @@ def configuration(state: dict) -> tuple[dict[str, Any], str | None]:
     """
     if (args := state.get("args")) is not None:
         args = _namespace(args)
-        task = {
-            "_name": getattr(args, "task", "translation"),
-            "data": getattr(args, "data", None),
-            "source_lang": getattr(args, "source_lang", None),
-            "target_lang": getattr(args, "target_lang", None),
-        }
+        task = {"_name": getattr(args, "task", "translation")}
+        task |= {name: getattr(args, name, None) for name in ("data", "source_lang", "target_lang")}
         return {"model": args, "task": task}, getattr(args, "arch", None)
     if isinstance(state.get("cfg"), dict) and "model" in state["cfg"]:
         model = _namespace(state["cfg"]["model"])

@@ -190,7 +190,8 @@ def _check_state(groups: dict) -> None:
         is_valid = isinstance(value, (dict, list, tuple, *PLAIN))
         is_valid = is_valid and isinstance(value, TYPES.get(name, object))
         if name in COUNTS:
-            is_valid = _is_number(value) and (_has_no_data(value) or 0 <= value < MAX_COUNT)
+            has_no_data = getattr(value, "is_meta", False)
+            is_valid = _is_number(value) and (has_no_data or 0 <= value < MAX_COUNT)
         if name in NUMBERS:
             is_valid = value is None or _is_number(value)
         if not is_valid:
@@ -208,22 +209,12 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float, np.number))
 
 
-def _has_no_data(value: Any) -> bool:
-    return isinstance(value, Tensor) and value.is_meta
-
-
 def _is_meter(meter: Any) -> bool:
     """Return whether a value is a meter as fairseq stores it: priority, key, kind and numbers."""
-    if not isinstance(meter, (list, tuple)) or len(meter) != 4:
-        return False
-    priority, key, kind, values = meter
-    is_known = isinstance(kind, str) and kind in METERS and isinstance(key, str)
-    return (
-        is_known
-        and isinstance(priority, int)
-        and isinstance(values, dict)
-        and all(isinstance(value, (int, float, *ARRAYS, type(None))) for value in values.values())
-    )
+    match meter:
+        case [int(), str(), str() as kind, dict() as values] if kind in METERS:
+            return all(isinstance(v, (int, float, *ARRAYS, type(None))) for v in values.values())
+    return False
 
 
 def _iterate(group: dict, limit: int) -> Iterator[tuple[str, Any]]:

@@ -262,8 +262,7 @@ def _unpickle(
                 start = len(stack) - int(opcode.name[-1])
                 stack[start:] = [tuple(stack[start:])]
             case "TUPLE":
-                items = pop_items()
-                stack.append(tuple(items))
+                stack.append(tuple(pop_items()))
             case "APPEND" | "APPENDS":
                 items = [stack.pop()] if opcode.name == "APPEND" else pop_items()
                 _expect(list, stack[-1]).extend(items)

@@ -175,9 +175,8 @@ def convert(state: dict) -> tuple[dict, str]:
 
 def _read_languages(task: Mapping[str, Any]) -> dict[str, str]:
     """Return the source and target language in a task's settings; empty if one is unknown."""
-    languages = {side: task.get(f"{side}_lang") for side in SIDES}
-    known = {side: lang for side, lang in languages.items() if isinstance(lang, str)}
-    return known if len(known) == len(SIDES) else {}
+    languages: dict[str, Any] = {side: task.get(f"{side}_lang") for side in SIDES}
+    return languages if all(isinstance(lang, str) for lang in languages.values()) else {}
 
 
 def _convert_to_ours(

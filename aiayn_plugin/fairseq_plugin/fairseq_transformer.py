@@ -67,9 +67,7 @@ class FairseqDecoding:
     def log_probabilities(self, features: Tensor, temperature: float) -> Tensor:
         """Map features to log P of the next token, (batch, b, V)."""
         logits = features if temperature == 1 else features / temperature
-        net_output = logits.flatten(0, 1)[:, None], None
-        log_p = self.model.get_normalized_probs(net_output, log_probs=True, sample=None)
-        return log_p[:, -1].unflatten(0, logits.shape[:2])
+        return self.model.get_normalized_probs((logits, None), log_probs=True, sample=None)
 
     def keep(self, rows: Tensor) -> None:
         """Drop all sentences except these rows of the current batch."""

@@ -75,7 +75,7 @@ class GraphedTrainStep:
 
         self.arguments = model, criterion, optimizer
         self.step = GraphedStep(step, model)
-        self.max_length = min(model.encoder.max_length, model.decoder.max_length)
+        self.max_length = min(model.encoder.max_positions(), model.decoder.max_positions())
         optimizer.keeps_gradients = True
 
     def __call__(self, sample: Mapping[str, Any]) -> tuple[Tensor, float, dict]:

@@ -66,10 +66,6 @@ class AiaynEncoder(Encoder, FairseqEncoder):
         """Select rows of an encoder output."""
         return {name: [x[new_order] for x in tensors] for name, tensors in encoder_out.items()}
 
-    def max_positions(self) -> int:
-        """Return the maximum number of tokens of a sentence."""
-        return self.max_length
-
 
 class AiaynDecoder(Decoder, FairseqIncrementalDecoder):
     """The decoder with fairseq's interface."""
@@ -112,10 +108,6 @@ class AiaynDecoder(Decoder, FairseqIncrementalDecoder):
         """Select rows of every layer's keys and values."""
         if "aiayn" in incremental_state:
             incremental_state["aiayn"].select(new_order)
-
-    def max_positions(self) -> int:
-        """Like AiaynEncoder.max_positions."""
-        return self.max_length
 
 
 @register_model("aiayn_transformer", dataclass=TransformerConfig)

@@ -4,7 +4,10 @@ import gc
 import logging
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
+import torch
+from fairseq.data import Dictionary
 from fairseq.dataclass import ChoiceEnum
 from fairseq.tasks import register_task
 from fairseq.tasks.translation import TranslationConfig
@@ -16,7 +19,6 @@ from ..training.batching import sort_by_longer_side
 from . import data_checks, raw_text, training_log
 from .batch_plan import keep_first_epoch_batches, sentence_sizes
 from .defaults import check_best_metric, check_configuration, options_for_one_start
-from .dictionary import TokenDictionary
 from .disk_space import check_disk_space
 from .generation_options import build_search_generator, check_eval_bleu_args
 from .gpu_training import prepare_gpu
@@ -77,6 +79,19 @@ class AiaynTranslationConfig(TranslationConfig):
             "another tokenizer, such as moses"
         },
     )
+
+
+class TokenDictionary(Dictionary):
+    """fairseq's dictionary, except that a sentence is copied from the GPU in one transfer.
+
+    fairseq reads each token of a tensor four times, and each read waits for the GPU.
+    """
+
+    def string(self, tensor: Any, *args: Any, **kwargs: Any) -> str:
+        """Return the text of (n,) or (batch, n) tokens, as fairseq's does."""
+        if torch.is_tensor(tensor) and tensor.dim() == 1:
+            tensor = tensor.tolist()
+        return super().string(tensor, *args, **kwargs)
 
 
 @register_task("aiayn_translation", dataclass=AiaynTranslationConfig)

@@ -5,11 +5,9 @@
 CHUNK_SIZES = {"cpu": 2**23, "cuda": 2**28}
 
 
-def rows_per_chunk(row_size: int, device: str, chunk_size: int | None = None) -> int:
+def rows_per_chunk(row_size: int, device: str) -> int:
     """Return the number of rows of row_size logits to compute at once, at least 1.
 
-    chunk_size: logits per chunk; default: CHUNK_SIZES of the device. With a vocabulary of 37,000 on
-    a CPU the result is 8,388,608 // 37,000 = 226.
+    With a vocabulary of 37,000 on a CPU the result is 8,388,608 // 37,000 = 226.
     """
-    chunk_size = chunk_size or CHUNK_SIZES.get(device, CHUNK_SIZES["cpu"])
-    return max(1, chunk_size // row_size)
+    return max(1, CHUNK_SIZES.get(device, CHUNK_SIZES["cpu"]) // row_size)

@@ -56,13 +56,7 @@ def prefers_onednn() -> bool:
     On AMD processors MKL uses AVX2 only, so oneDNN is faster if they have AVX-512.
     """
     has_avx512 = torch.backends.cpu.get_cpu_capability() == "AVX512"
-    return has_onednn() and is_amd() and has_avx512
-
-
-@functools.cache
-def has_onednn() -> bool:
-    """Return whether this build of torch has oneDNN's linear layer."""
-    return torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")
+    return torch.backends.mkldnn.is_available() and is_amd() and has_avx512
 
 
 def onednn_linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn.modules.linear import NonDynamicallyQuantizableLinear
 
 from .device import is_amd
-from .linear import Linear, has_onednn, linear, onednn_linear
+from .linear import Linear, linear, onednn_linear
 
 #: Maximum rows of x for a packed float32 weight to be faster: the beams of a few sentences.
 MAX_PACKED_ROWS = 32
@@ -61,7 +61,7 @@ def replace_linear_layers(model: nn.Module, build: BuildLayer) -> None:
 
 def is_packing_faster(weight: Tensor) -> bool:
     """Return whether packing speeds up matmuls with this weight's dtype and device."""
-    if weight.device.type != "cpu" or not has_onednn():
+    if weight.device.type != "cpu" or not torch.backends.mkldnn.is_available():
         return False
     if weight.dtype == torch.bfloat16:
         return torch.ops.mkldnn._is_mkldnn_bf16_supported()

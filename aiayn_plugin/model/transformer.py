@@ -92,9 +92,8 @@ class EmbeddedStack(nn.Module):
         self.positions = build_positions(settings.positions, settings.d_model, max_positions)
         self.dropout = settings.dropout
 
-    @property
-    def max_length(self) -> int:
-        """The maximum number of tokens in a sentence; a million means no limit."""
+    def max_positions(self) -> int:
+        """Return the maximum number of tokens in a sentence; a million means no limit."""
         return self.positions.max_positions or 1_000_000
 
     def embed(self, tokens: Tensor, position: int | None = None) -> Tensor:

@@ -184,18 +184,13 @@ class BeamSearch:
 
     def _advance(self, state: SearchState) -> list[Tensor]:
         """Return each model's features of the next token, (batch, b, …)."""
-        features, weights = [], []
-        for decoding in state.decodings:
-            next_features, attention = decoding.step(
-                state.open.tokens, state.open.parents, self.need_attention
-            )
-            features.append(next_features)
-            if attention is not None:
-                weights.append(attention)
+        last = state.open.tokens, state.open.parents
+        steps = [decoding.step(*last, self.need_attention) for decoding in state.decodings]
+        weights = [attention for _, attention in steps if attention is not None]
         if weights and self.need_attention:
             attention = torch.stack(weights).mean(dim=0)
             state.history.attention.append((state.open.sentence, attention))
-        return features
+        return [features for features, _ in steps]
 
     def _best_tokens(self, state: SearchState, features: list[Tensor]) -> tuple[Tensor, Tensor]:
         """Return log P and IDs of the best next tokens of each hypothesis, (batch, b, n).

@@ -57,7 +57,7 @@ class AiaynSearchModel:
 
     def __init__(self, encoder: Encoder, decoder: Decoder) -> None:
         self.encoder, self.decoder = encoder, decoder
-        self.vocabulary_size, self.max_positions = len(decoder.projection), decoder.max_length
+        self.vocabulary_size, self.max_positions = len(decoder.projection), decoder.max_positions()
 
     @property
     def weight(self) -> Tensor:

@@ -63,17 +63,16 @@ def plan_batches(
     # Binary search, since target tokens per update grow with max_tokens. A batch must hold the
     # longest sentence, so the search starts at its length.
     low, high = int(sizes[np.concatenate(batches)].max()), max_tokens
-    best: BatchPlan | None = None
+    candidates = []
     while low <= high:
         middle = (low + high) // 2
         candidate = _build_plan(make_batches(middle), sizes, middle, update_freq, devices)
-        if best is None or _error(candidate, tokens_per_update) < _error(best, tokens_per_update):
-            best = candidate
+        candidates.append(candidate)
         if candidate.target_tokens < tokens_per_update:
             low = middle + 1
         else:
             high = middle - 1
-    return best or full_plan
+    return min(candidates, key=lambda plan: abs(plan.target_tokens - tokens_per_update))
 
 
 def _build_plan(
@@ -92,7 +91,3 @@ def _build_plan(
         target / updates,
         1 - (source + target) / padded,
     )
-
-
-def _error(candidate: BatchPlan, tokens_per_update: int) -> float:
-    return abs(candidate.target_tokens - tokens_per_update)

@@ -47,14 +47,12 @@ def projected_loss(
     epsilon: float,
     padding_idx: int,
     static_shapes: bool | None = None,
-    chunk_size: int | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Compute logits and loss in chunks, without ever storing the positions × vocabulary matrix.
 
     x: (…, d_model), weight: (V, d_model), of one dtype; target: (…), where padding_idx marks
     positions to ignore. static_shapes: compute these as well and count them as 0, so that no shape
-    depends on the targets, which CUDA graphs need (default: except on a CPU). chunk_size: logits to
-    compute at once (rows_per_chunk).
+    depends on the targets, which CUDA graphs need (default: except on a CPU).
     Returns the sums of the smoothed loss (with gradients to x and weight) and of the plain negative
     log-likelihood (without), in nats.
     """
@@ -68,7 +66,7 @@ def projected_loss(
     elif not is_target.all():
         x, target, is_target = x[is_target], target[is_target], is_target[is_target]
     needs_grad = torch.is_grad_enabled() and (x.requires_grad or weight.requires_grad)
-    return _ProjectedLoss.apply(x, weight, target, is_target, epsilon, needs_grad, chunk_size)
+    return _ProjectedLoss.apply(x, weight, target, is_target, epsilon, needs_grad)
 
 
 class _ProjectedLoss(torch.autograd.Function):
@@ -89,7 +87,6 @@ class _ProjectedLoss(torch.autograd.Function):
         is_target: Tensor,
         epsilon: float,
         needs_grad: bool,
-        chunk_size: int | None,
     ):
         vocabulary, sum_dtype = weight.size(0), torch.promote_types(x.dtype, torch.float32)
         uniform = uniform_mass(epsilon, vocabulary)
@@ -99,7 +96,7 @@ class _ProjectedLoss(torch.autograd.Function):
         grad_x = torch.empty_like(x if needs_grad else x[:0], dtype=sum_dtype)
         grad_weight = torch.zeros_like(weight if needs_grad else weight[:0], dtype=sum_dtype)
         target_logit, target_log_p = torch.empty(2, x.size(0), 1, dtype=sum_dtype, device=x.device)
-        rows = rows_per_chunk(vocabulary, x.device.type, chunk_size)
+        rows = rows_per_chunk(vocabulary, x.device.type)
         for start in range(0, len(x), rows):
             chunk = slice(start, start + rows)
             x_chunk, target_chunk = inputs[chunk], target[chunk, None]

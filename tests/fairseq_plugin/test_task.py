@@ -164,7 +164,7 @@ def test_pairs_with_longer_sides_of_similar_length_form_a_batch(corpus, tmp_path
     "tokens, messages",
     [
         (4000, []),
-        (1_000_000, [r"updates hold .* \d+% fewer than --tokens-per-update 1,000,000: .*"]),
+        (1_000_000, [r"updates have .* \d+% fewer than --tokens-per-update 1,000,000: .*"]),
         (1, [r"updates have [\d,]+ target tokens .* \d+% more than --tokens-per-update 1: .*"]),
     ],
 )

@@ -17,7 +17,3 @@ from aiayn_plugin.kernels.chunking import rows_per_chunk
 )
 def test_rows_per_chunk(row_size, device, rows):
     assert rows_per_chunk(row_size, device) == rows
-
-
-def test_chunk_size_replaces_the_limit_of_the_device():
-    assert rows_per_chunk(11, "cpu", chunk_size=40) == 3

@@ -7,7 +7,6 @@ from models import build, sentences
 from torch import nn
 
 from aiayn_plugin.kernels.int8 import quantize_linear_layers
-from aiayn_plugin.kernels.linear import has_onednn
 from aiayn_plugin.kernels.packing import PackedLinear, is_packing_faster, pack_linear_layers
 from aiayn_plugin.search.kv_cache import DecoderCache
 
@@ -15,7 +14,7 @@ from aiayn_plugin.search.kv_cache import DecoderCache
 @pytest.fixture(autouse=True)
 def onednn(monkeypatch):
     """Pack on any processor, if this torch has oneDNN."""
-    if not has_onednn():
+    if not torch.backends.mkldnn.is_available():
         pytest.skip("this torch has no oneDNN")
     monkeypatch.setattr("aiayn_plugin.kernels.packing.is_amd", lambda: True)
 

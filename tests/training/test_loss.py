@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from aiayn_plugin.benchmarks.measure import measure_peak_memory
+from aiayn_plugin.kernels.chunking import CHUNK_SIZES
 from aiayn_plugin.training.loss import label_smoothed_nll, projected_loss
 
 PAD = 1
@@ -69,10 +70,11 @@ def test_loss_equals_its_definition(epsilon, static_shapes):
 
 @pytest.mark.parametrize("static_shapes", [False, True])
 @pytest.mark.parametrize("chunk_size", [11, 40, 10**6])
-def test_gradients_in_chunks(chunk_size, static_shapes):
+def test_gradients_in_chunks(monkeypatch, chunk_size, static_shapes):
+    monkeypatch.setitem(CHUNK_SIZES, "cpu", chunk_size)
     x, weight, target = example()
     assert torch.autograd.gradcheck(
-        lambda x, w: projected_loss(x, w, target, 0.1, PAD, static_shapes, chunk_size)[0],
+        lambda x, w: projected_loss(x, w, target, 0.1, PAD, static_shapes)[0],
         (x, weight),
         fast_mode=True,
     )
@@ -90,10 +92,11 @@ def test_gradients_scale_with_the_gradient_of_the_loss():
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
 @pytest.mark.parametrize("chunk_size", [2**16, 2**22])
-def test_gradients_of_rare_words_survive_rounding(dtype, chunk_size):
+def test_gradients_of_rare_words_survive_rounding(monkeypatch, dtype, chunk_size):
     """fairseq scales the loss only afterwards, too late for gradients that float16 has lost."""
+    monkeypatch.setitem(CHUNK_SIZES, "cpu", chunk_size)
     x, weight, target, exact = large_example(dtype)
-    loss, _ = projected_loss(x, weight, target, TINY, PAD, chunk_size=chunk_size)
+    loss, _ = projected_loss(x, weight, target, TINY, PAD)
     (16 * loss).backward()
     for tensor, expected in zip((x, weight), exact, strict=True):
         norm = expected.norm(dim=1)
@@ -112,11 +115,12 @@ def test_float16_does_not_overflow_if_every_target_is_one_word():
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
-def test_memory_stays_below_positions_times_vocabulary(dtype):
+def test_memory_stays_below_positions_times_vocabulary(monkeypatch, dtype):
+    monkeypatch.setitem(CHUNK_SIZES, "cpu", 2**16)
     x, weight, target, _ = large_example(dtype)
 
     def run():
-        loss, _ = projected_loss(x, weight, target, TINY, PAD, chunk_size=2**16)
+        loss, _ = projected_loss(x, weight, target, TINY, PAD)
         (16 * loss).backward()
 
     assert measure_peak_memory(run, x.device) < x.size(0) * weight.size(0)  # one byte per element
