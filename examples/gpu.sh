@@ -8,8 +8,8 @@
 # RUN (default: runs/gpu, or runs/gpu_trial), each training run its directory there. Rerun after an
 # interruption, it skips finished parts.
 set -euo pipefail
-start=$PWD
-cd "$(dirname "${BASH_SOURCE[0]}")/.."
+# shellcheck source=examples/lib.sh
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 export PATH=$PWD/.venv/bin:$PATH PYTHONPATH=$PWD${PYTHONPATH:+:$PYTHONPATH} PYTHONUNBUFFERED=1
 export PYTHONWARNINGS=${PYTHONWARNINGS:-ignore}
 # waiting threads sleep; as in lib.sh, GPU memory blocks grow
@@ -24,20 +24,11 @@ fi
 RUN=${RUN:-runs/gpu${trial:+_trial}}
 mkdir -p "$RUN"
 DATA=runs/quickstart/data
-[ -z "${1:-}" ] || DATA=$(cd "$start" && realpath -m "$1")
-[ -d "$DATA" ] || {
-  echo "gpu.sh: error: no data in $DATA: pass a prepared directory" >&2
-  exit 1
-}
-
-python3 -c 'import fairseq, torch' || {
-  echo "gpu.sh: error: python3 lacks fairseq or torch: run examples/setup.sh" >&2
-  exit 1
-}
-[ -n "$trial" ] || python3 -c 'import sys, torch; sys.exit(not torch.cuda.is_available())' || {
-  echo "gpu.sh: error: torch finds no GPU; --trial runs on the CPU" >&2
-  exit 1
-}
+[ -z "${1:-}" ] || DATA=$(from_root "$1")
+[ -d "$DATA" ] || die "no data in $DATA: pass a prepared directory"
+python3 -c 'import fairseq, torch' || die "python3 lacks fairseq or torch: run examples/setup.sh"
+[ -n "$trial" ] || python3 -c 'import sys, torch; sys.exit(not torch.cuda.is_available())' ||
+  die "torch finds no GPU; --trial runs on the CPU"
 
 aiayn() { python3 -m aiayn_plugin.cli "$@"; }
 
@@ -46,7 +37,7 @@ part() {
   local name=$1
   shift
   [ -f "$RUN/$name.json" ] && return
-  printf '\n=== %s (after %d min %02d s)\n' "$name" $((SECONDS / 60)) $((SECONDS % 60))
+  step "$name"
   aiayn benchmark "$@" --output "$RUN/$name.json" 2>&1 | tee "$RUN/$name.txt"
 }
 
@@ -84,7 +75,7 @@ part "train_${sizes[-1]}_checkpointed" train --size "${sizes[-1]}" --checkpoint-
 train() {
   local folder=$RUN/$1
   mkdir -p "$folder"
-  printf '\n=== %s (after %d min %02d s)\n' "$1" $((SECONDS / 60)) $((SECONDS % 60))
+  step "$1"
   python3 -m fairseq_cli.train "$DATA" --user-dir aiayn_plugin --save-dir "$folder/checkpoints" \
     --no-epoch-checkpoints --save-interval-updates 0 --log-format simple "${@:2}" \
     >>"$folder/train.log" 2>&1 || {

@@ -36,10 +36,9 @@ picture = Image.open(sys.argv[1]).convert("RGB").quantize(256, Image.Quantize.MA
 picture.save(sys.argv[1], optimize=True)' "$pictures/$1.png"
 }
 
-for picture in "${@:-attention report table1}"; do
-  for name in $picture; do
-    step "$name"
-    "$name"
-    shrink "$name"
-  done
+[ $# -gt 0 ] || set -- attention report table1
+for name in "$@"; do
+  step "$name"
+  "$name"
+  shrink "$name"
 done

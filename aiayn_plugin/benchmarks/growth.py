@@ -186,5 +186,5 @@ def draw_figure(results: dict[str, Any]) -> Any:
 def _draw(axes: Any, points: list[tuple[int, float]], number: int, label: str) -> None:
     """Draw the curve with this number."""
     marker = "osD^v"[number % 5]
-    axes.plot(*zip(*points, strict=True), marker=marker, markersize=4, color=COLOURS[number % 8])
-    axes.lines[-1].set_label(label)
+    style = {"marker": marker, "markersize": 4, "color": COLOURS[number % 8]}
+    axes.plot(*zip(*points, strict=True), label=label, **style)

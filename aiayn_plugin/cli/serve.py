@@ -78,10 +78,6 @@ def run(args: argparse.Namespace) -> None:
             force=True,
         )
         url = server.base_url(listening)
-
-        def log_startup() -> None:
-            app.logger.info("%s listens on %s; press Ctrl-C to stop", service.name, url)
-
         hosts = server.allowed_hosts(args.host, listening, args.allow_host)
-        server.serve(app.application(service, hosts, log_startup), listening)
+        server.serve(app.application(service, hosts, url), listening)
         app.logger.info("stopped")

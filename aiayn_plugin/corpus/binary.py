@@ -71,10 +71,8 @@ def binarise(job: Job, split: str, encoded: Stage, destdir: Path) -> None:
     langs = job.settings.languages
     dictionaries = [destdir / name for name in job.settings.dictionaries]
     stems = [destdir / f"{split}.{'-'.join(langs)}.{lang}" for lang in langs]
-    types = [
-        np.dtype(np.uint16 if len(_read_vocabulary(path)) < MIN_WIDE else np.uint32)
-        for path in dictionaries
-    ]
+    sizes = [len(SPECIAL_SYMBOLS) + len(read_dictionary(path)) for path in dictionaries]
+    types = [np.dtype(np.uint16 if size < MIN_WIDE else np.uint32) for size in sizes]
     lengths: list[list[int]] = [[] for _ in stems]
     step = functools.partial(encode_batch, dictionaries)
     files, pairs = job.files(encoded.folder), encoded.result["pairs"]
@@ -98,11 +96,9 @@ def _write_index(path: Path, dtype: np.dtype, lengths: np.ndarray) -> None:
         file.write(offsets.tobytes())
 
 
-def _read_vocabulary(dictionary: Path) -> Vocabulary:
+@functools.cache  # in worker processes, which end with the build
+def _vocabulary(dictionary: Path) -> Vocabulary:
     return Vocabulary(word for word, _ in read_dictionary(dictionary))
-
-
-_vocabulary = functools.cache(_read_vocabulary)  # in worker processes, which end with the build
 
 
 def encode_batch(dictionaries: list[Path], pairs: LinePairs) -> list[tuple[np.ndarray, list[int]]]:

@@ -92,21 +92,15 @@ def score_log(log: Path, data: Path, split: str) -> TreeScores:
     verify_files(data, read_manifest(data), [raw], contents=False)
     symbols, targets = read_log(log)
     gold = list(read_sentences(data / raw))
-    differing = next(
-        (
-            i
-            for i, tree in enumerate(gold)
-            if i in targets and targets[i].split() != linearise_tree(tree)
-        ),
-        None,
-    )
-    if len(symbols) != len(gold) or differing is not None:
-        problem = (
-            f"{log} has {len(symbols):,} hypotheses, but {data / raw} has {len(gold):,} trees"
-            if differing is None
-            else f"sentence {differing + 1} of {log} is not that of {data / raw}"
+    advice = "give the parsed split with --split"
+    for i, tree in enumerate(gold):
+        if i in targets and targets[i].split() != linearise_tree(tree):
+            raise InputError(f"sentence {i + 1} of {log} is not that of {data / raw}: {advice}")
+    if len(symbols) != len(gold):
+        raise InputError(
+            f"{log} has {len(symbols):,} hypotheses, but {data / raw} has {len(gold):,} trees: "
+            f"{advice}"
         )
-        raise InputError(f"{problem}: give the parsed split with --split")
     parsed = [read_tree(line, tree.leaves()) for line, tree in zip(symbols, gold, strict=True)]
     return _score(gold, [tree for tree, _ in parsed], [repairs for _, repairs in parsed])
 

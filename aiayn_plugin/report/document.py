@@ -165,9 +165,9 @@ def _html_table(table: Table, heading: str) -> str:
     rows, caption = _cells(table), escape(table.caption)
     shown = "" if table.caption == heading else f"<caption>{caption}</caption>"
     columns = range(len(table.head or rows[0]))
-    numeric = {n for n in columns[1:] if all(NUMBER.fullmatch(row[n]) for row in rows)}
-    if not table.head:
-        numeric = set()
+    numeric = {
+        n for n in columns[1:] if table.head and all(NUMBER.fullmatch(row[n]) for row in rows)
+    }
     kinds = ['class="number"' if n in numeric else 'dir="auto"' for n in columns]
     head = "".join(
         f'<th scope="col" {kind}>{escape(name)}</th>'

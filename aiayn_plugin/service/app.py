@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import Any
 
 from starlette.applications import Starlette
@@ -129,18 +129,16 @@ def _as_json(translations: Sequence[Translation], nbest: int) -> dict[str, Any]:
     return candidates[0] if nbest == 1 else {**candidates[0], "nbest": candidates}
 
 
-def application(
-    service: Service, hosts: Sequence[str] | None, on_startup: Callable[[], None]
-) -> ASGIApp:
-    """Return the ASGI application of a service.
+def application(service: Service, hosts: Sequence[str] | None, url: str) -> ASGIApp:
+    """Return the ASGI application of a service, which logs the URL when it is ready.
 
-    hosts: the allowed values of the Host header; None: any. on_startup: called once it is ready.
+    hosts: the allowed values of the Host header; None: any.
     """
 
     @contextlib.asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         batches = asyncio.create_task(service.batcher.run())
-        on_startup()
+        logger.info("%s listens on %s; press Ctrl-C to stop", service.name, url)
         yield
         batches.cancel()
 

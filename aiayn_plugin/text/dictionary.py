@@ -5,6 +5,7 @@ in data and model. So the file is first read here, strictly.
 """
 
 import hashlib
+import itertools
 import re
 from collections.abc import Iterable
 from pathlib import Path
@@ -115,5 +116,5 @@ def find_unsorted_line(entries: list[tuple[str, int]]) -> int | None:
     fairseq-preprocess writes the most frequent word first.
     """
     counts = [count for _, count in entries]
-    pairs = enumerate(zip(counts, counts[1:], strict=False), start=2)
+    pairs = enumerate(itertools.pairwise(counts), start=2)
     return next((line for line, (before, count) in pairs if count > before), None)

@@ -93,9 +93,8 @@ def read_translations(
         )
     if target_lang == languages[0]:
         languages = languages[1], languages[0]
-        pipeline = TextPipeline.load(data, *languages)
     hypotheses, targets = read_log(log)
-    system = list(map(pipeline.decode, hypotheses))
+    system = [pipeline.decode(line, languages[1]) for line in hypotheses]
     raw = [f"{split}.raw.{lang}" for lang in languages]
     verify_files(data, read_manifest(data), raw, contents=False)
     sources, references = (list(read_lines(data / name)) for name in raw)
