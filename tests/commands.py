@@ -157,10 +157,7 @@ def killed(command: Sequence[str | Path], log: Path, now: Callable[[], bool]) ->
             if now():
                 process.kill()
                 process.wait()
-                end = after(60)
-                while alive(process.pid) and not end():
-                    time.sleep(0.05)
-                assert not alive(process.pid)
+                wait_until(lambda: not alive(process.pid))
                 return True
             time.sleep(0.001)
     output = log.read_text()
@@ -178,11 +175,8 @@ def running(folder: Path) -> list[str]:
 
 
 def assert_ends(folder: Path) -> None:
-    """Assert that the processes whose command line names a folder end soon."""
-    late = after(30)
-    while running(folder):
-        assert not late(), running(folder)
-        time.sleep(0.05)
+    """Assert that the processes whose command line contains a folder end soon."""
+    wait_until(lambda: not running(folder))
 
 
 def alive(session: int) -> list[str]:
@@ -193,6 +187,16 @@ def alive(session: int) -> list[str]:
             state, _, _, its_session = path.read_text().rpartition(")")[2].split()[:4]
             processes += [path.parent.name] if its_session == str(session) and state != "Z" else []
     return processes
+
+
+def wait_until(
+    condition: Callable[[], object], process: subprocess.Popen | None = None, seconds: float = 120
+) -> None:
+    """Wait until a condition is true; fail if that takes too long or the process has ended."""
+    late = after(seconds)
+    while not condition():
+        assert not late() and (process is None or process.poll() is None)
+        time.sleep(0.01)
 
 
 def after(seconds: float) -> Callable[[], bool]:

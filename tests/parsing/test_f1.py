@@ -10,9 +10,7 @@ from aiayn_plugin.errors import InputError
 from aiayn_plugin.parsing.f1 import BracketCounts, compare_all, compare_trees, list_brackets
 from aiayn_plugin.parsing.scores import score_files
 
-
-def tree(text):
-    return Tree.fromstring(text)
+tree = Tree.fromstring
 
 
 GOLD = "(S (NP (DT the) (NN dog)) (VP (VBZ sleeps) (ADVP (RB now))) (. .))"

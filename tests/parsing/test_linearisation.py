@@ -8,9 +8,7 @@ from nltk import Tree
 from aiayn_plugin.parsing.linearisation import build_tree, linearise_tree
 from aiayn_plugin.parsing.trees import clean_tree, format_tree, is_preterminal, read_trees
 
-
-def tree(text):
-    return Tree.fromstring(text)
+tree = Tree.fromstring
 
 
 def test_a_tree_becomes_labelled_brackets_and_tags():

@@ -5,11 +5,10 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
-from commands import alive
+from commands import alive, wait_until
 from fairseq.data import Dictionary, data_utils
 from sacremoses import MosesTokenizer
 
@@ -307,9 +306,7 @@ def test_killed_run_leaves_no_data_and_no_process(raw, tmp_path, error):
                 stderr=log,
                 start_new_session=True,
             )
-        while not (unfinished / "work").exists():
-            assert process.poll() is None
-            time.sleep(0.01)
+        wait_until((unfinished / "work").exists, process)
         if kill == signal.SIGKILL:
             assert "another command is writing" in error("prepare", *arguments(raw, data))
         os.kill(process.pid, kill)
@@ -320,10 +317,7 @@ def test_killed_run_leaves_no_data_and_no_process(raw, tmp_path, error):
             assert process.returncode == 130 and not unfinished.exists()
             assert stderr.endswith("aiayn: interrupted; no data was written\n")
             assert "Traceback" not in stderr
-        deadline = time.monotonic() + 10
-        while alive(process.pid) and time.monotonic() < deadline:
-            time.sleep(0.05)
-        assert not alive(process.pid)
+        wait_until(lambda: not alive(process.pid))  # noqa: B023
 
 
 def test_sentences_without_spaces_are_not_compared_in_length(run, tmp_path):

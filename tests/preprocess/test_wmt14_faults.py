@@ -5,11 +5,10 @@ import resource
 import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
-from commands import after, assert_ends, killed, running
+from commands import after, assert_ends, killed, running, wait_until
 from mirror import EUROPARL, content, pack, wmt14_arguments
 
 from aiayn_plugin.cli.wmt14 import LOCK
@@ -129,9 +128,7 @@ def test_workers_end_with_a_killed_command(en_de, mirror, tmp_path):
     with subprocess.Popen(args, stderr=subprocess.PIPE) as process:
         while b"writing the dictionary" not in process.stderr.readline():
             assert process.poll() is None
-        while len(running(folder)) == 1:  # without a worker
-            assert process.poll() is None
-            time.sleep(0.01)
+        wait_until(lambda: len(running(folder)) > 1, process)  # with a worker
         process.kill()
     assert_ends(folder)
 

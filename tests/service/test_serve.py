@@ -16,7 +16,7 @@ from urllib.request import urlopen
 
 import pytest
 import torch
-from commands import after
+from commands import after, wait_until
 from services import serving
 
 from aiayn_plugin.cli import main
@@ -58,9 +58,7 @@ def test_it_answers_like_the_translator(service, expected):
 
 @pytest.fixture(scope="module")
 def int8_service(model_dir, tmp_path_factory):
-    with serving(
-        model_dir, tmp_path_factory.mktemp("int8"), "--precision", "int8", "--device", "cpu"
-    ) as running:
+    with serving(model_dir, tmp_path_factory.mktemp("int8"), "--precision", "int8") as running:
         yield running
 
 
@@ -185,10 +183,7 @@ def test_it_survives_clients_that_stall_or_disconnect(service, stalled):
         with socket.create_connection(service.address, 10) as leaving:
             leaving.sendall(POST + SIZE % 19 + b'{"text": "Sunday !"}')
     assert service.translate("Sunday")[0] == 200
-    timed_out = after(30)
-    while service.queued():
-        assert not timed_out()
-        time.sleep(0.05)
+    wait_until(lambda: not service.queued())
 
 
 @pytest.mark.long
@@ -252,10 +247,7 @@ def test_a_client_that_stalls_is_told(stalled):
 def test_each_request_is_logged_as_one_line(service):
     assert service.translate(["Sunday", "German"])[0] == 200
     service.send("GET", "/%0aforged%1b[31m", X_Forwarded_For="\x1b[2J" + 200 * "y")
-    timed_out = after(10)
-    while "forged" not in service.log:
-        assert not timed_out()
-        time.sleep(0.05)
+    wait_until(lambda: "forged" in service.log)
     *_, translated = (line for line in service.log.splitlines() if "sentences: 2" in line)
     *_, forged = (line for line in service.log.splitlines() if "forged" in line)
     prefix = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d \| INFO \| aiayn serve \| "
@@ -288,9 +280,7 @@ def test_ctranslate2_answers_with_the_same_translations(tmp_path):
     pytest.importorskip("ctranslate2")
     text = "Closed: Monday and Sunday"
     [ours] = Translator.load("demo").translate([text])
-    with serving(
-        "demo", tmp_path, "--engine", "ctranslate2", "--precision", "int8", "--device", "cpu"
-    ) as running:
+    with serving("demo", tmp_path, "--engine", "ctranslate2", "--precision", "int8") as running:
         status, answer = running.translate(text, nbest=2)
         assert status == 200 and len(answer["translations"][0]["nbest"]) == 2
         assert answer["translations"][0]["text"] == ours
@@ -316,9 +306,7 @@ def test_it_completes_requests_in_flight_before_it_stops(model_dir, tmp_path):
             target=lambda: answers.append(service.translate(500 * ["Swiss German"]))
         )
         client.start()
-        timed_out = after(30)
-        while not service.queued() and not timed_out():
-            time.sleep(0.01)
+        wait_until(service.queued)
         assert service.stop(signal.SIGINT) == 0
         client.join()
         [(status, answer)] = answers

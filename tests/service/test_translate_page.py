@@ -1,10 +1,9 @@
 """The translation page of `aiayn serve` in a real browser."""
 
 import re
-import time
 
 import pytest
-from commands import after
+from commands import wait_until
 
 from aiayn_plugin.inference.translator import Translator
 
@@ -19,9 +18,7 @@ def translate(browser, service):
         browser.driver.execute_script("document.getElementById('status').textContent = ''")
         browser.find("#text").click()
         submit()
-        timed_out = after(30)
-        while browser.find("#status").text in ("", "translating …") and not timed_out():
-            time.sleep(0.05)
+        wait_until(lambda: browser.find("#status").text not in ("", "translating …"))
         return [element.text for element in browser.find_all("#translations .translation")]
 
     return enter

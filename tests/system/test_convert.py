@@ -71,17 +71,6 @@ def test_data_of_the_reverse_direction_are_refused(run, corpus, stock, tmp_path)
     assert "is for the direction de to en, but the checkpoint was trained" in last_line(reverse)
 
 
-def test_settings_that_ask_for_too_much_memory_are_refused(run, stock, tmp_path):
-    state = torch.load(stock, weights_only=False)
-    for side, stack in (("source", "encoder"), ("target", "decoder")):
-        setattr(state["cfg"]["model"], f"{stack}_learned_pos", True)
-        setattr(state["cfg"]["model"], f"max_{side}_positions", 20_000_000)
-    torch.save(state, tmp_path / "a.pt")
-    log = run("aiayn", "convert", "--input", "a.pt", "--output", "b.pt", cwd=tmp_path)
-    assert "allocate memory" in last_line(log)
-    assert not (tmp_path / "b.pt").exists()
-
-
 def old_form(state):
     """Return a checkpoint as it was years ago: a command line, joined projections, float16."""
     args = argparse.Namespace(**vars(state["cfg"]["model"]))

@@ -117,13 +117,6 @@ READERS = {
     "criterion|predictions": "fairseq-validate",
     "user_dir|scoring": "fairseq-generate",
 }
-#: Payloads that exercise the same check as another one.
-SIMILAR = {
-    "embeddings of /dev/zero",
-    "embeddings of /etc/passwd",
-    "moments of no numbers",
-    "230,000 wide",
-}
 #: A line of /etc/passwd, and a value of the environment.
 SECRETS = ("root:", os.environ["PATH"])
 #: Peak memory of a command in kB; most of it is torch and fairseq.
@@ -184,10 +177,7 @@ def is_refused(payload: str, good: dict, folder: Path) -> bool:
     return False
 
 
-@pytest.mark.parametrize(
-    "payload",
-    [pytest.param(p, marks=pytest.mark.long if p in SIMILAR else ()) for p in PAYLOADS],
-)
+@pytest.mark.parametrize("payload", PAYLOADS)
 @pytest.mark.parametrize(
     "every_entry", [False, pytest.param(True, marks=pytest.mark.long)], ids=["one", "every entry"]
 )

@@ -5,10 +5,9 @@ import os
 import shlex
 import signal
 import subprocess
-import time
 
 import pytest
-from commands import after, alive
+from commands import alive, wait_until
 from models import parse
 
 from aiayn_plugin.paper import ARCHITECTURES, SCALED_DOWN, ModelSettings, get_settings
@@ -204,10 +203,8 @@ def test_a_killed_training_resumes_and_is_not_finished(run, places, tmp_path, ho
         start_new_session=True,
         stderr=subprocess.PIPE,
     ) as process:
-        late = after(120)
-        while not (row / "checkpoints" / "checkpoint_last.pt").exists():  # after 15 updates
-            assert process.poll() is None and not late()
-            time.sleep(0.01)
+        # It is written after 15 updates.
+        wait_until((row / "checkpoints" / "checkpoint_last.pt").exists, process)
         if how == signal.SIGTERM:
             process.terminate()
         else:
@@ -217,10 +214,7 @@ def test_a_killed_training_resumes_and_is_not_finished(run, places, tmp_path, ho
                     os.kill(int(number), how)
         errors = process.communicate()[1]
         assert process.returncode == (130 if how == signal.SIGTERM else 1), errors
-    late = after(30)
-    while alive(process.pid) and not late():
-        time.sleep(0.05)
-    assert not alive(process.pid)
+    wait_until(lambda: not alive(process.pid))
     assert not (row / "generate-valid.log").exists() and not (tmp_path / "run/report.md").exists()
     assert how == signal.SIGTERM or "not finished: c_n2" in errors
     done = run(*RECIPE, "c_n2", env=places)

@@ -10,11 +10,10 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
-from commands import PLUGIN, TRAIN, after, assert_ends
+from commands import PLUGIN, TRAIN, after, assert_ends, wait_until
 
 #: What fairseq and its libraries print for their developers.
 DEBUGGING = ("DEBUG", "can_reuse_epoch_itr", "GPUs/TPUs", "Warning")
@@ -75,14 +74,6 @@ def test_a_typo_is_one_line_with_a_suggestion(run, options, message):
     assert re.fullmatch(rf"fairseq-train: error: .*{pattern}.* --help lists all options\)", line)
 
 
-def wait_for(text: str, log: Path, process: subprocess.Popen) -> None:
-    """Wait until a log contains a text."""
-    late = after(120)
-    while text not in log.read_text():
-        assert process.poll() is None and not late(), log.read_text()
-        time.sleep(0.02)
-
-
 def test_ctrl_c_ends_a_training_after_the_update_and_saves_it(run, corpus, tmp_path):
     """A terminal sends the signal to every process, including those that load the data.
 
@@ -101,7 +92,7 @@ def test_ctrl_c_ends_a_training_after_the_update_and_saves_it(run, corpus, tmp_p
             env={**os.environ, "PYTHONWARNINGS": ""},
         ) as process,
     ):
-        wait_for("num_updates=3", log, process)
+        wait_until(lambda: "num_updates=3" in log.read_text(), process)
         os.killpg(process.pid, signal.SIGINT)
         errors = process.communicate(timeout=120)[1]
     assert process.returncode == -signal.SIGINT, errors  # the shell's 130

@@ -5,12 +5,11 @@ import re
 import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 import torch
-from commands import TRAIN, after, last_line, losses
+from commands import TRAIN, last_line, losses, wait_until
 from mirror import content
 
 from aiayn_plugin.atomic import hold_lock
@@ -84,10 +83,7 @@ def test_a_directory_is_trained_in_once_at_a_time(run, corpus, tmp_path):
         subprocess.Popen([program, *options, "100000"], stdout=file, stderr=file) as first,
     ):
         try:
-            late = after(120)
-            while "train_inner" not in log.read_text():
-                assert first.poll() is None and not late(), log.read_text()
-                time.sleep(0.05)
+            wait_until(lambda: "train_inner" in log.read_text(), first)
             assert last_line(run("fairseq-train", *options, "1")) == (
                 f"fairseq-train: error: {tmp_path} is in use by another training run: stop it, or "
                 "give a different --save-dir"

@@ -153,23 +153,6 @@ def test_what_chance_has_to_do_with_it():
     assert found == resample([good, list(good), poor], references, "de"), "the seed is fixed"
 
 
-def test_paper_bleu_is_sacrebleu_of_tokens():
-    system = ["Ein Mann - alt - fährt Rad.", "Zwei Kinder spielen im Park-Haus mit Bällen."]
-    references = ["Ein alter Mann fährt Rad .", "Zwei Kinder spielen im Park-Haus mit dem Ball."]
-    by_hand = [
-        [
-            "Ein Mann - alt - fährt Rad .",
-            "Zwei Kinder spielen im Park ##AT##-##AT## Haus mit Bällen .",
-        ],
-        [
-            "Ein alter Mann fährt Rad .",
-            "Zwei Kinder spielen im Park ##AT##-##AT## Haus mit dem Ball .",
-        ],
-    ]
-    expected = sacrebleu.corpus_bleu(by_hand[0], [by_hand[1]], tokenize="none", force=True)
-    assert paper_bleu(system, references, "de") == pytest.approx(expected.score)
-
-
 def test_paper_bleu_without_a_common_4_gram_is_0():
     system, references = ["a b c x"], ["a b c d"]
     assert paper_bleu(system, references, "de") == 0

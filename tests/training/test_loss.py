@@ -142,15 +142,6 @@ def test_padding_gets_no_gradient():
     assert x.grad[1, 3:].eq(0).all() and x.grad[1, :3].ne(0).any()
 
 
-def test_loss_equals_torchs_with_epsilon_rescaled():
-    x, weight, target = example()
-    logits = (x @ weight.t()).flatten(0, 1)
-    expected = torch.nn.functional.cross_entropy(
-        logits, target.flatten(), ignore_index=PAD, reduction="sum", label_smoothing=0.1 * 11 / 10
-    )
-    torch.testing.assert_close(projected_loss(x, weight, target, 0.1, PAD)[0], expected)
-
-
 def test_loss_is_minimal_at_the_smoothed_distribution():
     """At p = q the gradient vanishes: q is 1 − ε on the target and ε/(V−1) elsewhere."""
     epsilon, vocabulary = 0.1, 7
