@@ -10,6 +10,7 @@ from models import trainer
 from torch.nn.parallel import DistributedDataParallel
 
 from aiayn_plugin.fairseq_plugin.criterion import AiaynLabelSmoothedCrossEntropy
+from aiayn_plugin.fairseq_plugin.precision import name_precision
 
 pytestmark = pytest.mark.usefixtures("quiet")
 #: Without fairseq's CUDA-only features: flat gradients, and skipping overflows.
@@ -62,6 +63,8 @@ def test_half_precision_trains_like_float32(corpus, tmp_path):
         kept = [tensor for state in moments for tensor in state.values()]
         kept += [weight for group in training.optimizer.param_groups for weight in group["params"]]
         assert {tensor.dtype for tensor in kept} == {torch.float32}
+        expected = precision[0].removeprefix("--") if precision else "float32"
+        assert name_precision(training.cfg.common, training.get_model()) == expected
     exact, bfloat16, _ = losses
     assert bfloat16 != exact
     for curve in losses:

@@ -239,6 +239,31 @@ def test_the_search_of_trees_is_the_papers(tmp_path, flags, expected):
     assert (args.beam, args.lenpen, args.max_len_a, args.max_len_b) == expected
 
 
+GENERATE, INTERACTIVE = fairseq_generate_parser, options.get_interactive_generation_parser
+
+
+@pytest.mark.parametrize(
+    "parser, flags, message",
+    [
+        (GENERATE, "--constraints", "--constraints works in fairseq-interactive only"),
+        (GENERATE, "--replace-unk", "give data made with fairseq-preprocess --dataset-impl raw"),
+        (INTERACTIVE, "--replace-unk --remove-bpe", "--replace-unk aligns subwords: omit"),
+        (
+            GENERATE,
+            "--replace-unk --truncate-source --dataset-impl raw",
+            "omit --truncate-source",
+        ),
+        (GENERATE, "--score-reference --print-alignment soft", "use --print-alignment hard"),
+        (INTERACTIVE, "--score-reference", "--score-reference works in fairseq-generate only"),
+        (INTERACTIVE, "--print-alignment soft", "soft works in fairseq-generate only"),
+    ],
+)
+def test_options_that_fairseq_would_fail_with_end_in_one_line(parser, flags, message, capsys):
+    with pytest.raises((SystemExit, InputError)) as error:
+        parse("--path", "m.pt", *flags.split(), parser=parser)
+    assert message in str(error.value) + capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     "parser", [fairseq_generate_parser, options.get_validation_parser], ids=["generate", "validate"]
 )
