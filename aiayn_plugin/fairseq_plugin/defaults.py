@@ -233,7 +233,8 @@ def complete_search(args: Namespace, cli_options: Mapping[str, Any]) -> None:
             "made with fairseq-preprocess --dataset-impl raw (fairseq-interactive loses unknown "
             "words too)"
         )
-    if args.replace_unk is not None and not is_interactive and getattr(args, "truncate_source", 0):
+    truncates = not is_interactive and getattr(args, "truncate_source", False)
+    if args.replace_unk is not None and truncates:
         raise InputError("--replace-unk copies words of whole sources: omit --truncate-source")
     if args.replace_unk is not None and args.post_process:
         raise InputError("--replace-unk aligns subwords: omit --remove-bpe or --post-process")

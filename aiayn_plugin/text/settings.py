@@ -20,16 +20,6 @@ FORMAT_VERSION = 1
 #: The tokenisers. "moses" gives the tokens of Moses's scripts as of the paper's publication;
 #: "sacremoses" gives those of sacremoses and keeps some words whole (tokenizer.PROTECTED).
 MOSES, SACREMOSES = TOKENIZERS = ("moses", "sacremoses")
-#: Three-letter ISO 639 codes of languages with tokenisation rules.
-LANGUAGES = dict(
-    code.split(":")
-    for code in (
-        "bur:my cat:ca ces:cs chi:zh cmn:zh cze:cs deu:de dut:nl ell:el eng:en fin:fi fra:fr "
-        "fre:fr ger:de gle:ga gre:el hun:hu ice:is isl:is ita:it jpn:ja khm:km kor:ko lao:lo "
-        "lav:lv lit:lt mya:my nld:nl pol:pl por:pt ron:ro rum:ro rus:ru slk:sk slo:sk slv:sl "
-        "spa:es swe:sv tam:ta tha:th zho:zh"
-    ).split()
-)
 #: Languages written without spaces: the tokens of their text are not words.
 WITHOUT_SPACES = frozenset(("zh", "ja", "yue", "th", "lo", "km", "my"))
 #: The tokeniser of data with trees as targets: the words are the Penn Treebank's.
@@ -43,7 +33,11 @@ _FILE_NAMES = ("codes", "source_lang", "target_lang")
 def rules_language(lang: str) -> str:
     """Return the language whose rules a text follows: de for de, DE, de_AT, de-AT and deu."""
     base = re.split("[_-]", lang.lower())[0]
-    return LANGUAGES.get(base, base)
+    if len(base) != 3:
+        return base
+    from babel.core import get_global  # here, since few texts need it
+
+    return get_global("language_aliases").get(base, base)
 
 
 @dataclass(frozen=True)
