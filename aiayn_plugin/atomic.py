@@ -30,7 +30,8 @@ def write_file_atomically(path: Path) -> Iterator[Path]:
     Creates the parent directory. Raises InputError if the disk is full, another process is writing
     `path`, or it is not a regular file (a device, say).
     """
-    if path.is_relative_to("/dev") or path.exists() and not path.is_file():
+    is_device = path.parent in (Path("/dev"), Path("/dev/fd"))  # or a link to a redirected file
+    if is_device or path.exists() and not path.is_file():
         raise InputError(f"{path} is not a regular file: choose another output")
     temporary = path.with_name(f"{path.name}.tmp")
     with _reserve(temporary, path, lambda file: file.touch(exist_ok=False)):
@@ -206,7 +207,7 @@ def _flush_to_disk(file: Path) -> None:
 def _remove_leftover(temporary: Path, path: Path) -> None:
     """Remove what a killed process left; writing to it could change a hard-linked checkpoint.
 
-    Raises InputError for a directory with the name of a temporary file, which it never makes.
+    Raises InputError for a directory with the name of a temporary file: this module creates none.
     """
     if temporary.suffix == ".tmp" and temporary.is_dir():
         raise InputError(f"{temporary}, the temporary name of {path}, is a directory: move it")

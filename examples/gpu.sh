@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Benchmark a GPU: training and translating compared with fairseq's own model in half precision, and
-# training curves of each precision. Needs no network. Every part has run on an H100, but not all of
-# them in one run, and not with the current code. Needs a GPU of about 80 GB.
+# training curves of each precision. Needs a GPU with about 80 GB, and no network. Every part has run on
+# an H100, but not all of them in one run, and not with the current code.
 #   bash examples/gpu.sh [DATA]            DATA: a prepared directory (default: runs/quickstart/data)
 #   bash examples/gpu.sh --trial [DATA]    the same at a small size on the CPU, to test this script
 # Uses .venv or any python3 that has fairseq and torch. Each benchmark writes a table and a JSON file to

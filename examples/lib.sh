@@ -295,7 +295,7 @@ find_gpu() {
     gpu=yes
   else
     echo "${0##*/}: warning: torch cannot use the GPU, so the CPU is used: ${reason##*$'\n'}" >&2
-    export CUDA_VISIBLE_DEVICES= # torch would still count it, and fairseq start a process for it
+    export CUDA_VISIBLE_DEVICES= # otherwise torch would still count it, and fairseq would start a process for it
   fi
 }
 

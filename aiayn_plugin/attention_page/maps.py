@@ -149,11 +149,11 @@ def compute_maps(
 
 
 def check_length(subwords: Sequence[str], name: str, max_subwords: int | None) -> None:
-    """Raise InputError if a sentence, `name` in the message, is too long for a page."""
+    """Raise InputError if a sentence, `name` in the message, is too long to be shown."""
     if max_subwords is not None and len(subwords) > max_subwords:
         raise InputError(
-            f"{name} has {len(subwords):,} subwords with its end symbol; a page shows at most "
-            f"{max_subwords}: shorten it"
+            f"{name} has {len(subwords):,} subwords with its end symbol; a page or figure shows at "
+            f"most {max_subwords}: shorten it"
         )
 
 

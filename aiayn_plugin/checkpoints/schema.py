@@ -146,7 +146,7 @@ def _parse_number(value: Any) -> float:
 def _check_text(name: str, text: str) -> None:
     """Raise FileError for a text that fairseq would evaluate to more than a literal."""
     where = f"{name}: {printable(text[:80])}"
-    # White space may be part of a path or of JSON; other controls may be escape sequences.
+    # White space may be part of a path or of JSON; other control characters may be escapes.
     controls = (c for c in text if c not in "\t\n\r" and unicodedata.category(c) in ("Cc", "Cs"))
     if len(text) > MAX_TEXT or any(controls):
         raise FileError(f"its settings have text that is too long or unprintable as {name}")

@@ -108,7 +108,8 @@ def _read_sentences(
 ) -> list[Sentence]:
     """Return the sentences for the page, or those up to the figure's.
 
-    Raises InputError for none, for more than a page can show, and for sentences that are too long.
+    Raises InputError if there are none, if there are more than a page can show, or if one is too
+    long.
     """
     max_sentences = page.MAX_SENTENCES if with_page else max(args.sentence or 1, 1)
     if args.split is not None:

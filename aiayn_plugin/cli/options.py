@@ -23,7 +23,7 @@ def add_search(parser: argparse.ArgumentParser, defaults: SearchSettings) -> Non
     add = parser.add_argument
     add("--beam", type=int, default=defaults.beam, help="beam size")
     add("--lenpen", type=float, default=defaults.lenpen, help="exponent α of GNMT's length penalty")
-    add("--device", help="torch device (default: the first GPU, or the CPU)")
+    add("--device", help="torch device (default: the first GPU, or the CPU; for int8 the CPU)")
     user_dir_help = "directory whose code registers the model's class, as for fairseq-train"
     add("--user-dir", metavar="DIR", type=Path, help=user_dir_help)
 

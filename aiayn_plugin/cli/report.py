@@ -44,9 +44,10 @@ def run(args: argparse.Namespace) -> None:
         raise InputError("--tflops must be above 0 and below 1,000,000")
     load_matplotlib()  # before anything is read
     stem = output_stem(args.output, args.runs)
-    for path in (stem.with_name(f"{stem.name}{suffix}") for suffix in (".md", ".json")):
-        if path.exists() and not stem.with_name(f"{stem.name}.html").exists():
-            raise InputError(f"{path} is not part of a report: give a different --output")
+    files = [stem.with_name(f"{stem.name}{suffix}") for suffix in (".html", ".md", ".json")]
+    existing = [path for path in files if path.exists()]
+    if args.output is not None and 0 < len(existing) < len(files):
+        raise InputError(f"{existing[0]} is not part of a report: give a different --output")
     runs = [read_run(path) for path in args.runs]
     paths = report(runs, args.tflops).write(stem)
     for fault in (f"{run.name}: {fault}" for run in runs for fault in run.faults):

@@ -29,7 +29,7 @@ def is_up_to_date(
     Raises InputError if it is not a data directory, has different settings or inputs from those of
     find_settings, lacks its codes, a dictionary or a binary file, or if a file of its manifest is
     missing or has a different size. Library versions are not compared: a newer library does not
-    invalidate finished data. program: makes such directories; option: chooses another one.
+    invalidate finished data. program: makes such directories; option: chooses a different one.
     """
     if not data.exists() or (data.is_dir() and not any(data.iterdir())):
         return False

@@ -70,6 +70,8 @@ def start_workers(count: int) -> Iterator[Workers]:
                 "a worker process was killed, perhaps for lack of memory; use fewer --workers"
             ) from None
         except BaseException:  # do not wait for the tasks that have begun
+            # Otherwise Python 3.10 would wait for the tasks in the pipe, which no worker reads.
+            pool._call_queue._reader.close()  # type: ignore[attr-defined]
             for worker in multiprocessing.active_children():
                 worker.terminate()
             raise

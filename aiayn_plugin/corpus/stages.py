@@ -56,7 +56,7 @@ def make_stage(
         return stage
     began = time.monotonic()
     key = stage_key(name, made_of)
-    (work / name / RECORD).unlink(missing_ok=True)  # the old stage may get lost in part
+    (work / name / RECORD).unlink(missing_ok=True)  # a kill may leave the old stage incomplete
     with write_directory_atomically(work / name, replace=True) as unfinished:
         result = make(unfinished) or {}
         record = {"key": key, "result": result}

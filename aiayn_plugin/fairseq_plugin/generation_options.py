@@ -234,7 +234,9 @@ def alignment_kind(options: Any) -> str | None:
     if options.replace_unk is None:
         return options.print_alignment
     if options.print_alignment:
-        raise InputError("fairseq cannot combine --replace-unk and --print-alignment: drop one")
+        raise InputError(
+            "fairseq cannot combine --replace-unk and --print-alignment: omit one of them"
+        )
     return "replace-unk"
 
 

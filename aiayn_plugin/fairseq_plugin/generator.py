@@ -20,7 +20,7 @@ from .model import AiaynTransformer
 def source_positions(*arguments) -> list[int]:
     """Return the source position that each target token attends to most, for --replace-unk.
 
-    The arguments are extract_hard_alignment's. For an empty source it is the end symbol.
+    The arguments are extract_hard_alignment's. For an empty source, the position of its end symbol.
     """
     alignment = [source for source, _ in utils.extract_hard_alignment(*arguments)]
     return alignment or [0] * len(arguments[2])

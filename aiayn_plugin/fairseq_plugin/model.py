@@ -209,15 +209,15 @@ class AiaynTransformer(FairseqEncoderDecoderModel):
         return super().train(mode) if changes else self
 
     def set_num_updates(self, num_updates: int) -> None:
-        """Tell it to the modules that use it, such as a user's own attention.
+        """Pass the number of updates to modules that use it, such as a user's own attention.
 
-        fairseq would search all modules for them on every update.
+        fairseq would search for them on every update.
         """
-        for module in self._with_schedules:
+        for module in self._scheduled_modules:
             module.set_num_updates(num_updates)
 
     @functools.cached_property
-    def _with_schedules(self) -> list[Any]:
+    def _scheduled_modules(self) -> list[Any]:
         ours = (self, self.encoder, self.decoder)
         return [m for m in self.modules() if m not in ours and hasattr(m, "set_num_updates")]
 

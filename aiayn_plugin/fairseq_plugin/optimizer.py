@@ -2,6 +2,7 @@
 
 import ast
 import itertools
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -149,7 +150,7 @@ def use_own_settings(adam: torch.optim.Optimizer, state_dict: dict[str, Any]) ->
             "--reset-optimizer would also start again at update 0"
         )
     groups = [
-        {**own_group, "lr": group.get("lr", own_group["lr"]), "params": group["params"]}
+        {**own_group, "lr": _saved_rate(group, own_group["lr"]), "params": group["params"]}
         for group, own_group in zip(state_dict["param_groups"], adam.param_groups, strict=True)
     ]
     keys = itertools.chain.from_iterable(group["params"] for group in groups)
@@ -161,6 +162,12 @@ def use_own_settings(adam: torch.optim.Optimizer, state_dict: dict[str, Any]) ->
                 "copy, or start again from its weights with --reset-optimizer"
             )
     return {**state_dict, "param_groups": groups}
+
+
+def _saved_rate(group: dict[str, Any], default: Any) -> Any:
+    """Return the learning rate in a checkpoint, unless it is missing or not a number."""
+    rate = group.get("lr")
+    return rate if isinstance(rate, float) and math.isfinite(rate) else default
 
 
 def _fits(moments: Any, weight: Tensor) -> bool:

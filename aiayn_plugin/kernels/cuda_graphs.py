@@ -89,7 +89,7 @@ class GraphedStep:
             # Nothing can be compiled during a capture; the call above has compiled everything.
             try:
                 self._graphs[shapes] = self._capture(inputs)
-            except RuntimeError as error:  # CUDA raises its own on instantiating the graph
+            except RuntimeError as error:  # CUDA also raises it when instantiating the graph
                 if not is_out_of_memory(error):
                     raise
                 self._stop_capturing()

@@ -1,7 +1,7 @@
 """§3.2.1: the attention weights of a sentence, recorded from the model's own softmax."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import Any
 
@@ -48,20 +48,24 @@ def record_weights(
 ) -> Iterator[dict[MultiHeadAttention, Tensor]]:
     """Yield a dictionary that receives the weights (batch, h, n, m) of each module's next call.
 
-    Inside `with`, these modules compute equation (1) step by step, since fused kernels do not
-    return their weights.
+    Inside `with`, these modules compute equation (1) step by step, since torch's fused attention
+    does not return its weights.
     """
     weights: dict[MultiHeadAttention, Tensor] = {}
-
-    def record(module: MultiHeadAttention, equation: Callable, *inputs: Any) -> Any:
-        out, weights[module] = equation(*inputs)
-        return out, weights[module]
-
-    modules = list(modules)
-    for module in modules:
-        module.equation = partial(record, module, module.equation)
-    try:
-        yield weights
-    finally:
+    with ExitStack() as hooks:
         for module in modules:
-            del module.equation
+            hooks.enter_context(
+                module.register_forward_pre_hook(_request_weights, with_kwargs=True)
+            )
+            hooks.enter_context(module.register_forward_hook(partial(_store_weights, weights)))
+        yield weights
+
+
+def _request_weights(
+    module: MultiHeadAttention, args: tuple, kwargs: dict
+) -> tuple[tuple, dict[str, Any]]:
+    return args, {**kwargs, "need_weights": True}
+
+
+def _store_weights(weights: dict, module: MultiHeadAttention, args: tuple, output: tuple) -> None:
+    weights[module] = output[1]

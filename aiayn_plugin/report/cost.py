@@ -94,7 +94,7 @@ def cost_of(run: Run, tflops: float | None = None) -> Cost:
     elif record.unrecorded_updates:
         estimated = f"the first {record.unrecorded_updates:,} updates are not recorded"
     elif record.changed_devices:
-        estimated = "the run used different devices"
+        estimated = "its devices changed during the run"
     else:
         estimated = estimated_flops(seconds, devices, rate) or "no time is recorded"
     # fairseq logs pairs and target tokens; only the plan of --tokens-per-update has source tokens.

@@ -4,7 +4,7 @@ SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def format_power(number: float | str) -> str:
-    """Return a large number as in Table 2: "3.3 · 10¹⁸". Returns a string as it is."""
+    """Return a large number as in Table 2: "3.3 · 10¹⁸". Strings are returned unchanged."""
     if isinstance(number, str):
         return number
     digits, exponent = f"{number:.1e}".split("e")

@@ -99,7 +99,9 @@ def read_translations(
     verify_files(data, read_manifest(data), raw, contents=False)
     sources, references = (list(read_lines(data / name)) for name in raw)
     if len(sources) != len(references):
-        raise InputError(f"{data / raw[0]} and {raw[1]} differ in their numbers of lines")
+        raise InputError(
+            f"{data / raw[0]} and {raw[1]} have different numbers of lines: prepare the data again"
+        )
     for number, target in targets.items():
         reference = references[number] if number < len(references) else ""
         # Characters alone are the same with and without --remove-bpe.
@@ -251,8 +253,8 @@ def resample(
     return chances
 
 
-#: An unknown word in references. fairseq writes <<unk>> for it, so that it equals no <unk> of a
-#: hypothesis, but tokenisers would split both into the same symbols.
+#: An unknown word in references. fairseq writes <<unk>> for it, so that it never matches
+#: <unk> in a hypothesis; tokenisers would split both into the same symbols.
 UNKNOWN = "\ue000"
 
 

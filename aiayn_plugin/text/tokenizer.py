@@ -206,7 +206,7 @@ class Tokenizer:
             end -= 1
         try:
             text = self._detokenizer.detokenize(tokens[:end], unescape=False)
-        except TypeError:  # sacremoses's mistake for Czech tokens like e' before a hyphen
+        except TypeError:  # a bug in sacremoses for Czech tokens such as e' before -
             text = " ".join(tokens[:end])
         text += "".join(tokens[end:])
         return _FULL_WIDTH.sub(r"\1", text) if self._lang in ("zh", "ja", "yue") else text

@@ -221,7 +221,7 @@ def test_the_page_is_in_the_run_directory_unless_another_is_given(model_dir, tmp
         (["MODEL", "--reference"], "need --split"),
         (["MODEL", "--split", "test", "--input", "x"], "mutually exclusive"),
         (["MODEL", "--input", "empty"], "no sentence to show"),
-        (["MODEL", "--input", "long"], "line 1 has 301 subwords .* a page shows at most 256"),
+        (["MODEL", "--input", "long"], "line 1 has 301 subwords .* shows at most 256"),
         (
             ["MODEL", "--split", "test", "--sentence", "2", "--figure", "x.svg"],
             "--sentence 2 must be from 1 to 1",

@@ -36,12 +36,17 @@ def test_results_are_in_the_order_of_the_lines(tmp_path, monkeypatch, limit, val
     assert [pair for batch in batches for pair in batch] == list(zip(source, target)) * 2  # noqa: B905
 
 
+def sleep(seconds, argument):
+    time.sleep(seconds)
+
+
 @pytest.mark.parametrize("error", [KeyboardInterrupt, InputError])
 def test_an_error_does_not_wait_for_the_tasks_that_have_begun(error):
     began = time.monotonic()
-    with pytest.raises(error), start_workers(1) as workers:
-        workers.pool.submit(time.sleep, 60)
-        time.sleep(0.2)  # until it has begun
+    with pytest.raises(error), start_workers(2) as workers:
+        for _ in range(8):  # more than fits in the pipe to the workers
+            workers.pool.submit(sleep, 60, bytes(500_000))
+        time.sleep(0.2)  # until two have begun
         raise error
     assert time.monotonic() - began < 30
 

@@ -136,13 +136,14 @@ def help_text(trains: bool) -> str:
             f"  {' '.join(f'{flag(k)} {v}' for k, v in search.options().items())} ({section})"
             for section, search in searches
         )
-    of_others = {"tokens_per_update", "weight_decay"}  # our task's, and none of our optimizer
-    training = (f for f in fields(TrainingSettings) if f.name not in of_others)
+    # an option of the task, and one that aiayn_adam lacks
+    omitted_here = {"tokens_per_update", "weight_decay"}
+    training = (f for f in fields(TrainingSettings) if f.name not in omitted_here)
     return (
         "architectures of aiayn_plugin (parameters with a vocabulary of 37,000):\n\n"
         f"{format_architectures()}\n\n"
-        f"options of their model, with base's defaults:{_describe(fields(ModelSettings))}\n\n"
-        f"options of their training, with base's defaults:{_describe(training)}\n\n"
+        f"model options, with base's defaults:{_describe(fields(ModelSettings))}\n\n"
+        f"training options, with base's defaults:{_describe(training)}\n\n"
         f"big keeps {BIG['keep_interval_updates']} checkpoints, one every "
         f"{BIG['save_interval_updates']} updates; tiny and parser_tiny write one every "
         f"{TINY['save_interval_updates']} updates and\nhave {TINY['warmup_updates']:,} warm-up "

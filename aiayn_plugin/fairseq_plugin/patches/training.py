@@ -53,8 +53,9 @@ def join_torchrun(args: Namespace, searches: bool) -> None:
         return
     if searches:
         raise InputError(
-            "this command runs in one process: start it without torchrun, or fairseq-generate N "
-            "times with --distributed-world-size N --distributed-rank 0, 1, …, N-1"
+            "this command runs in one process: start it without torchrun; for N processes, start "
+            "fairseq-generate N times with --distributed-world-size N --distributed-rank 0, 1, …, "
+            "N-1, each with its own CUDA_VISIBLE_DEVICES"
         )
     args.distributed_init_method = "env://"
     args.distributed_no_spawn = True  # torchrun has started the processes

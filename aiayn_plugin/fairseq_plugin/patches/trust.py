@@ -227,15 +227,17 @@ def unpack_safely(load: Callable) -> Callable:
             with limit:
                 path = load(archive_file)
         except Exception as error:  # tarfile may raise any for a malformed header
-            if is_file and not os.path.exists(archive_file):  # fairseq deletes it, then moves
+            problem = _first_line(error) or type(error).__name__
+            if is_file and not os.path.isfile(archive_file):  # fairseq deletes it before it moves
+                left = [each for each in (*started, archive_file) if os.path.exists(each)]
                 raise InputError(
-                    f"{archive_file} has no single directory at its top: fairseq left its content "
-                    f"in {', '.join(started)}"
+                    f"{archive_file} has no single directory at its top, or could not be moved "
+                    f"({problem}); its content is in {' and '.join(left)}: give that directory"
                 ) from error
             for directory in started:
                 shutil.rmtree(directory, ignore_errors=True)
             raise InputError(
-                f"{archive_file} cannot be unpacked as an archive: {_first_line(error)}"
+                f"{archive_file} cannot be unpacked as an archive: {problem}"
             ) from error
         finally:
             tarfile.TarFile.extraction_filter = before
