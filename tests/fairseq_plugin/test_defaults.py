@@ -9,7 +9,7 @@ from models import configuration, parse, rates_taken, trainer
 
 from aiayn_plugin.errors import InputError
 from aiayn_plugin.fairseq_plugin import training_log as log
-from aiayn_plugin.fairseq_plugin.defaults import check_configuration
+from aiayn_plugin.fairseq_plugin.defaults import check_best_metric, check_configuration
 from aiayn_plugin.fairseq_plugin.model import AiaynTransformer, TransformerConfig
 from aiayn_plugin.text.settings import PENN, SETTINGS_FILE, TextSettings
 
@@ -157,11 +157,23 @@ def test_our_schedule_works_with_fairseqs_models(arch, d_model):
         ("--arch aiayn_base --lr 0.0007", "drop --lr, or choose another --lr-scheduler"),
         ("--arch aiayn_base --tokens-per-update 100 --update-freq 2", "give one of them"),
         ("--arch transformer --tokens-per-update 100 --batch-size 2", "give one of them"),
+        ("--arch aiayn_base --validate-interval 0", "--validate-interval 0 must be at least 1"),
+        (
+            "--arch aiayn_base --tokens-per-update 0 --update-freq 0",
+            "--update-freq 0 must be at least 1",
+        ),
+        (
+            "--arch aiayn_base --best-checkpoint-metric accuracy",
+            "accuracy needs --report-accuracy",
+        ),
+        ("--arch aiayn_base --best-checkpoint-metric bleu", "bleu needs --eval-bleu"),
     ],
 )
 def test_contradictions_end_with_one_line(argv, message):
     with pytest.raises(InputError) as error:
-        parse(*argv.split())
+        cfg = configuration(*argv.split())
+        check_configuration(cfg)
+        check_best_metric(cfg)
     assert message in str(error.value) and "\n" not in str(error.value)
 
 

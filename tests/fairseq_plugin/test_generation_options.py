@@ -12,6 +12,7 @@ from models import build, configuration, dictionary, fairseq_model, sentences
 from aiayn_plugin.errors import InputError
 from aiayn_plugin.fairseq_plugin.generation_options import (
     alignment_kind,
+    check_eval_bleu_args,
     complete,
     find_fairseq_only_model,
     find_fairseq_only_option,
@@ -144,3 +145,21 @@ def test_only_the_plugins_models_search_in_int8():
     model, _ = fairseq_model()
     with pytest.raises(InputError, match="--int8 needs one of the plugin's models: convert"):
         search_in_int8(model)
+
+
+@pytest.mark.parametrize(
+    "given, message",
+    [
+        (
+            '{"length_penalty": "fairseq"}',
+            "search .--eval-bleu-args.: give --length-penalty itself",
+        ),
+        ('{"beam": "4"}', '--eval-bleu-args: beam cannot be "4"'),
+        ('{"nbest": 1.5}', "--eval-bleu-args: nbest cannot be 1.5"),
+        ('{"beam": null}', "--eval-bleu-args: beam cannot be null"),
+        ('{"print_alignment": "x"}', '--eval-bleu-args: print_alignment cannot be "x"'),
+    ],
+)
+def test_invalid_options_of_the_search_in_training_are_refused(given, message):
+    with pytest.raises(InputError, match=message):
+        check_eval_bleu_args(given)
