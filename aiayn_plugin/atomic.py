@@ -2,9 +2,9 @@
 
 Data is written under a temporary name next to the final one (`model.pt.tmp`, `.data.unfinished`)
 and renamed. The writer holds an advisory lock (flock) on the temporary file or directory, which is
-released when the process ends. The next writer can thus tell a concurrent writer, which it must not
-disturb, from the leftovers of a killed one, which it removes. On a file system without locks two
-concurrent writers of the same output would overwrite each other.
+released when the process ends. This lets the next writer distinguish a concurrent writer, which it
+must not disturb, from the leftovers of a killed one, which it removes. On a file system without
+locks two concurrent writers of the same output would overwrite each other.
 """
 
 import errno

@@ -124,6 +124,7 @@ def _read_sentences(
             text = decode_lines(iter(sys.stdin.buffer.readline, b""), "standard input")
         else:
             raise InputError("standard input is closed: give --input FILE")
+        # For a page, read one line more than it can show: check_count then rejects the input.
         lines = list(islice(text, max_sentences + with_page))
         if with_page or not lines:
             page.check_count(len(lines))

@@ -59,7 +59,7 @@ def published_result(run: Run) -> tuple[str, float, float] | None:
 
 
 def table_2(run: Run, cost: Cost) -> list[Block]:
-    """Return Table 2 with the run's row, or the reason why it has none."""
+    """Return Table 2 with the run's row, or the reason for its absence."""
     scores = run.translations.get("test")
     if not (scores and uses_paper_set(run, "test", "de", "fr")):
         return [

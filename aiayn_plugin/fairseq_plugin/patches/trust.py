@@ -232,7 +232,7 @@ def unpack_safely(load: Callable) -> Callable:
                 left = [each for each in (*started, archive_file) if os.path.exists(each)]
                 raise InputError(
                     f"{archive_file} has no single directory at its top, or could not be moved "
-                    f"({problem}); its content is in {' and '.join(left)}: give that directory"
+                    f"({problem}); its content is in {' and '.join(left)}: pass that directory"
                 ) from error
             for directory in started:
                 shutil.rmtree(directory, ignore_errors=True)
