@@ -20,6 +20,8 @@ from .console import progress
 BATCH_LINES, BATCH_BYTES = 2000, 8_000_000
 #: Batches in memory per worker. Without a limit the whole text would be read ahead.
 BATCHES_AHEAD = 4
+#: The signals that end a command.
+SIGNALS = {signal.SIGINT, signal.SIGTERM}
 
 Langs = tuple[str, str]
 Files = tuple[Path, Path]
@@ -64,6 +66,13 @@ def start_workers(count: int) -> Iterator[Workers]:
     context = multiprocessing.get_context("fork")
     with ProcessPoolExecutor(count, context, initializer=_start_worker) as pool:
         try:
+            # A signal that interrupted a fork could be lost, and a worker that has lost the one to
+            # end would be waited for forever. The first task starts all workers.
+            mask = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+            try:
+                pool.submit(int)
+            finally:
+                signal.pthread_sigmask(signal.SIG_SETMASK, mask)
             yield Workers(pool, count)
         except BrokenProcessPool:
             raise InputError(
@@ -83,6 +92,7 @@ def _start_worker() -> None:
     """Leave interrupts to the parent, which cleans up, and exit when the parent has ended."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
     parent = multiprocessing.parent_process()
 
     def exit_with_parent() -> None:

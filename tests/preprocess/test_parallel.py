@@ -1,6 +1,7 @@
 """Parallel steps keep the order of the lines, and cleaning keeps pairs exactly at its limits."""
 
 import random
+import sys
 import time
 
 import pytest
@@ -49,6 +50,22 @@ def test_an_error_does_not_wait_for_the_tasks_that_have_begun(error):
         time.sleep(0.2)  # until two have begun
         raise error
     assert time.monotonic() - began < 30
+
+
+#: Exits with status 3 while its workers start.
+STARTING = """
+import os, signal, sys, time
+from aiayn_plugin.corpus.parallel import start_workers
+signal.signal(signal.SIGTERM, signal.default_int_handler)  # as in `aiayn`
+os.register_at_fork(after_in_child=lambda: [time.sleep(0.01) for _ in range(50)])
+with start_workers(2) as workers:
+    workers.pool.submit(time.sleep, 60)
+    sys.exit(3)
+"""
+
+
+def test_workers_that_are_starting_end_too(run):
+    assert run(sys.executable, "-c", STARTING, timeout=30).returncode == 3
 
 
 def test_files_of_different_length_are_refused(tmp_path):
