@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Get the text or trees of a recipe into RUN/raw, and verify SHA-256 checksums. The recipes call this.
+# Download or copy the text or trees of a recipe to RUN/raw, and verify SHA-256 checksums. The recipes call this.
 #   RUN=… bash examples/corpora.sh CORPUS              download it
 #   RUN=… bash examples/corpora.sh CORPUS DIRECTORY    copy it from a directory
 # CORPUS is multi30k, published (Multi30k as preprocessed by Wu et al., 2021), tatoeba (with

@@ -43,7 +43,7 @@ explain() {
   return "$1"
 }
 
-# say: print standard input; as comments if commands are only printed.
+# say: print standard input; in a dry run, as comments.
 say() { if [ -n "${DRY_RUN:-}" ]; then sed 's/^./# &/'; else cat; fi; }
 
 # from_root PATH: convert a path from the caller's directory: relative to the root if it is below it.

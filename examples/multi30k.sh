@@ -3,7 +3,7 @@
 # test_2016_flickr. Training takes 33 minutes on two CPU cores with bfloat16, and longer without.
 #   bash examples/multi30k.sh [ARGUMENTS]            download the text from github.com/multi30k/dataset
 #   bash examples/multi30k.sh DIRECTORY [ARGUMENTS]  use its {train,val,test_2016_flickr}.{en,de}
-# ARGUMENTS go to fairseq-train, such as --seed 2 or --max-update 6000. To resume after an
+# ARGUMENTS, such as --seed 2 or --max-update 6000, go to fairseq-train. To resume after an
 # interruption, run it again.
 #   RUN        results (default: runs/multi30k)
 #   PREPARE    more options for aiayn prepare

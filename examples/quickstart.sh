@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # From scratch to BLEU without downloading data: translates dates, times, numbers, amounts, measures
 # and lists from English to German. Takes 2 to 6 minutes on two CPU cores, plus 3 to 8 for setup.
-#   bash examples/quickstart.sh [ARGUMENTS]    ARGUMENTS go to fairseq-train, such as --seed 2
+#   bash examples/quickstart.sh [ARGUMENTS]    ARGUMENTS, such as --seed 2, go to fairseq-train
 # To resume after an interruption, run it again.
 #   RUN        results (default: runs/quickstart)
 #   PRECISION  empty for float32 (default: --bf16 if the processor has bfloat16 instructions)

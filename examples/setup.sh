@@ -77,7 +77,7 @@ check_torch() {
   if [ -x "$VENV/bin/fairseq-train" ]; then
     found=$(torch_version)
     [ "${found%%+*}" = "$TORCH" ] ||
-      die ".venv has torch $found, and TORCH=$TORCH asks for a different version: remove .venv to create a new one"
+      die ".venv has torch $found, but TORCH=$TORCH was given: remove .venv to create a new one"
   fi
 }
 
@@ -87,7 +87,7 @@ check_chosen_python() {
   check_python "$PYTHON"
   local identity='import os, sys; print(os.path.realpath(sys.base_prefix), sys.version_info[:3])'
   [ "$("$PYTHON" -c "$identity")" = "$("$VENV/bin/python" -c "$identity")" ] ||
-    die ".venv was made from a different Python than PYTHON=$PYTHON: remove .venv to create a new one"
+    die ".venv was created with a different Python than PYTHON=$PYTHON: remove .venv to create a new one"
 }
 
 # A .venv with packages that this script did not install is someone else's.

@@ -24,7 +24,7 @@ MODEL_FILE = "model.pt"
 DEMO_NAME, DEMO = "demo", Path(__file__).resolve().parent.parent / "demo"
 NOTE = """This directory holds a model for `aiayn {command}` ({source} to {target}).
 
-A model carries what it learned from its training text: check the licence of that text before you
+A model retains information from its training text: check the licence of that text before you
 pass the model on. The code of aiayn-plugin is under the MIT licence, which does not cover this
 model.
 """

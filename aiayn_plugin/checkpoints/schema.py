@@ -130,7 +130,8 @@ def _check_settings(groups: dict, max_layers: float) -> None:
             _check_text(name, value)
         if LAYERS.search(name) and _parse_number(value) > max_layers:
             raise FileError(
-                f"its settings have {printable(str(value)[:80])} as {name}: it has too few weights"
+                f"its settings have {printable(str(value)[:80])} as {name}, but it has weights "
+                "for fewer"
             )
 
 

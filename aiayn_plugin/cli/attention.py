@@ -56,11 +56,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("--figure", type=Path, metavar="FILE", help=figure_help)
     add("--sentence", type=int, metavar="N", help="sentence to show, from 1 (default: 1)")
     kinds = [kind.replace("_", "-") for kind in ATTENTION_KINDS]
-    add("--kind", choices=kinds, help="kind of attention (default: encoder, its self-attention)")
+    add("--kind", choices=kinds, help="kind of attention (default: encoder self-attention)")
     layer_help = "layer to show (default: the second to last; the paper shows 5 of 6)"
     add("--layer", type=int, metavar="L", help=layer_help)
     add("--heads", type=int, nargs="+", metavar="H", help="heads to show, from 1 (default: all)")
-    add("--word", help="show only the attention of this word on the left (default: all)")
+    add("--word", help="show only what this word, on the left, attends to (default: all words)")
     join_help = "join subwords into words, like the switch on the page"
     add("--join", action="store_true", default=None, help=join_help)
 

@@ -14,7 +14,7 @@ from ..checkpoints.bundle import MODEL_FILE, bundle
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("model", metavar="MODEL_DIR", type=Path, help="run directory (model.pt and data/)")
+    add("model", metavar="MODEL_DIR", type=Path, help="run directory (model.pt, data/) or bundle")
     checkpoint_help = f"checkpoint to bundle (default: MODEL_DIR/{MODEL_FILE})"
     add("--checkpoint", metavar="FILE", type=Path, help=checkpoint_help)
     precisions = ["float32", "float16"]

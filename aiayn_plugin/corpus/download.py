@@ -93,7 +93,7 @@ def _fetch_from_mirrors(download: Download, path: Path) -> None:
         say(f"{url}: {problem}")
         problems.append(f"{url} ({problem})")
     raise Unavailable(
-        f"cannot get {download.name}: {'; '.join(problems)}. Run the command again to resume, or "
+        f"cannot download {download.name}: {'; '.join(problems)}. Rerun the command to resume, or "
         f"download the file by hand and save it as {path}"
     )
 

@@ -108,7 +108,7 @@ def _parse_pair(folder: Path, name: str, entry: Any, archives: Any) -> LanguageP
 def _find_flaws(pair: LanguagePair) -> Iterator[str]:
     names = [corpus.name for corpus in pair.corpora]
     if duplicates := {name for name in names if names.count(name) > 1}:
-        yield f"several corpora are called {', '.join(sorted(duplicates))}"
+        yield f"duplicate corpus names: {', '.join(sorted(duplicates))}"
     if pair.subword not in SUBWORDS:
         yield f"subword is {pair.subword!r}, not one of {', '.join(SUBWORDS)}"
     if not isinstance(pair.vocabulary, int) or pair.vocabulary < 1:

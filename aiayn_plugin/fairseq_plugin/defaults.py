@@ -136,7 +136,7 @@ def check_configuration(cfg: Any) -> None:
     if is_shared and not cfg.dataset.disable_validation:
         raise InputError(
             f"--valid-subset {cfg.dataset.valid_subset} includes the training set: fairseq would "
-            "mix up the batches of both; use a copy of it under a different name"
+            "mix up the batches of both; use a copy of the training set under a different name"
         )
     batches = {"update_freq": [*cfg.optimization.update_freq] != [1]}
     batches["batch_size"] = cfg.dataset.batch_size is not None

@@ -36,7 +36,7 @@ class ParsingPipeline:
         """
         settings, subwords = load_subwords(data_dir)
         if not settings.holds_trees:
-            raise InputError(f"{data_dir} holds translations, not trees: use aiayn translate")
+            raise InputError(f"{data_dir} is for translating, not parsing: use aiayn translate")
         return cls(settings, subwords)
 
     def words(self, line: str, tokenised: bool = False) -> list[str]:

@@ -82,9 +82,8 @@ def _single(run: Run, cost: Cost) -> Iterator[Section]:
         yield Section("Examples", blocks)
     charts = [figure_of(chart) for chart in charts_of_run(run.record, _schedules(run))]
     note = (
-        "Hours and minutes cover training only: pauses between starts and updates that a "
-        "restart repeated are left out. Perplexity is 2 to the power of the loss without label "
-        "smoothing, per subword."
+        "Hours and minutes exclude pauses between sessions and updates that a restart "
+        "repeated. Perplexity is 2 to the power of the loss without label smoothing, per subword."
     )
     yield Section("Training", [Figures(charts), note] if charts else ["The record has no values."])
     yield _section("Outcome", _outcome(run, cost))

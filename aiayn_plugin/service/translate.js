@@ -53,7 +53,7 @@ async function translate(sentences) {
     body: JSON.stringify({ text: sentences }),
   });
   const isJson = response.headers.get("Content-Type") === "application/json";
-  const answer = isJson ? await response.json() : { error: `${response.status}, try again` };
+  const answer = isJson ? await response.json() : { error: `HTTP status ${response.status}: try again` };
   if (!response.ok) throw new Error(answer.error);
   $("translations").replaceChildren(
     ...answer.translations.map((translation, i) => listItem(sentences[i], translation)));

@@ -163,7 +163,7 @@ def test_reading_without_data_leaves_the_weights_in_the_file(written):
     [
         ({"x": {"y": "${oc.env:HOME}"}}, "contain an interpolation in y"),
         ({"dropout": torch.ones(1)}, "have a Tensor as dropout"),
-        ({"encoder_layers": 3}, "have 3 as encoder_layers: it has too few weights"),
+        ({"encoder_layers": 3}, "have 3 as encoder_layers, but it has weights for fewer"),
         ({"N": 10**9}, "have 1000000000 as N"),
         ({"N": " 0x190 "}, "have  0x190  as N"),
         ({"x": {"\x1b[31m": 8}}, r"it has the invalid name '\\x1b\[31m'"),

@@ -21,7 +21,7 @@ def table(change):
     [
         (
             table(lambda _, pair: pair["valid"][0].update(name="train")),
-            "several corpora are called",
+            "duplicate corpus names",
         ),
         (table(lambda _, pair: pair.update(subword="x")), "subword is 'x'"),
         (table(lambda _, pair: pair.update(vocabulary="9")), "vocabulary is '9'"),

@@ -47,7 +47,7 @@ def test_unavailable_files_are_listed_and_can_be_downloaded_by_hand(mirror, tmp_
     mirror.faults[f"second/{crawl}"] = "wrong"
     first, second = error("wmt14", *args, lines=2).split("\n")
     path = tmp_path / "dest" / "download" / "training-parallel-europarl-v7.tgz"
-    assert first.startswith("cannot get training-parallel-europarl-v7.tgz: ")
+    assert first.startswith("cannot download training-parallel-europarl-v7.tgz: ")
     assert first.count("error: 404") == 2 and f"by hand and save it as {path}" in first
     assert second.count("error: 404") == 1 and "has the sha256" in second
     path.write_bytes(b"another")

@@ -124,7 +124,7 @@ def resume(load: Callable) -> Callable:
             given = "--continue-once"
         if given and not Path(filename).exists():
             raise InputError(
-                f"{given} {filename} is missing (the path is not relative to --save-dir)"
+                f"{given} {filename} is missing (relative paths start at the current directory)"
             )
         try:
             if hasattr(trainer.task, "identity") and Path(filename).is_file():
