@@ -35,7 +35,7 @@ setup(
     ],
     extras_require={
         "test": [
-            "pytest>=7",
+            "pytest>=9",
             "pytest-xdist",
             "ruff==0.17.6",
             "mypy",

@@ -95,7 +95,7 @@ get_tatoeba() {
       download "$TATOEBA_TESTS/eng-deu/tatoeba-test-$version.${name#*:}" "$side.$version"
     done
     cp "$side.v2020-07-28" "$part/test.${name%:*}"
-    sacrebleu --test-set wmt14/full --language-pair en-de \
+    timeout 600 sacrebleu --test-set wmt14/full --language-pair en-de \
       --echo "$([ "${name%:*}" = en ] && echo src || echo ref)" >"$part/newstest2014.${name%:*}"
   done
   download "$TATOEBA_PAIRS" "$part/deu-eng.zip"

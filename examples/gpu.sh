@@ -22,6 +22,7 @@ if [ "${1:-}" = --trial ]; then
   shift
 fi
 RUN=${RUN:-runs/gpu${trial:+_trial}}
+export CUDA_VISIBLE_DEVICES=${CUDA_VISIBLE_DEVICES-0} # one GPU
 mkdir -p "$RUN"
 DATA=runs/quickstart/data
 [ -z "${1:-}" ] || DATA=$(from_root "$1")

@@ -44,9 +44,9 @@ pip() { "$VENV/bin/python" -m pip "$@"; }
 # Run a command with its output in the log, and print the log's last line now and then.
 logged() {
   local status=0
-  while sleep 20 >/dev/null 2>&1 9>&-; do
+  while sleep 20 >/dev/null 2>&1 && kill -0 $$ 2>/dev/null; do
     printf '  ... %d s: %s\n' "$SECONDS" "$(tail -n 1 "$log" | cut -c 1-100)"
-  done &
+  done 9>&- &
   pulse=$!
   "$@" >>"$log" 2>&1 </dev/null || status=$?
   kill "$pulse" 2>/dev/null || true

@@ -121,11 +121,15 @@ def plugin(corpus: Path, dest: Path, workers: int) -> dict[str, tuple[float, flo
     ) as process:
         threading.Thread(target=watch, args=(process, peak), daemon=True).start()
         line = ""
-        for line in process.stderr or ():
-            if match := re.fullmatch(r"(.+) in ([\d.,]+) s\n", line):
-                print(line, end="", flush=True)
-                stages[match[1]] = float(match[2].replace(",", "")), peak[0]
-                peak[0] = 0.0
+        try:
+            for line in process.stderr or ():
+                if match := re.fullmatch(r"(.+) in ([\d.,]+) s\n", line):
+                    print(line, end="", flush=True)
+                    stages[match[1]] = float(match[2].replace(",", "")), peak[0]
+                    peak[0] = 0.0
+        except KeyboardInterrupt:
+            process.terminate()
+            raise
     if process.returncode:
         sys.exit(f"aiayn wmt14 exited with status {process.returncode}: {line}")
     return stages

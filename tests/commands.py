@@ -190,7 +190,7 @@ def alive(session: int) -> list[str]:
 
 
 def wait_until(
-    condition: Callable[[], object], process: subprocess.Popen | None = None, seconds: float = 120
+    condition: Callable[[], object], process: subprocess.Popen | None = None, seconds: float = 600
 ) -> None:
     """Wait until a condition is true; fail if that takes too long or the process has ended."""
     late = after(seconds)

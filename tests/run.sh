@@ -7,8 +7,10 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 kind=" and not long"
+# After 20 minutes a test that hangs ends its process, which prints the stack.
+limits=(-o faulthandler_timeout=1200 -o faulthandler_exit_on_timeout=true)
 if [ "${1:-}" = --all ]; then
-  kind=""
+  kind="" limits=()
   shift
 fi
 
@@ -29,9 +31,10 @@ fi
 no_tests=0 # the number of runs that selected no test, for which pytest exits with 5
 alone=() # without arguments only the files that have such tests, because collecting all takes long
 [ $# != 0 ] || mapfile -t alone < <(grep -rl --include='*.py' 'mark\.alone' tests)
-python -m pytest -m "alone$kind" "${alone[@]}" "$@" || { [ $? = 5 ] || exit 1; no_tests=1; }
+python -m pytest -m "alone$kind" "${limits[@]}" "${alone[@]}" "$@" || { [ $? = 5 ] || exit 1; no_tests=1; }
 [ -z "$types" ] || wait "$types"
 # tests/conftest.py starts with the files that take longest, so workers finish together. Three keep two
 # cores busy: many tests wait for a process or a timeout.
-python -m pytest -m "not alone$kind" -n 3 --dist loadfile --no-loadscope-reorder --durations=10 "$@" ||
+python -m pytest -m "not alone$kind" "${limits[@]}" -n 3 --max-worker-restart 0 --dist loadfile \
+  --no-loadscope-reorder --durations=10 "$@" ||
   { [ $? = 5 ] && [ $no_tests = 0 ]; }

@@ -23,7 +23,7 @@ from ..kernels.device import device_name
 from ..paper import get_settings
 from .measure import write_json
 from .train_worker import Training
-from .worker import Worker
+from .worker import PLUGIN, Worker
 
 #: The architectures of a size: the plugin's and fairseq's.
 ARCHITECTURES = {
@@ -157,7 +157,7 @@ def _summarise(side: Side, args: argparse.Namespace) -> dict[str, Any]:
 
 def training_options(args: argparse.Namespace, data: Path, side: str, precision: str) -> list[str]:
     """Return a side's arguments of fairseq-train. args: size and cpu of a benchmark."""
-    argv = [str(data), "--user-dir", str(Path(__file__).resolve().parent.parent)]
+    argv = [str(data), "--user-dir", str(PLUGIN)]
     argv += ["--arch", ARCHITECTURES[args.size][side], "--num-workers", "0"]
     argv += ["--required-batch-size-multiple", "1", "--disable-validation", "--no-save"]
     argv += ["--save-dir", os.devnull]  # not a directory, so no run is recorded

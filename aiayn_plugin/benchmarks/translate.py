@@ -24,7 +24,7 @@ from ..text.scores import sacrebleu_metric
 from ..text.settings import find_settings
 from .measure import write_json
 from .searches import Search, Translate, load_ctranslate2
-from .worker import Worker
+from .worker import PLUGIN, Worker
 
 FAIRSEQ_OPTIONS = ["--task", "translation", "--required-batch-size-multiple", "1"]
 #: The options of the plugin's two searches.
@@ -184,7 +184,7 @@ def _generation_options(
     args: argparse.Namespace, model: Path, precision: str, search: list[str] = FAIRSEQ_OPTIONS
 ) -> list[str]:
     """Return the arguments of fairseq-generate."""
-    argv = [args.data, "--user-dir", Path(__file__).resolve().parent.parent, "--path", model]
+    argv = [args.data, "--user-dir", PLUGIN, "--path", model]
     argv += ["--gen-subset", args.gen_subset, "--beam", args.beam, "--lenpen", args.lenpen, *search]
     argv += ["--cpu"] if args.cpu else []
     argv += [f"--{precision}"] if precision != "float32" else []

@@ -11,8 +11,12 @@ from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from typing import Any
 
+from ..corpus.parallel import exit_with_parent
 from ..errors import InputError
 from .measure import failure_reason
+
+#: The plugin as it was imported: fairseq refuses another path of it, such as behind a link.
+PLUGIN = Path(__file__).parent.parent
 
 
 class Worker:
@@ -48,6 +52,7 @@ def _start(build: Callable[[list[str]], Any], argv: list[str], log: Path) -> Non
     global _instance
     # Ctrl-C ends a measurement at once; fairseq-train would complete its update.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+    exit_with_parent()
     sys.stdout = sys.stderr = open(log, "w", encoding="utf-8", buffering=1)  # noqa: SIM115
     logging.basicConfig(stream=sys.stderr, force=True)  # replaces the handlers that fairseq added
     _instance = build(argv)

@@ -74,15 +74,15 @@ def start_workers(count: int) -> Iterator[Workers]:
             finally:
                 signal.pthread_sigmask(signal.SIG_SETMASK, mask)
             yield Workers(pool, count)
-        except BrokenProcessPool:
-            raise InputError(
-                "a worker process was killed, perhaps for lack of memory; use fewer --workers"
-            ) from None
-        except BaseException:  # do not wait for the tasks that have begun
-            # Otherwise Python 3.10 would wait for the tasks in the pipe, which no worker reads.
+        except BaseException as error:  # do not wait for the tasks that have begun
+            # Before 3.11.5 Python would wait for the tasks in the pipe, which no worker reads.
             pool._call_queue._reader.close()  # type: ignore[attr-defined]
             for worker in multiprocessing.active_children():
                 worker.terminate()
+            if isinstance(error, BrokenProcessPool):
+                raise InputError(
+                    "a worker process was killed, perhaps for lack of memory; use fewer --workers"
+                ) from None
             raise
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
@@ -93,14 +93,19 @@ def _start_worker() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
+    exit_with_parent()
+
+
+def exit_with_parent() -> None:
+    """Make this process, started by multiprocessing, exit as soon as its parent has ended."""
     parent = multiprocessing.parent_process()
 
-    def exit_with_parent() -> None:
+    def wait_and_exit() -> None:
         if parent:
             parent.join()
         os._exit(1)
 
-    threading.Thread(target=exit_with_parent, daemon=True).start()
+    threading.Thread(target=wait_and_exit, daemon=True).start()
 
 
 def transform_files(

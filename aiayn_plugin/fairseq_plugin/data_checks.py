@@ -69,7 +69,8 @@ def infer_languages(args: Any) -> None:
     """
     langs = (getattr(args, name, "") for name in ("source_lang", "target_lang"))
     needed = "moses" == getattr(args, "tokenizer", "") or hasattr(args, "paper_bleu_lang")
-    if needed and None in langs:
+    # A multilingual task of fairseq takes two languages as a request to translate, not to train.
+    if needed and None in langs and not hasattr(args, "lang_pairs"):
         check_directories(args)
         pair = data_utils.infer_language_pair(utils.split_paths(args.data)[0])
         args.source_lang, args.target_lang = pair

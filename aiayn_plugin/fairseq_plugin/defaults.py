@@ -35,6 +35,8 @@ COMPONENTS = {
 #: The component of each of these options. A different component may have an option of the same
 #: name, which keeps its own default.
 COMPONENT_OF = {"label_smoothing": "criterion", "warmup_updates": "lr_scheduler"}
+#: With one of these, checkpoints are written after epochs.
+SAVING_EPOCHS = {"save_interval", "keep_last_epochs", "no_last_checkpoints"}
 #: Numbers that fairseq does not check: it would fail after training has begun.
 MINIMUMS = (
     ("checkpoint", "save_interval", 1),
@@ -52,17 +54,11 @@ def training_defaults(cli_options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the defaults of fairseq-train, except those of the model.
 
     cli_options: the options on the command line that fairseq's first pass knows. Without an --arch
-    of the plugin's model or of a subclass the result is empty. Raises InputError if --lr is given
-    for our schedule.
+    of the plugin's model or of a subclass the result is empty.
     """
     if (architecture := paper_architecture(cli_options.get("arch"))) is None:
         return {}
     chosen = {name: cli_options.get(name, ours) for name, ours in COMPONENTS.items()}
-    if "lr" in cli_options and chosen["lr_scheduler"] == COMPONENTS["lr_scheduler"]:
-        raise InputError(
-            "the schedule aiayn_inverse_sqrt has no --lr: the rate follows from d_model and the "
-            "update number (§5.3); drop --lr, or choose another --lr-scheduler"
-        )
     paper, names = get_settings(architecture), vars(TrainingSettings()).keys() - LEFT_OUT
     names -= {name for name, kind in COMPONENT_OF.items() if chosen[kind] != COMPONENTS[kind]}
     training = {name: getattr(paper, name) for name in names}
@@ -70,7 +66,7 @@ def training_defaults(cli_options: Mapping[str, Any]) -> dict[str, Any]:
         training["tokens_per_update"] = 0
     if "max_epoch" in cli_options:
         training["max_update"] = 0  # no second limit
-    saves_epochs = bool(cli_options.keys() & {"save_interval", "keep_last_epochs"})
+    saves_epochs = bool(cli_options.keys() & SAVING_EPOCHS)
     saves_epochs |= cli_options.get("save_interval_updates") == 0
     return {
         **training,
@@ -90,7 +86,7 @@ def complete_training(args: Namespace, cli_options: Mapping[str, Any]) -> None:
     """Add the model's settings that were not given, after fairseq's second pass.
 
     Raises InputError if fairseq's names for them contradict each other or ours, for two options
-    that set the size of the batches, and if our schedule lacks d_model.
+    that set the size of the batches, and if our schedule lacks d_model or would ignore --lr.
     """
     contradicting = batch_options(cli_options)
     if contradicting and getattr(args, "tokens_per_update", 0) > 0:  # of our task
@@ -102,6 +98,11 @@ def complete_training(args: Namespace, cli_options: Mapping[str, Any]) -> None:
     if (architecture := paper_architecture(args.arch)) is not None:
         model = {**model_defaults(args.arch, architecture), **to_paper_settings(vars(args))}
     vars(args).update({**model, **vars(args)})
+    if args.lr_scheduler == COMPONENTS["lr_scheduler"] and "lr" in cli_options:
+        raise InputError(
+            f"the schedule {args.lr_scheduler} has no --lr: the rate follows from d_model and the "
+            "update number (§5.3); drop --lr, or choose another --lr-scheduler"
+        )
     if args.lr_scheduler == COMPONENTS["lr_scheduler"] and not hasattr(args, "d_model"):
         # fairseq's models call d_model the embedding's dimension.
         if (d_model := getattr(args, "encoder_embed_dim", None)) is None:
@@ -123,9 +124,9 @@ def check_configuration(cfg: Any) -> None:
     """Check the configuration of a training run with our task; with Hydra, no parser has done so.
 
     Raises InputError if two settings determine the batch size, if the smoothing is not a
-    probability, for numbers that are too small, if the training set is also a validation set, if
-    our schedule would ignore the learning rate, and if fairseq has not joined the processes that
-    torchrun started.
+    probability, for numbers that are too small, if the training set is also a validation set, for
+    options of checkpoints that would not take effect, if our schedule would ignore the learning
+    rate, and if fairseq has not joined the processes that torchrun started.
     """
     for group, name, minimum in MINIMUMS:
         values = cfg[group][name]
@@ -145,6 +146,14 @@ def check_configuration(cfg: Any) -> None:
             raise InputError(
                 f"tokens_per_update and {name} both set the size of the batches: give only one"
             )
+    if cfg.checkpoint.no_epoch_checkpoints and cfg.checkpoint.keep_last_epochs > 0:
+        raise InputError(
+            "keep_last_epochs keeps nothing with no_epoch_checkpoints: set only one of them"
+        )
+    if cfg.checkpoint.write_checkpoints_asynchronously:
+        raise InputError(
+            "--write-checkpoints-asynchronously would leave an old checkpoint_last.pt: omit it"
+        )
     smoothing = getattr(cfg.criterion, "label_smoothing", 0)
     if not 0 <= smoothing <= 1:
         raise InputError(f"label_smoothing {smoothing} must be from 0 to 1")

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch.nn.functional as F
+from fairseq.distributed.utils import get_data_parallel_world_size
 from torch import Tensor
 
 from ..kernels.attention import use_short_attention
@@ -54,7 +55,7 @@ def can_capture(cfg: Any, model: Any, criterion: Any, optimizer: Any) -> bool:
     """
     return (
         _is_compiled(cfg, model)
-        and cfg.distributed_training.distributed_world_size == 1
+        and get_data_parallel_world_size() == 1  # the option counts the GPUs, used or not
         and type(criterion) is AiaynLabelSmoothedCrossEntropy
         and not criterion.needs_logits
         and type(optimizer) is AiaynAdam

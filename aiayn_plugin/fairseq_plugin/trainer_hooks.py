@@ -2,6 +2,7 @@
 
 import logging
 import math
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -38,7 +39,8 @@ def should_stop_early() -> Callable:
     """Return fairseq's function for --patience, which keeps its counts in its own attributes."""
     from fairseq_cli import train  # whose import configures logging
 
-    return train.should_stop_early
+    # With `python -m fairseq_cli.train` that is a second copy.
+    return getattr(sys.modules["__main__"], "should_stop_early", train.should_stop_early)
 
 
 def forget_earlier_runs() -> None:

@@ -28,6 +28,10 @@ def can_compile() -> bool:
     from torch.utils._triton import has_triton  # also checks the GPU
 
     if not has_triton():
+        logger.warning(
+            "the model is not compiled for the GPU, which makes it slower: Triton is missing or "
+            "does not support this GPU"
+        )
         return False
     compilers = [os.environ["CC"]] if "CC" in os.environ else ["gcc", "clang"]  # as in Triton
     scheme = sysconfig.get_default_scheme().replace("posix_local", "posix_prefix")

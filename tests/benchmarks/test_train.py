@@ -1,6 +1,7 @@
 """`aiayn benchmark train`: both sides are measured, and a failing one gives one error."""
 
 import json
+import sys
 from argparse import Namespace
 
 import pytest
@@ -40,6 +41,14 @@ def test_a_run_in_the_working_directory_keeps_its_record(corpus, tmp_path, monke
     argv = training_options(args, corpus, "plugin", "float32")
     Training([*argv, "--N", "1", "--max-tokens", "100"]).measure_speed(100, 1)
     assert not list((tmp_path / "checkpoints").iterdir())
+
+
+def test_fairseq_gets_the_path_by_which_the_plugin_was_imported(run, repo, tmp_path):
+    """It refuses a different one, such as the target of a link."""
+    (link := tmp_path / "link").symlink_to(repo)
+    program = "from aiayn_plugin.benchmarks.train import PLUGIN; print(PLUGIN)"
+    shown = run(sys.executable, "-c", program, cwd=tmp_path, env={"PYTHONPATH": str(link)})
+    assert shown.stdout.strip() == str(link / "aiayn_plugin"), shown.stderr
 
 
 @pytest.mark.long

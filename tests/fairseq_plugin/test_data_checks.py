@@ -2,6 +2,7 @@
 
 import logging
 import shutil
+from argparse import Namespace
 
 import pytest
 from breakages import DICTIONARIES, SPLIT, change, remove
@@ -11,6 +12,7 @@ from fairseq.data import Dictionary
 from models import configuration
 
 from aiayn_plugin.errors import InputError
+from aiayn_plugin.fairseq_plugin.data_checks import infer_languages
 from aiayn_plugin.text.manifest import MANIFEST
 
 
@@ -110,6 +112,14 @@ def test_a_split_without_its_target_is_loaded_with_a_warning(corpus, tmp_path, c
     assert "hence no references or scores" in caplog.text
     with pytest.raises(InputError, match=r"target side is missing \(.*de.bin and .*de.idx\)"):
         load(data, target=True)
+
+
+def test_the_languages_of_multilingual_training_are_not_inferred(corpus):
+    options = {"data": str(corpus), "tokenizer": "moses", "source_lang": None, "target_lang": None}
+    one, many = Namespace(**options), Namespace(**options, lang_pairs="de-en,en-de")
+    infer_languages(one)
+    infer_languages(many)
+    assert (one.source_lang, many.source_lang) == ("en", None)
 
 
 def test_shards_have_the_same_dictionaries(corpus, tmp_path):

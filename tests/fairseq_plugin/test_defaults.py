@@ -155,6 +155,8 @@ def test_our_schedule_works_with_fairseqs_models(arch, d_model):
             "d_model",
         ),
         ("--arch aiayn_base --lr 0.0007", "drop --lr, or choose another --lr-scheduler"),
+        ("--arch transformer --lr 0.0007 --lr-scheduler aiayn_inverse_sqrt", "drop --lr"),
+        ("--arch aiayn_base --save-async", "old checkpoint_last.pt: omit it"),
         ("--arch aiayn_base --tokens-per-update 100 --update-freq 2", "give one of them"),
         ("--arch transformer --tokens-per-update 100 --batch-size 2", "give one of them"),
         ("--arch aiayn_base --validate-interval 0", "--validate-interval 0 must be at least 1"),
@@ -183,6 +185,7 @@ def test_contradictions_end_with_one_line(argv, message):
         ("dataset", "batch_size", 8, "tokens_per_update and batch_size .* give only one"),
         ("optimization", "update_freq", [4], "tokens_per_update and update_freq .* give only one"),
         ("optimization", "lr", [0.001], "aiayn_inverse_sqrt has no optimization.lr"),
+        ("checkpoint", "keep_last_epochs", 5, "keeps nothing with no_epoch_checkpoints"),
         ("criterion", "label_smoothing", 10, "label_smoothing 10.* must be from 0 to 1"),
     ],
 )
@@ -289,4 +292,5 @@ def test_commands_that_need_a_model_say_so(parser, capsys):
 def test_options_of_epoch_checkpoints_turn_them_on():
     assert not parse("--arch", "aiayn_base", "--save-interval", "1").no_epoch_checkpoints
     assert not parse("--arch", "aiayn_base", "--keep-last-epochs", "3").no_epoch_checkpoints
+    assert not parse("--arch", "aiayn_base", "--no-last-checkpoints").no_epoch_checkpoints
     assert not parse("--arch", "aiayn_base", "--save-interval-updates", "0").no_epoch_checkpoints

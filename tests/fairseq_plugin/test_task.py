@@ -102,9 +102,10 @@ def train_two_epochs(run, first, second, folder):
 
 
 def test_each_start_records_the_update_that_it_resumes_from(run, corpus, tmp_path):
-    """Its time limit does not finish a run."""
+    """A run that its time limit ended continues only with a different limit."""
     options = [corpus, *TRAIN, "--disable-validation", "--save-dir", tmp_path, "--max-update"]
-    for last in ([6, "--stop-time-hours", "1e-9"], [6]):
+    limited = [6, "--stop-time-hours", "1e-9"]
+    for last in (limited, limited, [6]):
         log = run("fairseq-train", *options, *last)
         assert log.returncode == 0, log.stderr
     records = map(json.loads, (tmp_path / "run.jsonl").read_text().splitlines())

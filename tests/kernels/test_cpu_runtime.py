@@ -13,7 +13,8 @@ cli_main()
 SEARCH_ON_A_BUSY_MACHINE = """
 import os, subprocess
 from aiayn_plugin.kernels.cpu_runtime import prepare_cpu_for_search
-command = [sys.executable, "-c", "print(flush=True)\\nwhile True: pass"]
+loop = "import time; print(flush=True)\\nwhile time.process_time() < 60: pass"
+command = [sys.executable, "-c", loop]
 others = [subprocess.Popen(command, stdout=subprocess.PIPE) for _ in os.sched_getaffinity(0)]
 for other in others:
     other.stdout.readline()

@@ -1,5 +1,6 @@
 """Parallel steps keep the order of the lines, and cleaning keeps pairs exactly at its limits."""
 
+import os
 import random
 import sys
 import time
@@ -50,6 +51,21 @@ def test_an_error_does_not_wait_for_the_tasks_that_have_begun(error):
         time.sleep(0.2)  # until two have begun
         raise error
     assert time.monotonic() - began < 30
+
+
+def die():
+    time.sleep(0.2)  # until the tasks fill the pipe
+    os._exit(1)
+
+
+def test_a_killed_worker_is_an_error_at_once():
+    with (
+        pytest.raises(InputError, match="a worker process was killed"),
+        start_workers(2) as workers,
+    ):
+        workers.pool.submit(die)
+        tasks = [workers.pool.submit(sleep, 60, bytes(500_000)) for _ in range(8)]
+        tasks[-1].result()
 
 
 #: Exits with status 3 while its workers start.

@@ -142,7 +142,8 @@ def test_an_abandoned_batch_is_stopped(shutdown):
                 await request
         else:
             request.cancel()
-            await asyncio.sleep(0.1)
+            while not upper.abandoned:
+                await asyncio.sleep(0.01)
             upper.release.set()
             assert await batcher.submit(["c"], 1) == ["C"]
             running.cancel()

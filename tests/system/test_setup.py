@@ -142,7 +142,7 @@ def test_a_second_run_is_quick_and_needs_no_network(repo, run, reinstall):
         pytest.skip("needs .venv: bash examples/setup.sh")
     if reinstall:  # without the recorded state, pip checks everything and reinstalls the plugin
         (repo / ".venv/state").unlink(missing_ok=True)
-    for limit in (60, 30):  # seconds; 8 and 0.5 on an idle machine
+    for limit in (300, 30):  # seconds; 8 and 0.5 on an idle machine
         began = time.monotonic()
         result = run("bash", "examples/setup.sh", cwd=repo, env=NO_NETWORK)
         assert result.returncode == 0, result.stdout + result.stderr

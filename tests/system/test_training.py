@@ -100,13 +100,14 @@ def test_a_directory_is_trained_in_once_at_a_time(run, corpus, tmp_path):
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="fairseq 0.12.2 has no hook for this")
 def test_patience_resumes_its_count_after_a_restart(run, corpus, tmp_path):
     """Without learning no validation is better than the first one."""
-    command = [
-        *("fairseq-train", corpus, *TRAIN, "--save-dir", tmp_path, "--no-epoch-checkpoints"),
+    options = [
+        *(corpus, *TRAIN, "--save-dir", tmp_path, "--no-epoch-checkpoints"),
         *("--lr-scheduler", "fixed", "--lr", "0", "--patience", "2", "--save-interval", "1"),
     ]
+    command = ["fairseq-train", *options]
     first = run(*command, "--max-epoch", "2")
     assert first.returncode == 0 and "early stop" not in first.stdout, first.stderr
-    second = run(*command, "--max-epoch", "9")
+    second = run(sys.executable, "-m", "fairseq_cli.train", *options, "--max-epoch", "9")
     assert second.stdout.count("| valid on 'valid' subset |") == 1, second.stderr
     assert "early stop since valid performance hasn't improved for last 2 runs" in second.stdout
     third = run(*command, "--max-epoch", "9")

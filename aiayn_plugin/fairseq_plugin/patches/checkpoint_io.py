@@ -40,7 +40,7 @@ def save_atomically(save: Callable) -> Callable:
 
     def torch_persistent_save(obj: Any, filename: str, async_write: bool = False) -> None:
         is_resumable = "train_iterator" in (obj.get("extra_state") or {})  # crash.pt is not
-        if is_resumable and not all(bool(x.isfinite().all()) for x in obj["model"].values()):
+        if is_resumable and not all(map(_is_finite, obj["model"].items())):
             raise InputError(
                 f"update {obj['optimizer_history'][-1]['num_updates']} made weights NaN or "
                 f"infinite, and {filename} is not written: {DIVERGENCE_ADVICE}"
@@ -63,6 +63,12 @@ def save_atomically(save: Callable) -> Callable:
             ) from error
 
     return torch_persistent_save
+
+
+def _is_finite(weight: tuple[str, torch.Tensor]) -> bool:
+    """Return whether a named tensor is finite, or one that fairseq never initialises."""
+    name, value = weight
+    return name.endswith("_float_tensor") or bool(value.isfinite().all())
 
 
 def interval_path(state: Mapping[str, Any], path: Path) -> Path | None:
@@ -142,6 +148,8 @@ def resume(load: Callable) -> Callable:
         if hasattr(trainer.task, "identity") and trainer.get_num_updates() == 0:
             _warn_of_earlier_run(trainer)
         if extra_state is not None:
+            if filename == cfg.finetune_from_model:
+                trainer._previous_training_time = 0  # for --stop-time-hours
             restarts = cfg.reset_dataloader or filename == cfg.finetune_from_model
             _end_if_finished(trainer, 1 if restarts else extra_state["train_iterator"]["epoch"])
         return extra_state
@@ -252,7 +260,7 @@ def newest_first(directory: Path, suffix: str = "") -> list[Path]:
 
 
 def _end_if_finished(trainer: Any, epoch: int) -> None:
-    """End the training loop, and log it, if the run has reached its last update or epoch.
+    """End the training loop, and log it, if the run has reached its last update, epoch or hour.
 
     epoch: the one with which training would continue.
     """
@@ -261,6 +269,8 @@ def _end_if_finished(trainer: Any, epoch: int) -> None:
         limit = f"--max-update {limits.max_update}"
     elif 0 < limits.max_epoch < epoch:
         limit = f"--max-epoch {limits.max_epoch}"
+    elif 0 < limits.stop_time_hours * 3600 < trainer._previous_training_time:
+        limit = f"--stop-time-hours {limits.stop_time_hours:g}"
     else:
         return
     logger.info(
