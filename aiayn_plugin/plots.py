@@ -3,15 +3,12 @@
 import io
 import logging
 import re
-import warnings
 from pathlib import Path
 from typing import Any
 
 from .atomic import write_file_atomically
 from .errors import InputError
 from .html_page import follow_scheme
-
-logger = logging.getLogger(__name__)
 
 #: The formats of figures; the first two are vector graphics.
 FORMATS = ("svg", "pdf", "png")
@@ -47,18 +44,8 @@ def check(path: Path) -> None:
 def save(figure: Any, path: Path) -> None:
     """Write a figure atomically. Raises InputError for an unknown format."""
     check(path)
-    with write_file_atomically(path) as temporary, warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+    with write_file_atomically(path) as temporary:
         figure.savefig(temporary, format=path.suffix[1:].lower(), dpi=200, bbox_inches="tight")
-    glyphs = [re.match(r"Glyph (\d+) ", str(warning.message)) for warning in caught]
-    missing = dict.fromkeys(chr(int(glyph[1])) for glyph in glyphs if glyph)
-    if missing and path.suffix.lower() != ".svg":
-        logger.warning(
-            "%s: no installed font has %s, so boxes are drawn instead: an .svg uses the reader's "
-            "fonts",
-            path,
-            " ".join(missing),
-        )
 
 
 def inline_svg(figure: Any) -> str:

@@ -5,14 +5,12 @@ dictionaries, and the SHA-256 of the weights.
 """
 
 import json
-import os
-import re
 from pathlib import Path
 from typing import Any
 
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file, save
 from torch import Tensor
 
 from ..errors import InputError
@@ -64,19 +62,8 @@ def write(state: dict[str, Any], settings: dict[str, Any], directory: Path) -> N
 
 
 def write_weights(weights: dict[str, Tensor], path: Path) -> None:
-    """Write a safetensors file with default permissions; save_file's are for the owner only.
-
-    Raises OSError if it cannot be written, which safetensors reports as text only.
-    """
-    path.touch()
-    mode = path.stat().st_mode
-    try:
-        save_file(weights, path, metadata={"format": "pt"})
-    except SafetensorError as error:
-        if (code := re.search(r"os error (\d+)", str(error))) is None:
-            raise
-        raise OSError(int(code[1]), os.strerror(int(code[1])), str(path)) from error
-    path.chmod(mode)
+    """Write a safetensors file. Raises OSError if it cannot be written."""
+    path.write_bytes(save(weights, {"format": "pt"}))
 
 
 def read(path: Path, with_data: bool = True) -> dict[str, Any]:

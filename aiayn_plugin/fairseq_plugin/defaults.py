@@ -25,8 +25,6 @@ from .raw_text import default_encoders, first_directory
 
 logger = logging.getLogger(__name__)
 
-#: The value of --replace-unk without a dictionary, which fairseq would open as a file.
-NO_ALIGNMENT_FILE = "@@ "
 COMPONENTS = {
     "criterion": "aiayn_label_smoothed_cross_entropy",
     "optimizer": "aiayn_adam",
@@ -236,17 +234,8 @@ def complete_search(args: Namespace, cli_options: Mapping[str, Any]) -> None:
     is_interactive = hasattr(args, "buffer_size")
     if args.constraints and not is_interactive:
         raise InputError("--constraints works in fairseq-interactive only")
-    if args.replace_unk is not None and not is_interactive and args.dataset_impl != "raw":
-        raise InputError(
-            "--replace-unk copies words of the text, which this data does not hold: give data "
-            "made with fairseq-preprocess --dataset-impl raw (fairseq-interactive loses unknown "
-            "words too)"
-        )
-    truncates = not is_interactive and getattr(args, "truncate_source", False)
-    if args.replace_unk is not None and truncates:
-        raise InputError("--replace-unk copies words of whole sources: omit --truncate-source")
-    if args.replace_unk is not None and args.post_process:
-        raise InputError("--replace-unk aligns subwords: omit --remove-bpe or --post-process")
+    if args.replace_unk is not None:
+        raise InputError("--replace-unk fails in this version of fairseq: omit it")
     if args.score_reference and args.print_alignment == "soft":
         raise InputError("--score-reference gives hard alignments only: use --print-alignment hard")
     if is_interactive and (args.score_reference or args.print_alignment == "soft"):
@@ -254,8 +243,6 @@ def complete_search(args: Namespace, cli_options: Mapping[str, Any]) -> None:
         raise InputError(f"{option} works in fairseq-generate only")
     if getattr(args, "paper_bleu_lang", "") is None:
         args.paper_bleu_lang = args.target_lang
-    if args.replace_unk == NO_ALIGNMENT_FILE:
-        args.replace_unk = ""
     if args.task == "aiayn_translation":
         if is_interactive:
             vars(args).update(default_encoders(args.data, cli_options))

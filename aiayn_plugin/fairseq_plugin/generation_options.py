@@ -59,11 +59,6 @@ def build_search_generator(
     reason = custom or find_fairseq_only_option(options)
     reason = reason or find_fairseq_only_model(models, bool(options.print_alignment))
     if reason:
-        if options.replace_unk is not None:
-            raise InputError(
-                f"--replace-unk does not work with {reason}, which needs fairseq's search: omit "
-                "one of them"
-            )
         if task.cfg.trees_only:
             raise InputError(
                 f"--trees-only does not work with {reason}, which needs fairseq's search: omit one "
@@ -86,7 +81,7 @@ def build_search_generator(
         task.target_dictionary,
         search_settings(options, length_penalty),
         constraint=constraint,
-        alignment=alignment_kind(options),
+        alignment=options.print_alignment,
         no_repeat_ngram_size=options.no_repeat_ngram_size,
         **extra,
     )
@@ -224,20 +219,6 @@ def find_fairseq_only_model(models: Iterable[Any], with_alignments: bool = False
         ):
             return type(model).__name__
     return None
-
-
-def alignment_kind(options: Any) -> str | None:
-    """Return "hard", "soft", "replace-unk" or None.
-
-    Raises InputError for two options that need different alignments.
-    """
-    if options.replace_unk is None:
-        return options.print_alignment
-    if options.print_alignment:
-        raise InputError(
-            "fairseq cannot combine --replace-unk and --print-alignment: omit one of them"
-        )
-    return "replace-unk"
 
 
 def search_in_int8(model: Any) -> None:

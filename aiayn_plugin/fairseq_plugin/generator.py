@@ -11,26 +11,13 @@ from torch import Tensor
 
 from ..errors import InputError
 from ..paper import SearchSettings
-from ..search import BeamSearch, Hypothesis, TokenConstraint
+from ..parsing.grammar import TreeGrammar
+from ..search import BeamSearch, Hypothesis
 from ..search.decoder_step import AiaynSearchModel, SearchModel
 from .fairseq_transformer import FairseqSearchModel
 from .model import AiaynTransformer
 
-
-def source_positions(*arguments) -> list[int]:
-    """Return the source position that each target token attends to most, for --replace-unk.
-
-    The arguments are extract_hard_alignment's. For an empty source, the position of its end symbol.
-    """
-    alignment = [source for source, _ in utils.extract_hard_alignment(*arguments)]
-    return alignment or [0] * len(arguments[2])
-
-
-ALIGNMENTS = {
-    "hard": utils.extract_hard_alignment,
-    "soft": utils.extract_soft_alignment,
-    "replace-unk": source_positions,
-}
+ALIGNMENTS = {"hard": utils.extract_hard_alignment, "soft": utils.extract_soft_alignment}
 
 
 class Generator:
@@ -47,7 +34,7 @@ class Generator:
         target_dictionary: Any,
         settings: SearchSettings,
         *,
-        constraint: TokenConstraint | None = None,
+        constraint: TreeGrammar | None = None,
         alignment: str | None = None,
         no_repeat_ngram_size: int = 0,
         lm_model: Any = None,

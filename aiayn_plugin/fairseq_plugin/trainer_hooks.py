@@ -24,9 +24,6 @@ from .recorder import record_start
 
 logger = logging.getLogger(__name__)
 
-#: A run of more epochs was probably meant for a larger corpus.
-MANY_EPOCHS = 1_000
-
 
 class TrainingMemoryError(InputError, RuntimeError):
     """One of several processes ran out of memory.
@@ -119,7 +116,6 @@ class TrainerHooks(TranslationTask):
             interrupt.saved = update_num  # what the run resumed from
         if self.remaining_time is None:
             self.remaining_time = RemainingTime(self._last_update())
-            self._warn_of_many_epochs()
         if estimate := self.remaining_time.begin_update(self.update):
             logger.info("%s", estimate)
         try:
@@ -153,18 +149,6 @@ class TrainerHooks(TranslationTask):
         cfg = self.training_cfg
         known = cfg.optimization.max_epoch == 0 and is_master(cfg.distributed_training)
         return cfg.optimization.max_update if known else 0
-
-    def _warn_of_many_epochs(self) -> None:
-        """Warn if the paper's number of updates repeats a small corpus thousands of times."""
-        last, plan = self._last_update(), self.batch_planner.plan
-        if plan is not None and last > MANY_EPOCHS * plan.updates:
-            logger.warning(
-                "%s updates are %s epochs of this corpus, each with a validation and a checkpoint: "
-                "for a small corpus, give a smaller --max-update, and --arch aiayn_tiny or a "
-                "smaller --tokens-per-update",
-                f"{last:,}",
-                f"{last / plan.updates:,.0f}",
-            )
 
     def valid_step(self, sample, model, criterion):
         """Like fairseq's, but uncompiled: compiling would take longer than it saves."""

@@ -3,7 +3,7 @@
 generate is a shorthand for one batch: token IDs in, token IDs out.
 """
 
-from .beam import BeamSearch, TokenConstraint, generate
+from .beam import BeamSearch, generate
 from .hypotheses import Hypothesis
 
-__all__ = ["BeamSearch", "Hypothesis", "TokenConstraint", "generate"]
+__all__ = ["BeamSearch", "Hypothesis", "generate"]

@@ -4,7 +4,6 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -15,6 +14,7 @@ from ..kernels.chunking import rows_per_chunk
 from ..kernels.topk import topk
 from ..model.transformer import Transformer
 from ..paper import SearchSettings
+from ..parsing.grammar import TreeGrammar
 from ..text.dictionary import Vocabulary
 from .batching import search_by_length, search_in_threads
 from .decoder_step import AiaynSearchModel, Decoding, SearchModel
@@ -31,23 +31,6 @@ BFLOAT16_SCORES = 2**20
 
 #: Changes log P of the next token (batch, b, V), given the hypotheses so far (batch, b, length).
 ScoreAdjustment = Callable[[Tensor, Tensor], Tensor]
-
-
-class TokenConstraint(Protocol):
-    """Restricts which tokens may follow, for example to trees (parsing/grammar.py)."""
-
-    def start(self, source: Tensor, limits: Tensor) -> Tensor:
-        """Return the state (batch,) of source sentences (batch, m) with token limits (batch,).
-
-        Raises InputError if no hypothesis within a limit satisfies the constraint.
-        """
-
-    def allowed(self, tokens: Tensor, state: Tensor, remaining: Tensor) -> Tensor:
-        """Return which tokens may follow, boolean (batch, b, V).
-
-        tokens: (batch, b, length) so far; remaining: (batch,) how many more may follow, without the
-        end symbol.
-        """
 
 
 @dataclass
@@ -91,7 +74,7 @@ class BeamSearch:
         settings: SearchSettings,
         models: Sequence[SearchModel],
         *,
-        constraint: TokenConstraint | None = None,
+        constraint: TreeGrammar | None = None,
         adjust_scores: ScoreAdjustment | None = None,
         need_attention: bool = False,
         use_threads: bool = True,

@@ -32,7 +32,7 @@ class OpenHypotheses:
     score: Tensor  #: (batch, b) log P; −∞ where there is no hypothesis
     prefix: Tensor | None = None  #: (batch, prefix length) forced tokens, then padding
     parents: Tensor | None = None  #: (batch, b) beam index at the previous step
-    constraint: Tensor | None = None  #: (batch,) what TokenConstraint.start returned
+    constraint: Tensor | None = None  #: (batch,) what TreeGrammar.start returned
 
     def slice_sentences(self, rows: slice) -> "OpenHypotheses":
         """Return the hypotheses of some of the sentences."""

@@ -261,13 +261,7 @@ GENERATE, INTERACTIVE = fairseq_generate_parser, options.get_interactive_generat
     "parser, flags, message",
     [
         (GENERATE, "--constraints", "--constraints works in fairseq-interactive only"),
-        (GENERATE, "--replace-unk", "give data made with fairseq-preprocess --dataset-impl raw"),
-        (INTERACTIVE, "--replace-unk --remove-bpe", "--replace-unk aligns subwords: omit"),
-        (
-            GENERATE,
-            "--replace-unk --truncate-source --dataset-impl raw",
-            "omit --truncate-source",
-        ),
+        (GENERATE, "--replace-unk", "--replace-unk fails in this version of fairseq: omit it"),
         (GENERATE, "--score-reference --print-alignment soft", "use --print-alignment hard"),
         (INTERACTIVE, "--score-reference", "--score-reference works in fairseq-generate only"),
         (INTERACTIVE, "--print-alignment soft", "soft works in fairseq-generate only"),

@@ -11,7 +11,6 @@ from models import build, configuration, dictionary, fairseq_model, sentences
 
 from aiayn_plugin.errors import InputError
 from aiayn_plugin.fairseq_plugin.generation_options import (
-    alignment_kind,
     check_eval_bleu_args,
     complete,
     find_fairseq_only_model,
@@ -108,22 +107,6 @@ def test_settings_of_the_search_follow_from_the_options():
 def test_a_language_model_with_a_negative_weight_may_raise_scores(lm_weight, stops_early):
     options = complete(Namespace(lm_weight=lm_weight), PAPER)
     assert search_settings(options, "gnmt").stop_early is stops_early
-
-
-@pytest.mark.parametrize(
-    "given, kind",
-    [
-        ({}, None),
-        ({"print_alignment": "soft"}, "soft"),
-        ({"replace_unk": ""}, "replace-unk"),
-    ],
-)
-def test_replacing_unknown_words_needs_alignments(given, kind):
-    assert alignment_kind(complete(Namespace(**given), {})) == kind
-    if given:
-        both = {"print_alignment": "soft", "replace_unk": "", **given}
-        with pytest.raises(InputError, match="cannot combine --replace-unk and --print-alignment"):
-            alignment_kind(complete(Namespace(**both), {}))
 
 
 @pytest.mark.parametrize("sampling", ["true", "false"])

@@ -158,8 +158,6 @@ def test_a_language_model_is_fused_as_in_fairseq(corpus):
     translation = tasks.setup_task(configuration("--arch", "aiayn_tiny", data=corpus).task)
     with pytest.raises(InputError, match="--lm-path has a different dictionary"):
         translation.build_generator(models, Namespace(), extra_gen_cls_kwargs={"lm_model": lm})
-    with pytest.raises(InputError, match="--replace-unk does not work with --sampling"):
-        translation.build_generator(models, Namespace(sampling=True, replace_unk=""))
 
 
 @pytest.mark.parametrize("n", [1, 2])
