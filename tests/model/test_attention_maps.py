@@ -18,13 +18,9 @@ VARIANTS = [
     {},
     {"d_k": 3, "d_v": 5},
     {"h": 1},
-    {"positions": "learned"},
-    {"positions": "fairseq"},
     {"neighbourhood": 1},
     {"neighbourhood": 4},
     {"attention_bias": True},
-    {"tie_embeddings": "none"},
-    {"checkpoint_activations": True},
     {"attention_dropout": 0.5},
 ]
 

@@ -6,12 +6,7 @@ import pytest
 import torch
 from fairseq.modules import SinusoidalPositionalEmbedding
 
-from aiayn_plugin.model.positions import (
-    SinusoidalPositions,
-    fairseq_sinusoids,
-    sinusoids,
-    token_positions,
-)
+from aiayn_plugin.model.positions import SinusoidalPositions, fairseq_sinusoids, sinusoids
 
 
 def test_sinusoids_equal_their_formula():
@@ -22,19 +17,6 @@ def test_sinusoids_equal_their_formula():
             angle = pos / 10000 ** (2 * i / d_model)
             assert table[pos, 2 * i].item() == pytest.approx(math.sin(angle), abs=1e-12)
             assert table[pos, 2 * i + 1].item() == pytest.approx(math.cos(angle), abs=1e-12)
-
-
-def test_offset_rotates_each_pair():
-    """The paper's motivation: PE(pos + k) is a linear function of PE(pos), the same for all pos."""
-    k, table = 5, sinusoids(40, 8)
-    for i in range(4):
-        angle = k / 10000 ** (2 * i / 8)
-        rotation = torch.tensor(
-            [[math.cos(angle), math.sin(angle)], [-math.sin(angle), math.cos(angle)]],
-            dtype=torch.float64,
-        )
-        pairs = table[:, 2 * i : 2 * i + 2]
-        torch.testing.assert_close(pairs[k:], pairs[:-k] @ rotation.T, rtol=0, atol=1e-12)
 
 
 def test_odd_d_model_is_refused():
@@ -53,11 +35,3 @@ def test_table_grows_with_the_input():
     actual = module(torch.tensor([[0, 599, 2999]]), 3000)
     expected = sinusoids(3000, 6)[[0, 599, 2999]].float()
     torch.testing.assert_close(actual[0], expected, rtol=0, atol=0)
-
-
-def test_positions_start_at_the_first_token_with_padding_on_either_side():
-    pad = 1
-    tokens = torch.tensor([[pad, pad, 5, 6, 2], [5, 6, 2, pad, pad]])
-    positions = token_positions(tokens, pad)
-    assert positions[0, 2:].tolist() == [0, 1, 2]
-    assert positions[1, :3].tolist() == [0, 1, 2]

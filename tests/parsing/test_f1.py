@@ -7,7 +7,7 @@ from compare_pyevalb import compare
 from nltk import Tree
 
 from aiayn_plugin.errors import InputError
-from aiayn_plugin.parsing.f1 import BracketCounts, compare_all, compare_trees, list_brackets
+from aiayn_plugin.parsing.f1 import BracketCounts, compare_all, compare_trees
 from aiayn_plugin.parsing.scores import score_files
 
 tree = Tree.fromstring
@@ -64,11 +64,6 @@ GOLD = "(S (NP (DT the) (NN dog)) (VP (VBZ sleeps) (ADVP (RB now))) (. .))"
 )
 def test_counts_follow_the_conventions(gold, system, expected):
     assert compare_trees(tree(gold), tree(system)) == BracketCounts(*expected, 1)
-
-
-def test_positions_skip_punctuation():
-    found = list_brackets(tree("(S (`` ``) (NP (NN a)) (: :) (VP (VB b) (NP (. .))))"))
-    assert found == [("S", 0, 2), ("NP", 0, 1), ("VP", 1, 2)]
 
 
 def test_sums_and_short_sentences():

@@ -8,13 +8,6 @@ from nltk import Tree
 from aiayn_plugin.parsing.linearisation import build_tree, linearise_tree
 from aiayn_plugin.parsing.trees import clean_tree, format_tree, is_preterminal, read_trees
 
-tree = Tree.fromstring
-
-
-def test_a_tree_becomes_labelled_brackets_and_tags():
-    found = linearise_tree(tree("(S (NP (NNP John)) (VP (VBZ sleeps)))"))
-    assert found == "(S (NP NNP )NP (VP VBZ )VP )S".split()
-
 
 @pytest.mark.parametrize(
     "symbols, words, expected, repairs",

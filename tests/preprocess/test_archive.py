@@ -109,29 +109,22 @@ def member(name: str, content: bytes, kind: bytes = tarfile.REGTYPE) -> bytes:
     return header(name, len(content), kind) + content + bytes(-len(content) % 512)
 
 
-def gigabyte(start: bytes = b"", content: bytes = bytes(1 << 24)) -> bytes:
+def gigabyte(start: bytes = b"") -> bytes:
     """Return `start` and a gigabyte, compressed: gzip accepts concatenated files."""
-    return gzip.compress(start) + gzip.compress(content) * ((1 << 30) // len(content))
+    return gzip.compress(start) + gzip.compress(bytes(1 << 24)) * 64
 
 
 SPARSE = member("x", b"22 GNU.sparse.major=1\n22 GNU.sparse.minor=0\n", tarfile.XHDTYPE)
 SPARSE += member("a", b"99999999\n" + b"1\n" * (1 << 18))
-TEXT = b"x" * 1023 + b"\n"
 REFUSED, BROKEN = "refused, because it unpacks to more than 100 times", "malformed or truncated"
 #: The name of the wanted member, the archive, and part of the message.
 HOSTILE = {
     "petabyte": ("a", lambda: header("x", 10**15) + b"x", REFUSED),
-    "compressed petabyte": ("a", lambda: gzip.compress(header("x", 10**15)), REFUSED),
     "wanted petabyte": ("a", lambda: header("a", 10**15) + b"x", REFUSED),
     "negative size": ("a", lambda: member("x", b"x") + header("y", -1024) * 3, ""),
-    "zeros": ("a", lambda: gigabyte(header("x", 1 << 30)), REFUSED),
-    "wanted text": ("a", lambda: gigabyte(header("a", 1 << 30), TEXT * 1024), REFUSED),
-    "line of SGML": ("a.sgm", lambda: gigabyte(header("a.sgm", 1 << 30)), REFUSED),
-    "nested": ("a.gz", lambda: member("a.gz", gigabyte(content=TEXT * 1024)), REFUSED),
     "nested twice": ("a.gz", lambda: gzip.compress(member("a.gz", gigabyte())), REFUSED),
     "nested SGML": ("a.sgm.gz", lambda: member("a.sgm.gz", gigabyte()), REFUSED),
     "long name": ("a", lambda: gigabyte(header("x", 1 << 30, tarfile.GNUTYPE_LONGNAME)), REFUSED),
-    "attributes": ("a", lambda: gigabyte(header("x", 1 << 30, tarfile.XHDTYPE)), REFUSED),
     "names of names": ("a", lambda: member("x", b"y", tarfile.GNUTYPE_LONGNAME) * 2000, BROKEN),
     "many members": ("a", lambda: gzip.compress(header("x", 0) * 32_000), REFUSED),
     "many segments": (

@@ -30,7 +30,7 @@ def lines(seed, number, words):
     return [*ODD, *made]
 
 
-@pytest.fixture(params=["joined", "separate", "wide"])
+@pytest.fixture(params=["joined", "wide"])
 def encoded(request, tmp_path):
     """Text settings, and subwords by split; "wide" has more than 2^16 different ones."""
     tokenizer = "moses" if request.param == "joined" else PENN

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 from commands import alive, wait_until
 from fairseq.data import Dictionary, data_utils
-from sacremoses import MosesTokenizer
 
 from aiayn_plugin.text.lines import clean_line
 from aiayn_plugin.text.manifest import MANIFEST, read_manifest
@@ -110,15 +109,6 @@ def test_special_and_empty_lines_keep_both_sides_aligned(made):
     assert english[0] == pipeline.encode("The dog")  # without the byte-order mark
 
 
-def test_decoding_restores_the_raw_text(made):
-    _, data, _ = made
-    pipeline = TextPipeline.load(data)
-    for line in PLAIN[:5]:
-        assert pipeline.decode(pipeline.encode(line), "en") == line
-        words = MosesTokenizer("en").tokenize(line, escape=False)
-        assert pipeline.encode(line).replace("@@ ", "").split() == words
-
-
 def test_directory_contains_only_the_data(made):
     _, data, done = made
     binary = {
@@ -165,7 +155,6 @@ def test_protected_words_are_an_option(raw, tmp_path, error, run):
     assert subwords.replace("@@ ", "") == line
     made = sentences(tmp_path / "data", "valid", "en")[0]
     assert made.count("@@") <= subwords.count("@@") and len(made.split()) == len(subwords.split())
-    assert "up to date" in run("aiayn", "prepare", *args).stdout
     message = error("prepare", *args[:-1])
     assert "tokenizer (sacremoses there, moses now)" in message
     assert "it was made with --protect-patterns: give this option, or choose" in message
@@ -203,44 +192,25 @@ def test_directory_not_made_by_prepare_is_left_alone(raw, tmp_path, error):
     assert [path.name for path in (tmp_path / "data").iterdir()] == ["precious"]
 
 
-def spoil_length(raw):
-    write(raw / "valid", ["a", "b"], ["a"])
-    return "valid.en has 2 lines, but", "valid.de has 1"
+#: The new content of files of the raw text (None: the file is missing), and parts of the message.
+UNUSABLE = [
+    ({"valid.de": b"a\n"}, ["valid.en has 12 lines, but", "valid.de has 1"]),
+    ({"test.de": None}, ["no file {}/test.de", "found {}/test.en"]),
+    ({"train.de": b""}, ["{}/train.de is empty"]),
+    ({"train.de": b"gut\nschlecht \xe4\n"}, ["{}/train.de, line 2: not valid UTF-8", "0xe4"]),
+    ({"train.en": b"\n" * 96}, ["no training pairs", "96 empty"]),
+    ({"train.en": b"a\nb\n", "train.de": b"a\nb\n"}, ["no BPE merges to learn"]),
+]
 
 
-def spoil_missing(raw):
-    (raw / "test.de").unlink()
-    return f"no file {raw / 'test.de'}", f"found {raw / 'test.en'}"
-
-
-def spoil_empty(raw):
-    (raw / "train.de").write_bytes(b"")
-    return (f"{raw / 'train.de'} is empty",)
-
-
-def spoil_utf8(raw):
-    (raw / "train.de").write_bytes(b"gut\nschlecht \xe4\n" * 47)
-    return (f"{raw / 'train.de'}, line 2: not valid UTF-8", "0xe4")
-
-
-def spoil_training(raw):
-    write(raw / "train", ["", ""], ["a", "b"])
-    return "no training pairs", "2 empty"
-
-
-def spoil_words(raw):
-    write(raw / "train", ["a", "b"], ["a", "b"])
-    return ("no BPE merges to learn",)
-
-
-@pytest.mark.parametrize(
-    "spoil",
-    [spoil_length, spoil_missing, spoil_empty, spoil_utf8, spoil_training, spoil_words],
-)
-def test_unusable_inputs_are_one_line_and_leave_nothing(raw, tmp_path, error, spoil):
-    parts = spoil(raw)
+@pytest.mark.parametrize(("files", "parts"), UNUSABLE)
+def test_unusable_inputs_are_one_line_and_leave_nothing(raw, tmp_path, error, files, parts):
+    for name, content in files.items():
+        (raw / name).unlink()
+        if content is not None:
+            (raw / name).write_bytes(content)
     line = error("prepare", *arguments(raw, tmp_path / "data"))
-    assert all(part in line for part in parts), line
+    assert all(part.format(raw) in line for part in parts), line
     assert [path.name for path in tmp_path.iterdir()] == ["raw"]
 
 
@@ -249,22 +219,20 @@ SCRIPTS = {"prepare": "prepare", "trees": "prepare-trees", "wmt14": "wmt14"}
 
 @pytest.mark.parametrize("script", SCRIPTS)
 def test_scripts_of_the_checkout_run_the_commands(run, script):
-    expected = run("aiayn", SCRIPTS[script], "--help").stdout
     done = run("python", f"preprocess/{script}.py", "--help")
-    assert done.stdout == expected and f"usage: aiayn {SCRIPTS[script]} " in expected
+    assert done.stdout.startswith(f"usage: aiayn {SCRIPTS[script]} ")
 
 
-@pytest.mark.parametrize("script", SCRIPTS)
-def test_missing_plugin_is_one_line(repo, tmp_path, bare_python, script):
+def test_missing_plugin_is_one_line(repo, tmp_path, bare_python):
     done = subprocess.run(
-        [bare_python, repo / "preprocess" / f"{script}.py", "--help"],
+        [bare_python, repo / "preprocess" / "prepare.py", "--help"],
         env=os.environ | {"PYTHONPATH": ""},
         capture_output=True,
         text=True,
         cwd=tmp_path,
     )
     assert done.returncode == 1 and done.stderr.count("\n") == 1 and not done.stdout
-    assert done.stderr.startswith(f"{script}.py: error: the plugin is not installed")
+    assert done.stderr.startswith("prepare.py: error: the plugin is not installed")
     assert "bash examples/setup.sh" in done.stderr
 
 
@@ -280,8 +248,6 @@ def test_missing_plugin_is_one_line(repo, tmp_path, bare_python, script):
         ("--trainpref={raw}/train.en", "without the language: --trainpref {raw}/train"),
         ("--merges=0", "--merges must be at least 1"),
         (f"--merges={10**20}", "a number is too large"),
-        ("--workers=0", "--workers must be at least 1"),
-        ("--min-tokens=0", "--min-tokens must be at least 1"),
         ("--max-ratio=nan", "--max-ratio must be at least 1"),
         ("--max-ratio=inf", "--max-ratio inf must be finite"),
         ("--validpref=", "no file .en: see --validpref"),

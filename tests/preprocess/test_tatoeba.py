@@ -3,6 +3,7 @@
 import subprocess
 import sys
 
+import pytest
 import tatoeba
 
 PAIRS = """\
@@ -38,20 +39,15 @@ def test_pairs_with_a_test_sentence_are_dropped_and_validation_pairs_are_unique(
     assert set(read["train.de"]) == {"Guten Morgen!", "Morgen!"}
 
 
-def test_a_line_without_a_pair_is_an_error(tmp_path):
-    done = run(tmp_path, PAIRS + "no translation\n", "--test", "test.en")
-    assert done.returncode == 1
-    assert done.stderr == "tatoeba.py: error: deu.txt, line 7: expected English, a tab and German\n"
+@pytest.mark.parametrize(
+    ("more", "options", "message"),
+    [
+        ("no translation\n", ["test.en"], "deu.txt, line 7: expected English, a tab and German"),
+        ("", ["test.en", "--valid", "6"], "deu.txt has 6 pairs, too few for --valid 6"),
+        ("", ["test.fr"], "[Errno 2] No such file or directory: 'test.fr'"),
+    ],
+)
+def test_unusable_input_is_one_line(tmp_path, more, options, message):
+    done = run(tmp_path, PAIRS + more, "--test", *options)
+    assert (done.returncode, done.stderr) == (1, f"tatoeba.py: error: {message}\n")
     assert not (tmp_path / "raw").exists()
-
-
-def test_too_few_pairs_are_an_error(tmp_path):
-    done = run(tmp_path, PAIRS, "--test", "test.en", "--valid", "6")
-    assert done.returncode == 1 and "6 pairs, too few for --valid 6" in done.stderr
-    assert not (tmp_path / "raw").exists()
-
-
-def test_a_missing_test_set_is_an_error(tmp_path):
-    done = run(tmp_path, PAIRS, "--test", "test.fr")
-    assert done.returncode == 1 and done.stderr.startswith("tatoeba.py: error: ")
-    assert "test.fr" in done.stderr and done.stderr.count("\n") == 1

@@ -112,11 +112,6 @@ def test_different_settings_are_refused_and_otherwise_reuse_stages(
     ("there", "options", "message"),
     [
         (
-            {"tokenizer": "sacremoses"},
-            (),
-            "it was made with --protect-patterns: give this option, or ",
-        ),
-        (
             {},
             ("--protect-patterns",),
             "it was made without --protect-patterns: omit this option, or ",

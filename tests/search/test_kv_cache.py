@@ -1,84 +1,12 @@
-"""§3.1 while decoding: slots and their visibility, and step by step against all at once."""
-
-import math
+"""§3.1 while decoding: step by step against all at once, and the buffers' capacity and dtype."""
 
 import pytest
 import torch
 from models import EOS, build
 
 from aiayn_plugin.kernels.int8 import quantize_linear_layers
-from aiayn_plugin.model.attention import MultiHeadAttention
 from aiayn_plugin.search import kv_cache
-from aiayn_plugin.search.kv_cache import (
-    DecoderCache,
-    MemoryCache,
-    SlotTable,
-)
-
-
-def visible_slots(slots):
-    """Return the slots that are visible to each hypothesis, (batch, b) lists."""
-    return [[row.nonzero()[:, 0].tolist() for row in sentence] for sentence in slots.visible]
-
-
-@torch.no_grad()
-def test_hypotheses_see_their_own_past():
-    """The example in kv_cache.py: both hypotheses of step 2 continue the first one."""
-    slots, tokens = SlotTable(), torch.zeros(1, 2)
-    slots.advance(tokens)
-    assert visible_slots(slots) == [[[0], [1]]]
-    slots.advance(tokens, torch.tensor([[0, 0]]))
-    assert visible_slots(slots) == [[[0, 2], [0, 3]]] and slots.steps == 2
-    mask = slots.mask(torch.float64)
-    assert mask.dtype == torch.float64 and mask.shape == (1, 1, 2, 16)
-    assert mask[0, 0, 1, :4].tolist() == [0.0, -math.inf, -math.inf, 0.0]
-
-
-@torch.no_grad()
-def test_hypotheses_without_parents_continue_themselves():
-    slots, tokens = SlotTable(), torch.zeros(1, 2)
-    for _ in range(2):
-        slots.advance(tokens)
-    assert visible_slots(slots) == [[[0, 2], [1, 3]]]
-
-
-@torch.no_grad()
-def test_neighbourhood_limits_visibility_to_the_last_positions():
-    """r = 2: steps of one, two and two hypotheses, of which the last two swap."""
-    slots = SlotTable(2)
-    slots.advance(torch.zeros(1, 1))
-    slots.advance(torch.zeros(1, 2), torch.tensor([[0, 0]]))
-    assert visible_slots(slots) == [[[0, 1], [0, 2]]]
-    slots.advance(torch.zeros(1, 2), torch.tensor([[1, 0]]))
-    assert visible_slots(slots) == [[[2, 3], [1, 4]]]
-
-
-@torch.no_grad()
-def test_invisible_slots_are_dropped_when_the_buffer_is_full():
-    """Two sentences, whose hypotheses all continue the first one, or each itself."""
-    slots, tokens = SlotTable(), torch.zeros(2, 4)
-    themselves, first = [0, 1, 2, 3], [0, 0, 0, 0]
-    assert slots.advance(tokens).tolist() == [[0] * 16] * 2
-    for _ in range(3):
-        assert slots.advance(tokens, torch.tensor([themselves, first])) is None
-    old_slots = slots.advance(tokens, torch.tensor([first, first]))
-    # Of 16 slots 0, 4, 8 and 12 are visible. 16 free ones make 20, rounded up to 32.
-    assert old_slots[:, :4].tolist() == [[0, 4, 8, 12]] * 2 and old_slots.shape == (2, 32)
-    assert slots.used == 8 and slots.visible.shape == (2, 4, 32)
-    assert [sentence[2] for sentence in visible_slots(slots)] == [[0, 1, 2, 3, 6]] * 2
-
-
-@torch.no_grad()
-def test_sentence_with_most_visible_slots_determines_the_number_kept():
-    """The other sentence keeps slots that its mask hides."""
-    slots, tokens = SlotTable(), torch.zeros(2, 4)
-    parents = torch.tensor([[0, 1, 2, 3], [0, 0, 0, 0]])
-    for step in range(5):
-        old_slots = slots.advance(tokens, parents if step else None)
-    assert old_slots[0, :16].tolist() == list(range(16))
-    assert old_slots[1, :4].tolist() == [0, 4, 8, 12]
-    assert sorted(old_slots[1, :16].tolist()) == list(range(16))
-    assert visible_slots(slots)[1][0] == [0, 1, 2, 3, 16]
+from aiayn_plugin.search.kv_cache import DecoderCache
 
 
 @pytest.mark.parametrize("neighbourhood", [None, 1, 5])
@@ -192,12 +120,3 @@ def test_int8_models_attend_in_bfloat16_if_the_processor_supports_it(
     attention = model.decoder.layers[0].self_attention
     monkeypatch.setattr(kv_cache, "has_bfloat16", lambda: native)
     assert kv_cache.choose_dtype(attention, torch.zeros(batch, 3, 16)) == expected
-
-
-def test_memory_attention_step_by_step_equals_all_at_once():
-    torch.manual_seed(1)
-    module = MultiHeadAttention(d_model=8, h=2, d_k=4, d_v=4).double()
-    x, memory = torch.randn(3, 6, 8).double(), torch.randn(3, 4, 8).double()
-    cache = MemoryCache(module, memory, None, torch.float64)
-    steps = [module(x[:, i : i + 1], cache=cache)[0] for i in range(6)]
-    torch.testing.assert_close(torch.cat(steps, dim=1), module(x, memory)[0], rtol=0, atol=1e-12)

@@ -30,12 +30,6 @@ def test_halves_keep_the_order_and_warn_once(caplog):
     assert warning.startswith("out of memory: batches of 7 or more sentences")
 
 
-def test_a_batch_that_fits_is_searched_at_once(caplog):
-    search = LimitedMemory(7)
-    assert BatchHalver().search(search, slice(0, 7)) == list(range(7))
-    assert search.sizes == [7] and not caplog.records
-
-
 def test_a_sentence_that_does_not_fit_is_reported_in_one_line():
     with pytest.raises(InputError, match="not enough memory to translate one sentence") as error:
         BatchHalver().search(LimitedMemory(0), slice(0, 3))

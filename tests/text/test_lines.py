@@ -23,13 +23,6 @@ def test_read_lines_ends_lines_at_newlines_only(tmp_path):
     assert list(read_lines(path)) == ["a", "b\u2028c\x85d\re\f", "", "\ufefflast"]
 
 
-def test_read_lines_reports_file_and_line_of_invalid_utf8(tmp_path):
-    path = tmp_path / "text"
-    path.write_bytes(b"good\nab\xe9 bad\n")
-    with pytest.raises(InputError, match=rf"{path}, line 2: .*0xe9 at position 3"):
-        list(read_lines(path))
-
-
 def test_a_data_file_has_a_limited_size(tmp_path):
     path = tmp_path / "dict.txt"
     path.write_bytes(b"12345")

@@ -19,25 +19,6 @@ def test_raw_text_becomes_subwords_and_raw_text_again(data_dir):
         pipeline.encode("hello", "fr")
 
 
-@pytest.mark.parametrize(
-    ("kind", "subwords"), [("moses", "1@@ 5 : 0@@ 5"), ("sacremoses", "1@@ 5@@ :@@ 0@@ 5")]
-)
-def test_settings_choose_the_tokeniser(data_dir, kind, subwords):
-    path = data_dir / "text.json"
-    settings = TextSettings.load(path)
-    assert settings.tokenizer == "moses"  # the default
-    replace(settings, tokenizer=kind).save(path)
-    assert TextPipeline.load(data_dir).encode("15:05") == subwords
-
-
-def test_word_of_a_hundred_thousand_letters_is_restored(data_dir):
-    pipeline = TextPipeline.load(data_dir)
-    word = "hello" * 20_000
-    line = pipeline.encode(f"{word} hello")
-    assert line.startswith("he@@ l@@ l@@ ") and line.endswith("he@@ l@@ lo")
-    assert pipeline.decode(line) == f"{word} hello"
-
-
 def test_unknown_tokeniser_is_refused(data_dir):
     settings = TextSettings.load(data_dir / "text.json")
     replace(settings, tokenizer="perl").save(data_dir / "text.json")

@@ -76,18 +76,11 @@ def test_sacrebleu_splits_languages_without_spaces():
     assert chance.bleu == pytest.approx(expected)
 
 
-@pytest.mark.parametrize("lang, library", [("ja", "MeCab"), ("ko", "mecab_ko")])
-def test_a_missing_library_of_sacrebleu_is_an_error(monkeypatch, lang, library):
-    monkeypatch.setitem(sys.modules, library, None)
-    module = f"sacrebleu.tokenizers.tokenizer_{lang}_mecab"
-    monkeypatch.delitem(sys.modules, module, raising=False)
-    with pytest.raises(InputError, match=rf"pip install 'sacrebleu\[{lang}\]'"):
-        score(["a"], ["b"], lang)
-
-
-def test_no_hypothesis_at_all():
-    with pytest.raises(InputError, match="no hypothesis"):
-        read_hypotheses(["| INFO | loading\n"])
+def test_a_missing_library_of_sacrebleu_is_an_error(monkeypatch):
+    monkeypatch.setitem(sys.modules, "MeCab", None)
+    monkeypatch.delitem(sys.modules, "sacrebleu.tokenizers.tokenizer_ja_mecab", raising=False)
+    with pytest.raises(InputError, match=r"pip install 'sacrebleu\[ja\]'"):
+        score(["a"], ["b"], "ja")
 
 
 @pytest.mark.parametrize(
@@ -189,8 +182,7 @@ def test_scores_below_a_minimum_fail(files, option, enough, too_much):
         main(["score", *files, "--examples", "-1"])
 
 
-@pytest.mark.parametrize("remove_bpe", [False, True])
-def test_the_reverse_direction_needs_its_target_language(corpus, tmp_path, capsys, remove_bpe):
+def test_the_reverse_direction_needs_its_target_language(corpus, tmp_path, capsys):
     """Logs whose targets are the references, in which one word is unknown, or the sources."""
     pipeline = TextPipeline.load(corpus)
     log = tmp_path / "log"
@@ -198,8 +190,6 @@ def test_the_reverse_direction_needs_its_target_language(corpus, tmp_path, capsy
         lines = []
         for number, raw in enumerate(read_lines(corpus / f"valid.raw.{lang}")):
             target = pipeline.encode(raw, lang)
-            if remove_bpe:
-                target = target.replace("@@ ", "")
             if number == 7:
                 target = "<<unk>> " + target
             lines += [f"T-{number}\t{target}\n", f"H-{number}\t-1\t{target}\n"]

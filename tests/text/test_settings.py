@@ -1,4 +1,4 @@
-"""`text.json`: saved settings load again, and nothing else is accepted."""
+"""`text.json`: settings that are refused, and the rules of a language."""
 
 import json
 
@@ -6,12 +6,6 @@ import pytest
 
 from aiayn_plugin.errors import InputError
 from aiayn_plugin.text.settings import TextSettings, rules_language
-
-
-def test_saved_settings_are_loaded(tmp_path):
-    settings = TextSettings("en", "de", 8, cleaning={"max_ratio": 9.0}, inputs={"train.en": "00"})
-    settings.save(tmp_path / "text.json")
-    assert TextSettings.load(tmp_path / "text.json") == settings
 
 
 def test_language_that_no_file_name_can_hold_is_refused():

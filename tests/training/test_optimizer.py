@@ -22,36 +22,24 @@ def test_learning_rate_equals_equation_3(step, d_model):
     assert learning_rate(step, d_model) == pytest.approx(expected, rel=1e-12)
 
 
-def test_learning_rate_peaks_at_the_papers_values():
-    assert learning_rate(4000, 512) == pytest.approx(6.99e-4, rel=1e-3)
-    assert learning_rate(4000, 1024) == pytest.approx(4.94e-4, rel=1e-3)
-    assert learning_rate(3999, 512) < learning_rate(4000, 512) > learning_rate(4001, 512)
-
-
 def test_learning_rate_needs_a_warmup():
     with pytest.raises(InputError, match="--warmup-updates must be at least 1, not 0"):
         learning_rate(1, 512, 0)
-
-
-def take_updates(start, gradients, lr):
-    """Yield the weights and the moments after each update by build_adam."""
-    parameter = torch.nn.Parameter(start.clone())
-    optimizer = build_adam([parameter], lr, (0.9, 0.98), 1e-9)
-    for gradient in gradients:
-        parameter.grad = gradient.to(parameter.dtype)
-        optimizer.step()
-        yield parameter.detach().clone(), optimizer.state[parameter]
 
 
 def test_adam_equals_algorithm_1():
     """ε is added after the bias correction: with tiny gradients it dominates."""
     torch.manual_seed(1)
     start, gradients = torch.randn(4).double(), torch.randn(5, 4).double() * 1e-8
-    *_, (actual, _) = take_updates(start, gradients, 0.1)
+    parameter = torch.nn.Parameter(start.clone())
+    optimizer = build_adam([parameter], 0.1, (0.9, 0.98), 1e-9)
+    for gradient in gradients:
+        parameter.grad = gradient
+        optimizer.step()
     for i in range(4):
         theta, m, v = start[i].item(), 0.0, 0.0
         for t, g in enumerate(gradients[:, i].tolist(), start=1):
             m = 0.9 * m + 0.1 * g
             v = 0.98 * v + 0.02 * g * g
             theta -= 0.1 * (m / (1 - 0.9**t)) / (math.sqrt(v / (1 - 0.98**t)) + 1e-9)
-        assert actual[i].item() == pytest.approx(theta, rel=1e-9)
+        assert parameter[i].item() == pytest.approx(theta, rel=1e-9)
