@@ -1,16 +1,17 @@
-"""Options that tests give to fairseq's commands, and functions that run commands."""
+"""Options that tests give to fairseq's commands, and functions that run or limit commands."""
 
 import contextlib
 import fcntl
 import json
 import os
 import re
+import resource
 import socket
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 #: The plugin of this checkout; with its name alone fairseq may find the installed one.
@@ -135,6 +136,17 @@ class CommandServer:
         """Close the connection."""
         self.stream.close()
         self.connection.close()
+
+
+@contextlib.contextmanager
+def file_size_limit(size: int) -> Iterator[None]:
+    """Limit the size in bytes of the files that this process may write."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 def killed(command: Sequence[str | Path], log: Path, now: Callable[[], bool]) -> bool:

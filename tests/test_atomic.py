@@ -3,14 +3,13 @@
 import errno
 import fcntl
 import os
-import resource
 import subprocess
 import sys
 import threading
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from commands import file_size_limit
 
 from aiayn_plugin.atomic import (
     find_os_error,
@@ -42,15 +41,6 @@ def kill_while_writing(write_atomically, path):
     program = KILLED.format(writer=write_atomically.__name__, path=str(path))
     assert subprocess.run([sys.executable, "-c", program]).returncode == -9
     assert not path.exists() and len(list(path.parent.iterdir())) == 1
-
-
-@contextmanager
-def file_size_limit(size):
-    """Limit the size of the files that this process may write."""
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
-    yield
-    resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 def names_in(directory):

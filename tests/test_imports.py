@@ -58,15 +58,6 @@ def run_python(program: str) -> str:
     ).stdout
 
 
-def test_the_text_side_loads_neither_torch_nor_fairseq():
-    modules = [
-        ".".join(path.relative_to(ROOT).with_suffix("").parts)
-        for path in sorted((PACKAGE / "text").glob("*.py"))
-    ]
-    program = f"import sys, {', '.join(modules)}; print({{'torch', 'fairseq'}} & {{*sys.modules}})"
-    assert run_python(program).strip() == "set()"
-
-
 @pytest.mark.parametrize(
     "commands, loaded",
     [

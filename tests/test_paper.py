@@ -42,10 +42,10 @@ def build_architecture(arch, **changes):
         return build(37_000, symbols=symbols, **{**settings, **positions, **changes})
 
 
-@pytest.mark.parametrize("arch", ARCHITECTURES)
+@pytest.mark.parametrize("arch", EXPECTED)
 def test_parameter_counts(arch):
     actual = count(build_architecture(arch))
-    assert actual == count_architecture_parameters(arch, 37_000) == EXPECTED.get(arch, actual)
+    assert actual == count_architecture_parameters(arch, 37_000) == EXPECTED[arch]
 
 
 def test_parameter_count_includes_attention_biases():
@@ -61,6 +61,7 @@ def test_parameter_count_includes_attention_biases():
         {"attention_bias": True, "d_k": 3, "d_v": 5},
         {"positions": "learned"},
         {"neighbourhood": 4, "positions": "fairseq"},
+        {"N": 3, "d_ff": 40, "h": 2},
     ],
 )
 def test_parameter_counts_of_other_settings(changes):
@@ -85,17 +86,22 @@ def test_head_widths_follow_from_d_model_and_h():
 
 
 @pytest.mark.parametrize(
-    "setting, message",
+    "settings, message",
     [
         ({"N": 0}, "N 0 must be at least 1"),
         ({"d_ff": 0}, "d_ff 0 must be at least 1"),
+        ({"h": 0}, "h 0 must be at least 1"),
+        ({"d_v": -1}, "must be at least 1"),
+        ({"neighbourhood": 0}, "neighbourhood 0 must be at least 1"),
+        ({"d_model": 15, "d_k": 4, "d_v": 4}, "even d_model"),
+        ({"positions": "fairseq", "d_model": 2, "h": 1}, "even d_model of 4 or more"),
         ({"dropout": 10.0}, "dropout 10.0 must be from 0 to 1"),  # a percentage
         ({"attention_dropout": -0.1}, "attention_dropout -0.1 must be from 0 to 1"),
     ],
 )
-def test_a_model_with_a_value_out_of_range_is_not_built(setting, message):
+def test_a_model_with_a_value_out_of_range_is_not_built(settings, message):
     with pytest.raises(InputError, match=message):
-        build(**setting)
+        build(**settings)
 
 
 @pytest.mark.usefixtures("quiet")

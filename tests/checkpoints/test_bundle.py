@@ -2,18 +2,18 @@
 
 import json
 import re
-import resource
 import shutil
 
 import pytest
 import safetensors.torch
 import torch
 from breakages import change
-from commands import LINES
+from commands import LINES, file_size_limit
 
 from aiayn_plugin.checkpoints.bundle import DEMO, bundle
 from aiayn_plugin.checkpoints.safe_load import load, save
 from aiayn_plugin.checkpoints.safetensors_file import write_weights
+from aiayn_plugin.cli import main
 from aiayn_plugin.errors import InputError
 from aiayn_plugin.inference import Translator
 from aiayn_plugin.service.about import describe_model
@@ -66,19 +66,20 @@ def test_every_command_reads_a_bundle(run, model_dir, bundled, corpus, tmp_path)
         for folder in (bundled, model_dir)
     )
     assert ours == theirs
-    back = tmp_path / "model.pt"
-    done = run("aiayn", "average", "--inputs", bundled / "model.safetensors", "--output", back)
-    assert done.returncode == 0, done.stderr
-    hypotheses = {}
-    for path in (model_dir / "model.pt", bundled / "model.safetensors", back):
+    weights, back = bundled / "model.safetensors", tmp_path / "model.pt"
+    main(["average", "--inputs", str(weights), "--output", str(back)])
+    averaged, shared = load(back), load(weights)
+    assert (averaged["cfg"], averaged["task_state"]) == (shared["cfg"], shared["task_state"])
+    assert all(torch.equal(averaged["model"][name], x) for name, x in shared["model"].items())
+    hypotheses = []
+    for path in (model_dir / "model.pt", weights):
         log = run(
             *("fairseq-generate", corpus, "--user-dir", "aiayn_plugin", "--cpu", "--path", path),
             *("--gen-subset", "test", "--max-len-b", "3"),
         )
         assert log.returncode == 0, log.stderr
-        hypotheses[path] = re.findall(r"^H-.*$", log.stdout, re.MULTILINE)
-    first, *others = hypotheses.values()
-    assert first and all(other == first for other in others)
+        hypotheses.append(re.findall(r"^H-.*$", log.stdout, re.MULTILINE))
+    assert hypotheses[0] and hypotheses[0] == hypotheses[1]
 
 
 def test_an_existing_directory_is_not_replaced(model_dir, bundled):
@@ -90,7 +91,6 @@ def test_an_existing_directory_is_not_replaced(model_dir, bundled):
     "name, damage, message",
     [
         ("model.safetensors", lambda data: data[:-1], "its checksum is not that of config.json"),
-        ("model.safetensors", lambda data: b"\xff" * 8 + data[8:], "checksum is not that"),
         ("config.json", lambda data: b"[]", "not one that aiayn bundle wrote"),
         ("config.json", lambda data: b"[" * 100_000, "not one that aiayn bundle wrote"),
         ("config.json", lambda data: data.replace(b'"tied"', b'"tie"'), "not one that aiayn"),
@@ -117,14 +117,14 @@ def test_a_damaged_bundle_is_refused(bundled, tmp_path, name, damage, message):
     assert "\n" not in str(error.value)
 
 
-def test_an_error_prints_no_escape_sequences(run, bundled, tmp_path):
+def test_an_error_prints_no_escape_sequences(bundled, tmp_path):
     shutil.copytree(bundled, tmp_path / "bundle")
     path = tmp_path / "bundle" / "config.json"
     config = json.loads(path.read_text())
     config["task_state"]["settings"]["h"] = "\x1b[2J"
     path.write_text(json.dumps(config))
-    log = run("aiayn", "translate", tmp_path / "bundle", "--device", "cpu")
-    assert log.returncode and r"h is \x1b[2J in it and 4 here" in log.stderr
+    with pytest.raises(SystemExit, match=r"h is \\x1b\[2J in it and 4 here"):
+        main(["translate", str(tmp_path / "bundle"), "--device", "cpu"])
 
 
 def test_weights_that_are_not_safetensors_are_refused(bundled, tmp_path):
@@ -138,28 +138,20 @@ def test_weights_that_are_not_safetensors_are_refused(bundled, tmp_path):
         load(path)
 
 
-@pytest.mark.parametrize("language, side", [("en", "source"), ("de", "target")])
-def test_a_dictionary_of_different_token_ids_is_not_bundled(model_dir, tmp_path, language, side):
+def test_a_dictionary_of_different_token_ids_is_not_bundled(model_dir, tmp_path):
     shutil.copytree(model_dir, tmp_path / "model")
     (tmp_path / "model" / "data" / MANIFEST).unlink()
-    change(lambda content: content + b"new 1\n", f"dict.{language}.txt")(
-        tmp_path / "model" / "data"
-    )
-    with pytest.raises(InputError, match=f"does not match the {side} dictionary"):
+    change(lambda content: content + b"new 1\n", "dict.de.txt")(tmp_path / "model" / "data")
+    with pytest.raises(InputError, match="does not match the target dictionary"):
         bundle(tmp_path / "model", None, tmp_path / "bundle")
     assert not (tmp_path / "bundle").exists()
 
 
-def test_a_bundle_in_float16_has_half_the_size_and_loads_in_float32(
-    run, model_dir, bundled, tmp_path
-):
+def test_a_bundle_in_float16_has_half_the_size_and_loads_in_float32(model_dir, bundled, tmp_path):
     examples = tmp_path / "examples.txt"
     examples.write_text("March 3, 2027\n")
-    done = run(
-        *("aiayn", "bundle", model_dir, "--precision", "float16", "--examples", examples),
-        *("--output", tmp_path / "half"),
-    )
-    assert done.returncode == 0, done.stderr
+    options = ("--examples", str(examples), "--output", str(tmp_path / "half"))
+    main(["bundle", str(model_dir), "--precision", "float16", *options])
     sizes = [(path / "model.safetensors").stat().st_size for path in (tmp_path / "half", bundled)]
     assert sizes[0] < 0.51 * sizes[1]
     shared = load(tmp_path / "half" / "model.safetensors")["model"]
@@ -173,20 +165,23 @@ def test_a_bundle_in_float16_has_half_the_size_and_loads_in_float32(
     assert len(set(readable)) == 1
 
 
-def test_the_model_in_the_package_translates_shows_attention_and_is_small(run, tmp_path):
+def test_the_model_in_the_package_translates_shows_attention_and_is_small(
+    run, tmp_path, monkeypatch
+):
     assert sum(path.stat().st_size for path in DEMO.iterdir()) < 3e6
-    sentence = "Departure: Thursday, June 10, 2027 at 3:45 PM\n"
-    (tmp_path / "text.en").write_text(sentence)
-    for precision in ("float32", "int8"):
-        command = ("aiayn", "translate", "demo", "--precision", precision)
-        done = run(*command, input=sentence, cwd=tmp_path)
-        assert done.stdout == "Abfahrt: Donnerstag, 10. Juni 2027 um 15:45 Uhr\n"
-        assert not done.stderr
-    done = run("aiayn", "attention", "demo", "--input", "text.en", cwd=tmp_path)
-    assert done.returncode == 0 and (tmp_path / "attention.html").is_file(), done.stderr
+    sentence = "Departure: Thursday, June 10, 2027 at 3:45 PM"
+    translation = "Abfahrt: Donnerstag, 10. Juni 2027 um 15:45 Uhr"
+    (tmp_path / "text.en").write_text(f"{sentence}\n")
+    command = ("aiayn", "translate", "demo", "--precision", "int8")
+    done = run(*command, input=f"{sentence}\n", cwd=tmp_path)
+    assert (done.stdout, done.stderr) == (f"{translation}\n", "")
+    monkeypatch.chdir(tmp_path)
+    assert Translator.load("demo", device="cpu").translate([sentence]) == [translation]
+    main(["attention", "demo", "--input", "text.en"])
+    assert (tmp_path / "attention.html").is_file()
     (tmp_path / "demo").mkdir()
-    done = run("aiayn", "translate", "demo", input=sentence, cwd=tmp_path)
-    assert done.returncode == 1 and "demo/model.pt is missing" in done.stderr
+    with pytest.raises(InputError, match="demo/model.pt is missing"):
+        Translator.load("demo")
 
 
 def test_weights_that_share_memory_are_bundled_each(tmp_path, model_dir):
@@ -203,10 +198,5 @@ def test_weights_that_share_memory_are_bundled_each(tmp_path, model_dir):
 
 
 def test_a_full_disk_is_an_os_error(tmp_path):
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))
-    try:
-        with pytest.raises(OSError, match="File too large"):
-            write_weights({"w": torch.ones(1000)}, tmp_path / "model.safetensors")
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    with file_size_limit(1000), pytest.raises(OSError, match="File too large"):
+        write_weights({"w": torch.ones(1000)}, tmp_path / "model.safetensors")

@@ -18,14 +18,6 @@ from aiayn_plugin.checkpoints.safe_load import configuration, load, save
 from aiayn_plugin.errors import InputError
 
 
-def test_a_saved_checkpoint_is_loaded(tmp_path):
-    path = tmp_path / "new" / "model.pt"
-    save({"model": {"w": torch.ones(2)}, "cfg": Namespace(d_model=2)}, path)
-    state = load(path)
-    assert state["model"]["w"].tolist() == [1.0, 1.0] and state["cfg"].d_model == 2
-    assert [path.name for path in path.parent.iterdir()] == ["model.pt"]
-
-
 def test_a_file_that_would_run_code_is_refused(tmp_path, capsys):
     torch.save({"model": Calls(print, "this must not run")}, tmp_path / "hostile.pt")
     with pytest.raises(
@@ -129,18 +121,6 @@ def test_torch_files_without_a_model_are_refused(state, tmp_path):
         load(tmp_path / "a.pt")
 
 
-def test_a_compressed_checkpoint_is_refused(written):
-    """A gigabyte of zeros compresses to a megabyte."""
-    path, _ = written
-    with zipfile.ZipFile(path) as archive:
-        parts = {part.filename: archive.read(part) for part in archive.infolist()}
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, data in parts.items():
-            archive.writestr(name, data)
-    with pytest.raises(InputError, match="it is compressed"):
-        load(path)
-
-
 def test_the_old_format_of_torch_is_loaded(tmp_path):
     """The format of fairseq's published models, without checksums."""
     torch.save(
@@ -152,23 +132,15 @@ def test_the_old_format_of_torch_is_loaded(tmp_path):
         assert load(tmp_path / "a.pt", with_data)["args"].arch == "x"
 
 
-def test_reading_without_data_leaves_the_weights_in_the_file(written):
-    path, state = written
-    assert load(path, with_data=False)["args"] == state["args"]
-
-
 @pytest.mark.parametrize("part", ["args", "cfg"])
 @pytest.mark.parametrize(
     "settings, message",
     [
-        ({"x": {"y": "${oc.env:HOME}"}}, "contain an interpolation in y"),
         ({"dropout": torch.ones(1)}, "have a Tensor as dropout"),
         ({"encoder_layers": 3}, "have 3 as encoder_layers, but it has weights for fewer"),
-        ({"N": 10**9}, "have 1000000000 as N"),
         ({"N": " 0x190 "}, "have  0x190  as N"),
         ({"x": {"\x1b[31m": 8}}, r"it has the invalid name '\\x1b\[31m'"),
         ({"x": {None: 8}}, "it has the invalid name None"),
-        ({"x": "\x1b[31m"}, "unprintable as x"),
         ({"_name": ["a"]}, "have a list as _name"),
         ({"task": {"_name": "a"}}, "have a dict as task"),
         ({"x": [[b"bytes"]]}, "have a bytes as x"),

@@ -8,7 +8,6 @@ import pytest
 from breakages import DICTIONARIES, SPLIT, change, remove
 from commands import SMALL
 from fairseq import tasks
-from fairseq.data import Dictionary
 from models import configuration
 
 from aiayn_plugin.errors import InputError
@@ -46,7 +45,7 @@ WAYS = [
     *(
         ("manifest", way)
         for way in (
-            *("no directory", "dict.*.txt: other order", "de.idx: missing", "de.bin: cut"),
+            *("dict.*.txt: other order", "de.idx: missing", "de.bin: cut"),
             "target: of another split",
         )
     ),
@@ -55,7 +54,7 @@ WAYS = [
         for way in (
             *("no directory", "a file", "an empty directory", "dict.de.txt: missing"),
             *("dict.*.txt: not UTF-8", "dict.*.txt: lines missing", "source: missing"),
-            *("target: missing", "de.bin: token outside", "de.idx: missing", "de.idx: magic"),
+            *("de.bin: token outside", "de.idx: missing", "de.idx: magic"),
             *("de.bin: of another", "de.idx: of another", "target: of another split"),
         )
     ),
@@ -79,19 +78,11 @@ def test_words_in_another_order_are_a_warning(corpus, tmp_path, caplog):
     assert "token IDs no longer match" in caplog.text
 
 
-@pytest.mark.parametrize("flags", [(), ("-s", "en", "-t", "de"), ("-s", "de", "-t", "en")])
+@pytest.mark.parametrize("flags", [(), ("-s", "de", "-t", "en")])
 def test_intact_data_loads(data, flags, caplog):
     for split, sentences in (("test", 5), ("valid", 214)):
         assert len(load(data, split, *flags).dataset(split)) == sentences
     assert not [record for record in caplog.records if record.levelno > logging.INFO]
-
-
-def test_a_dictionary_with_windows_line_endings_has_the_same_words(corpus, tmp_path):
-    data = shutil.copytree(corpus, tmp_path / "data")
-    (data / MANIFEST).unlink()
-    words = Dictionary.load(str(data / "dict.de.txt")).symbols
-    change(lambda content: content.replace(b"\n", b"\r\n"), "dict.de.txt", "dict.en.txt")(data)
-    assert load(data).target_dictionary.symbols == words
 
 
 def test_the_error_for_an_unknown_split_lists_the_splits(data):
@@ -131,6 +122,8 @@ def test_shards_have_the_same_dictionaries(corpus, tmp_path):
         file.write("another 1\n")
     with pytest.raises(InputError, match="shard/dict.de.txt differs from .*dict.de.txt: prepare"):
         load(f"{corpus}:{shard}")
+    with pytest.raises(InputError, match="the data directory /none is missing"):
+        load(f"{corpus}:/none")
 
 
 def test_each_file_of_a_combined_split_is_checked(data):
@@ -162,14 +155,3 @@ def test_raw_text_with_unequal_sides_ends_with_one_line(corpus, tmp_path):
         (data / f"raw.en-de.{lang}").write_text(lines)
     with pytest.raises(InputError, match="split 'raw' cannot be loaded: Source and target must"):
         load(data, "raw", "--dataset-impl", "raw")
-
-
-def test_a_missing_second_directory_ends_with_one_line(data):
-    with pytest.raises(InputError, match="the data directory /none is missing"):
-        load(f"{data}:/none")
-
-
-def test_a_broken_manifest_ends_with_one_line(data):
-    (data / MANIFEST).write_text("{")
-    with pytest.raises(InputError, match=f"{MANIFEST}: not a list of checksums"):
-        load(data)

@@ -4,26 +4,15 @@ import pytest
 from models import configuration
 from omegaconf import OmegaConf
 
-from aiayn_plugin.fairseq_plugin.disk_space import (
-    check_disk_space,
-    free_bytes,
-    needed_bytes,
-    used_bytes,
-)
+from aiayn_plugin.fairseq_plugin.disk_space import check_disk_space, needed_bytes, used_bytes
 
 pytestmark = pytest.mark.usefixtures("quiet")
-
-
-def test_disk_space_of_a_big_training():
-    """It keeps 20 checkpoints, the best and the last: float32 weights and two moments each."""
-    needed = needed_bytes(configuration("--arch", "aiayn_big"), 214_171_648)
-    assert needed == 22 * 3 * 4 * 214_171_648
-    assert free_bytes("does/not/exist/yet") > 0
 
 
 @pytest.mark.parametrize(
     "settings, checkpoints, values",
     [
+        ({}, 22, 3),  # 20 to average, the best and the last: float32 weights and two moments each
         ({"checkpoint.no_save_optimizer_state": True}, 22, 1),
         ({"checkpoint.keep_interval_updates": -1}, 502, 3),
         ({"optimization.max_update": 3000}, 5 + 2, 3),  # it writes five
@@ -43,7 +32,7 @@ def test_settings_change_the_number_and_the_size_of_checkpoints(settings, checkp
 
 def test_more_checkpoints_than_the_disk_holds_are_a_warning(tmp_path, caplog):
     cfg = configuration("--arch", "aiayn_big")
-    cfg.checkpoint.save_dir = str(tmp_path)
+    cfg.checkpoint.save_dir = str(tmp_path / "not" / "yet")
     check_disk_space(cfg, 1)
     assert not caplog.text
     check_disk_space(cfg, 10**14)
@@ -55,4 +44,3 @@ def test_hard_links_count_once(tmp_path):
     (tmp_path / "checkpoint_last.pt").hardlink_to(tmp_path / "checkpoint_1_2.pt")
     (tmp_path / "checkpoint_1_4.pt").write_bytes(bytes(50))
     assert used_bytes(str(tmp_path)) == 150
-    assert used_bytes(str(tmp_path / "absent")) == 0

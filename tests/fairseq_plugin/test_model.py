@@ -66,23 +66,6 @@ def test_sinusoids_have_no_limit():
     assert model(source, None, target)[0].isfinite().all()
 
 
-@pytest.mark.parametrize(
-    "options, message",
-    [
-        ({"d_model": 18}, "d_model 18 is not divisible by h 4"),
-        ({"d_model": 15, "d_k": 4, "d_v": 4}, "even d_model"),
-        ({"d_k": 0}, "must be at least 1"),
-        ({"d_v": -1}, "must be at least 1"),
-        ({"h": 0}, "h 0 must be at least 1"),
-        ({"neighbourhood": 0}, "neighbourhood 0 must be at least 1"),
-        ({"positions": "fairseq", "d_model": 2, "h": 1}, "even d_model of 4 or more"),
-    ],
-)
-def test_impossible_settings_are_refused(options, message):
-    with pytest.raises(InputError, match=message):
-        build(**options)
-
-
 def test_modules_of_the_user_are_told_the_number_of_updates():
     class Annealed(torch.nn.Linear):
         updates = 0

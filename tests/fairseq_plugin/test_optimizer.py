@@ -8,13 +8,7 @@ from models import rates_taken, trainer
 from omegaconf import OmegaConf
 
 from aiayn_plugin.errors import InputError
-from aiayn_plugin.fairseq_plugin.optimizer import (
-    AdamConfig,
-    AiaynAdam,
-    AiaynInverseSqrt,
-    InverseSqrtConfig,
-    parse_betas,
-)
+from aiayn_plugin.fairseq_plugin.optimizer import AdamConfig, AiaynAdam, parse_betas
 from aiayn_plugin.training.optimizer import build_adam, learning_rate
 
 
@@ -49,12 +43,6 @@ def test_a_learning_rate_that_was_reduced_stays_reduced_after_a_restart(corpus, 
     checkpoint_utils.save_checkpoint(training.cfg.checkpoint, training, epoch, 1.0)
     training, epoch = trainer(corpus, tmp_path, *flags)
     assert rates_taken(training, epoch, 1) == [0.001]
-
-
-def test_a_warmup_of_0_updates_is_refused():
-    optimizer = AiaynAdam(AdamConfig(lr=[0.1]), [parameter([0.0])])
-    with pytest.raises(InputError, match="--warmup-updates must be at least 1"):
-        AiaynInverseSqrt(InverseSqrtConfig(warmup_updates=0, d_model=16), optimizer)
 
 
 def test_the_default_is_the_papers_adam():

@@ -66,22 +66,14 @@ def test_a_loss_that_is_not_finite_ends_the_training(corpus, tmp_path, loss):
 
 
 @pytest.mark.parametrize("processes", [1, 2])
-@pytest.mark.parametrize(
-    "message",
-    [
-        "CUDA out of memory. Tried to allocate 2.00 GiB",
-        "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`",
-        "[enforce fail at alloc_cpu.cpp:117] DefaultCPUAllocator: can't allocate memory",
-    ],
-)
-def test_a_training_ends_where_memory_does(corpus, processes, message):
+def test_a_training_ends_where_memory_does(corpus, processes):
     """fairseq continues without the batch, if a GPU is out of memory.
 
     In several processes that blocks the others.
     """
 
     def no_memory(model, sample):
-        raise torch.OutOfMemoryError(message)
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB")
 
     flags = ("--arch", "aiayn_tiny", "--cpu", "--distributed-world-size", str(processes))
     cfg = configuration(*flags, data=corpus)
@@ -202,7 +194,6 @@ def test_patience_resumes_its_count_unless_it_is_reset(corpus, reset):
         count.clear()
 
 
-@pytest.mark.usefixtures("quiet")
 def test_the_next_run_of_a_sweep_starts_anew(corpus):
     cfg = configuration("--arch", "aiayn_tiny", data=corpus)
     should_stop_early().best = checkpoint_utils.save_checkpoint.best = 1.5

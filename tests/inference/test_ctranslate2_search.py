@@ -33,10 +33,9 @@ def test_a_search_ends_at_beam_hypotheses_as_fairseqs_does():
         "A red plane flying over a boat as it trails pink smoke.",
         "A mother and two children are posing with funny faces.",
     ]
+    engines = [load(engine, **settings) for engine in ("torch", "ctranslate2")]
     for line in lines:
-        [expected], [found] = (
-            load(engine, **settings).translate_nbest([line]) for engine in ("torch", "ctranslate2")
-        )
+        [expected], [found] = (engine.translate_nbest([line]) for engine in engines)
         assert [best.text for best in found] == [best.text for best in expected]
 
 
@@ -60,19 +59,13 @@ def test_nbest_is_sorted_and_the_limit_is_that_of_the_settings():
 
 
 def test_a_long_line_is_read_to_its_end():
-    """CTranslate2 by itself would read 1,024 tokens of both lines."""
+    """CTranslate2 by itself would read 1,024 tokens; the last line exceeds its 2,048 positions."""
     translator = load(beam=1, max_len_a=0, max_len_b=1)
-    lines = ["May 1 " * 550, "May 1 " * 600]
-    assert min(len(translator.pipeline.encode(line).split()) for line in lines) > 1024
-    [[shorter], [longer]] = translator.translate_nbest(lines)
-    assert shorter.score != longer.score
-
-
-def test_a_line_beyond_its_positions_is_translated_in_segments():
-    translator = load(beam=1, max_len_a=0, max_len_b=1)
-    line = "May 1 " * 1500
-    assert len(translator.pipeline.encode(line).split()) > 2048
-    assert translator.translate([line]) != [""]
+    lines = ["May 1 " * repetitions for repetitions in (550, 600, 1500)]
+    sizes = [len(translator.pipeline.encode(line).split()) for line in lines]
+    assert min(sizes) > 1024 and sizes[2] > 2048
+    [[shorter], [longer], [segments]] = translator.translate_nbest(lines)
+    assert shorter.score != longer.score and segments.text
 
 
 @pytest.mark.parametrize(

@@ -80,7 +80,6 @@ def test_int8_model_is_close_to_the_float32_model(settings):
     "spoil, message",
     [
         (lambda model: model.double(), "float32 model on a CPU"),
-        (lambda model: model.half(), "float32 model on a CPU"),
         (
             lambda model: model.decoder.layers[1].feed_forward.W_1.weight.data.fill_(torch.nan),
             "NaN",

@@ -7,7 +7,6 @@ import torch.nn.functional as F
 from aiayn_plugin.kernels.linear import Linear, add_transposed_matmul, linear
 
 LARGE = (2, 128, 256, 256)  # batch, n, inner, outer: 2^24 multiplications
-SMALL = (2, 128, 256, 255)
 ONEDNN = "mkldnn::_linear_pointwise"
 
 
@@ -32,10 +31,9 @@ def profile_operations(function):
     return {event.key for event in profile.key_averages()}
 
 
-@pytest.mark.parametrize("shape", [LARGE, SMALL])
 @pytest.mark.parametrize("bias", [False, True])
-def test_both_libraries_agree(onednn, shape, bias):
-    inputs = [tensor.requires_grad_() for tensor in operands(*shape, bias)]
+def test_both_libraries_agree(onednn, bias):
+    inputs = [tensor.requires_grad_() for tensor in operands(*LARGE, bias)]
     results = []
     for function in (F.linear, linear):
         out = function(*inputs)

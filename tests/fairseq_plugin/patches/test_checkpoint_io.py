@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 import torch
-from breakages import change
+from breakages import DICTIONARY, change
 from fairseq import checkpoint_utils, tasks
 from fairseq.file_io import PathManager
 from models import configuration, rates_taken, trainer
@@ -15,6 +15,7 @@ from aiayn_plugin.fairseq_plugin.patches.checkpoint_io import newest_first
 from aiayn_plugin.text.manifest import MANIFEST
 
 pytestmark = pytest.mark.usefixtures("quiet")
+UNTIED = ["--tie-embeddings", "target"]
 
 
 def save(training, epochs, loss=1.0):
@@ -28,6 +29,20 @@ def train(corpus, folder, *flags, updates=1):
     rates_taken(training, epochs, updates)
     save(training, epochs)
     return epochs
+
+
+@pytest.fixture(scope="module")
+def trained(corpus, tmp_path_factory):
+    """The directory of a run after one update, which no test may change."""
+    train(corpus, folder := tmp_path_factory.mktemp("trained"))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def untied(corpus, tmp_path_factory):
+    """The same, with one matrix for the source and one for the target."""
+    train(corpus, folder := tmp_path_factory.mktemp("untied"), *UNTIED)
+    return folder
 
 
 # ---- Writing
@@ -48,7 +63,6 @@ def test_fairseq_links_instead_of_copying(tmp_path):
             {"checkpoint_1_8_x.pt", "checkpoint_last_x.pt"},
         ),
         (["--save-interval-updates", "3"], {"checkpoint_last.pt"}),
-        ([], {"checkpoint_last.pt"}),
     ],
 )
 def test_a_checkpoint_to_average_is_also_written_at_the_end_of_an_epoch(
@@ -137,12 +151,9 @@ def test_the_newest_checkpoint_comes_first(tmp_path):
     assert [path.name for path in newest_first(tmp_path, "-shard0")] == ["checkpoint_9_9-shard0.pt"]
 
 
-def test_a_broken_last_checkpoint_names_the_newest_intact_one(corpus, tmp_path):
-    train(corpus, tmp_path)
+def test_a_broken_last_checkpoint_names_the_newest_intact_one(corpus, trained, tmp_path):
+    intact = (trained / "checkpoint_last.pt").read_bytes()
     last = tmp_path / "checkpoint_last.pt"
-    intact = last.read_bytes()
-    for path in tmp_path.iterdir():
-        path.unlink()  # they may be hard links of one file
     last.write_bytes(intact[: len(intact) // 2])
     with pytest.raises(
         InputError, match="no other checkpoint in .* is intact: move .*checkpoint_last.pt away"
@@ -206,20 +217,17 @@ def test_batches_are_those_of_the_first_epoch_in_each(corpus, tmp_path):
     assert batches[0] == batches[1]
 
 
-@pytest.mark.parametrize(
-    "limit, finished",
-    [
-        (("--max-update", "2"), True),
-        (("--max-update", "3"), False),
-        (("--max-epoch", "1"), False),
-    ],
-)
-def test_a_finished_run_takes_no_further_update(corpus, tmp_path, limit, finished):
+def test_a_finished_run_takes_no_further_update(corpus, tmp_path):
     train(corpus, tmp_path, updates=2)
-    training, epochs = trainer(corpus, tmp_path, *limit)
-    max_epoch = training.cfg.optimization.max_epoch
-    assert finished == (max_epoch < 0)
-    assert not finished or epochs.next_epoch_idx > max_epoch, "fairseq's loop ends"
+    for limit, finished in (
+        ("--max-update 2", True),
+        ("--max-update 3", False),
+        ("--max-epoch 1", False),
+    ):
+        training, epochs = trainer(corpus, tmp_path, *limit.split())
+        max_epoch = training.cfg.optimization.max_epoch
+        assert finished == (max_epoch < 0), limit
+        assert not finished or epochs.next_epoch_idx > max_epoch, "fairseq's loop ends"
 
 
 def test_a_run_that_has_reached_its_last_epoch_is_finished(corpus, tmp_path):
@@ -248,43 +256,31 @@ def test_leftovers_of_a_killed_run_are_removed(corpus, tmp_path):
 # ---- A checkpoint's identity
 
 
-def swap_lines(content):
-    """Return a dictionary with its first two lines exchanged."""
-    first, second, rest = content.split(b"\n", 2)
-    return b"\n".join((second, first, rest))
-
-
 @pytest.fixture
 def different(corpus, tmp_path):
-    """The same data with two token IDs of the target exchanged, and the error it must cause."""
+    """The same data with the target's words in a different order, and the error it must cause."""
     data = shutil.copytree(corpus, tmp_path / "different")
     (data / MANIFEST).unlink()
-    change(swap_lines, "dict.de.txt")(data)
+    change(DICTIONARY["other order"], "dict.de.txt")(data)
     message = r"/dict.de.txt .* does not match the target dictionary of the checkpoint"
     return data, message
 
 
-UNTIED = ["--tie-embeddings", "target"]
-
-
-def test_training_resumes_with_its_own_dictionaries_only(corpus, different, tmp_path):
+def test_training_resumes_with_its_own_dictionaries_only(corpus, different, untied, tmp_path):
     data, message = different
-    train(corpus, tmp_path / "run", *UNTIED)
-    trainer(corpus, tmp_path / "run", *UNTIED)
+    trainer(corpus, untied, *UNTIED)
     with pytest.raises(InputError, match=message):
-        trainer(data, tmp_path / "run", *UNTIED)
-    last = tmp_path / "run" / "checkpoint_last.pt"
-    finetune = [*UNTIED, "--finetune-from-model", str(last)]
+        trainer(data, untied, *UNTIED)
+    finetune = [*UNTIED, "--finetune-from-model", str(untied / "checkpoint_last.pt")]
     train(data, tmp_path / "new", *finetune)
     trainer(data, tmp_path / "new", *finetune)
     with pytest.raises(InputError, match="does not match the target dictionary"):
         trainer(corpus, tmp_path / "new", *finetune)
 
 
-def test_a_model_is_loaded_with_its_own_dictionaries_only(corpus, different, tmp_path):
+def test_a_model_is_loaded_with_its_own_dictionaries_only(corpus, different, untied):
     data, message = different
-    train(corpus, tmp_path / "run", *UNTIED)
-    path = str(tmp_path / "run" / "checkpoint_last.pt")
+    path = str(untied / "checkpoint_last.pt")
 
     def load(data, *flags):
         cfg = configuration("--arch", "aiayn_tiny", *flags, data=data)
@@ -299,48 +295,39 @@ def test_a_model_is_loaded_with_its_own_dictionaries_only(corpus, different, tmp
 OTHER_SETTING = "h is 4 in it and 2 here"
 
 
-def test_training_resumes_with_its_own_settings_only(corpus, tmp_path):
-    train(corpus, tmp_path / "run")
+def test_training_resumes_with_its_own_settings_only(corpus, trained, tmp_path):
     with pytest.raises(InputError, match=OTHER_SETTING) as error:
-        trainer(corpus, tmp_path / "run", "--h", "2")
+        trainer(corpus, trained, "--h", "2")
     assert "\n" not in str(error.value)
-    last = tmp_path / "run" / "checkpoint_last.pt"
+    last = trained / "checkpoint_last.pt"
     for options in (["--finetune-from-model"], ["--restore-file"]):
         with pytest.raises(InputError, match=OTHER_SETTING):
             trainer(corpus, tmp_path / "new", "--h", "2", *options, str(last))
 
 
-def test_a_model_is_loaded_with_its_own_settings_only(corpus, tmp_path):
-    train(corpus, tmp_path)
+def test_a_model_is_loaded_with_its_own_settings_only(corpus, trained):
     cfg = configuration("--arch", "aiayn_tiny", data=corpus)
-    path = str(tmp_path / "checkpoint_last.pt")
+    path = str(trained / "checkpoint_last.pt")
     with pytest.raises(InputError, match=OTHER_SETTING):
         checkpoint_utils.load_model_ensemble([path], {"h": 2}, task=tasks.setup_task(cfg.task))
 
 
-def test_weights_of_a_different_architecture_are_refused(corpus, tmp_path):
-    train(corpus, tmp_path)
-    with pytest.raises(InputError, match="has a different architecture"):
-        trainer(corpus, tmp_path, "--d-ff", "32")
-
-
-def test_different_matrices_are_not_loaded_into_a_shared_one(corpus, tmp_path):
+def test_different_matrices_are_not_loaded_into_a_shared_one(corpus, trained, untied, tmp_path):
     """Names and shapes are equal, and the second matrix would overwrite the first."""
-    train(corpus, tmp_path, *UNTIED)
-    last = str(tmp_path / "checkpoint_last.pt")
-    for options in ([], ["--finetune-from-model", last, "--save-dir", str(tmp_path / "new")]):
+    finetune = "--finetune-from-model"
+    for folder, options in (
+        (untied, []),
+        (tmp_path / "new", [finetune, str(untied / "checkpoint_last.pt")]),
+    ):
         with pytest.raises(InputError, match="differ in it and are one matrix here .--tie-emb"):
-            trainer(corpus, tmp_path, *options)
-    train(corpus, tmp_path / "tied")
-    last = str(tmp_path / "tied" / "checkpoint_last.pt")
-    trainer(corpus, tmp_path / "other", *UNTIED, "--finetune-from-model", last)
+            trainer(corpus, folder, *options)
+    trainer(corpus, tmp_path / "other", *UNTIED, finetune, str(trained / "checkpoint_last.pt"))
 
 
-def test_a_state_that_does_not_fit_is_refused(corpus, tmp_path):
-    train(corpus, tmp_path)
-    path = tmp_path / "checkpoint_last.pt"
-    state = torch.load(path, weights_only=False)
-    torch.save({**state, "last_optimizer_state": {"state": 7}}, path)
+def test_a_state_that_does_not_fit_is_refused(corpus, trained, tmp_path):
+    state = torch.load(trained / "checkpoint_last.pt", weights_only=False)
+    state["last_optimizer_state"] = {"state": 7}
+    torch.save(state, tmp_path / "checkpoint_last.pt")
     with pytest.raises(InputError, match="checkpoint_last.pt does not fit this run: "):
         trainer(corpus, tmp_path)
 

@@ -120,13 +120,10 @@ def test_what_is_not_a_directory_nor_an_archive_is_refused(tmp_path):
         ({"arch": "transformer", "task": "no_such_task"}, "fairseq has no task 'no_such_task'"),
         ({}, "fairseq has no model 'None'"),
         ({"arch": "transformer", "encoder_layers": "two"}, "cannot be built: (Type|Value)Error: "),
-        ({"arch": "transformer", "encoder_layers": 10**9}, "have 1000000000 as encoder_layers"),
         (
             {"arch": "transformer", "encoder_embed_dim": 2**50},
             "its settings require more memory than its weights need",
         ),
-        ({"arch": "transformer", "data": "${oc.env:HOME}"}, "contain an interpolation in data"),
-        ({"arch": "transformer", "dropout": torch.ones(1)}, "have a Tensor as dropout"),
     ],
 )
 def test_settings_of_no_model_are_refused(settings, message, model_dir, tmp_path):
