@@ -1,4 +1,4 @@
-"""Small models for the tests, and fairseq trainers for them."""
+"""Small models for the tests, fairseq trainers for them, and changes of checkpoints."""
 
 import copy
 import functools
@@ -131,3 +131,18 @@ def rates_taken(trainer: Trainer, epoch: Any, updates: int) -> list[float]:
     for _ in range(updates):
         trainer.train_step([next(batches)])
     return rates
+
+
+def change_checkpoint(folder, change):
+    """Change the contents of a directory's model.pt."""
+    state = torch.load(folder / "model.pt")
+    change(state)
+    torch.save(state, folder / "model.pt")
+
+
+def use_sinusoids(state):
+    """Turn a model with learned positions into one with sinusoids."""
+    state["cfg"]["model"]["positions"] = "sinusoids"
+    state["task_state"]["settings"]["positions"] = "sinusoids"
+    for side in ("encoder", "decoder"):
+        del state["model"][f"{side}.positions.weight"]

@@ -81,7 +81,8 @@ def test_head_widths_follow_from_d_model_and_h():
     assert ModelSettings().head_widths() == (64, 64)
     assert ModelSettings(d_k=16).head_widths() == (16, 64)
     assert ModelSettings(d_model=10, h=4, d_k=3, d_v=5).head_widths() == (3, 5)
-    with pytest.raises(InputError, match="d_model 10 is not divisible by h 4"):
+    message = "d_model 10 is not divisible by h 4: change one of them, or give --d-k and --d-v"
+    with pytest.raises(InputError, match=message):
         ModelSettings(d_model=10, h=4, d_k=3).head_widths()
 
 

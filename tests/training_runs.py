@@ -164,9 +164,5 @@ def numbers_of(found: Report) -> list[tuple[str, str, str]]:
 
 def markdown_of(*runs: Path, **options: Any) -> str:
     """Return the Markdown of the report on some runs."""
-    return as_markdown(report_on(*runs, **options))
-
-
-def as_markdown(found: Report) -> str:
-    """Return the Markdown of a report."""
+    found = report_on(*runs, **options)
     return to_markdown(found.title, found.sections)

@@ -110,6 +110,9 @@ def test_a_page_of_few_words_opens_on_one_or_on_all_lines(browser, show, source,
     assert visible(browser, ".words .pointed") == ([selected] if selected else [])
     expected = len(source) if selected else len(source) * len(target)
     assert count_lines(browser) == expected
+    assert not browser.find("#joined").is_displayed(), "nothing to join"
+    for left, top, right, bottom in boxes(browser, "summary, select, label, button"):
+        assert right - left >= 24 and bottom - top >= 24
     for kind in ATTENTION_KINDS:
         choose(browser, "kinds", kind)
         assert len(visible(browser, ".panel")) == 1
@@ -143,12 +146,6 @@ def test_a_phone_shows_both_columns_and_targets_for_fingers(browser, phone, show
     left, _, right, _ = boxes(browser, ".panel:last-child")[0]
     assert 0 <= left and right <= 390, "the head that was swiped to is kept"
     assert browser.js("panels[7].matrix.scrollLeft") == 30
-
-
-def test_targets_on_a_desktop_have_at_least_24_pixels(browser, show):
-    show(random_maps(SOURCE, [".", "</s>"]), view="")
-    for left, top, right, bottom in boxes(browser, "summary, select, label, button"):
-        assert right - left >= 24 and bottom - top >= 24
 
 
 @pytest.mark.parametrize("device", ["desktop", "phone"])
@@ -341,22 +338,6 @@ def test_pointing_at_the_matrix_shows_the_weight(browser, show):
     # The opacity of a cell is the square root of the mean.
     alpha = browser.js("panels[0].canvas.getContext('2d').getImageData(4, 2, 1, 1).data[3]")
     assert (alpha / 255) ** 2 == pytest.approx(sum(numbers) / 2, abs=0.01)
-
-
-def test_heads_are_shown_side_by_side(browser, show):
-    show(random_maps(SOURCE, TARGET, h=3))
-    browser.find("#apart").click()
-    assert visible(browser, ".panel h2") == ["head 1", "head 2", "head 3"]
-    browser.point_at(browser.find_all('.words.to button[data-index="2"]')[1])
-    assert browser.js("document.querySelectorAll('.words.to button.pointed').length") == 3
-
-
-def test_subwords_can_be_joined_into_words(browser, show):
-    show(random_maps(SOURCE, TARGET))
-    browser.find("#joined").click()
-    assert visible(browser, ".words.from button") == ["The", "animal", "was", "tired", "</s>"]
-    show(random_maps(["a", "</s>"], ["b", "</s>"]))
-    assert not browser.find("#joined").is_displayed()  # nothing to join
 
 
 def test_every_control_is_reached_by_keyboard(browser, show):

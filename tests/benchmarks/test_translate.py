@@ -10,7 +10,11 @@ from aiayn_plugin.benchmarks.searches import Search
     ("options", "message"),
     [
         (["--task", "translation"], r"Size of sample #\d+ is invalid"),
-        ([], "sentences exceed the .* limits"),
+        (
+            [],
+            r"sentences? exceeds? the \(source, target\) limits \(2, 1024\) .* "
+            r"sentence \d with \(\d+, \d+\) tokens",
+        ),
     ],
 )
 def test_sentences_that_are_too_long_are_an_error(model_dir, repo, options, message):

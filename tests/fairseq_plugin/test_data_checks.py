@@ -105,12 +105,14 @@ def test_a_split_without_its_target_is_loaded_with_a_warning(corpus, tmp_path, c
         load(data, target=True)
 
 
-def test_the_languages_of_multilingual_training_are_not_inferred(corpus):
+def test_the_languages_of_multilingual_training_are_not_inferred(corpus, tmp_path):
     options = {"data": str(corpus), "tokenizer": "moses", "source_lang": None, "target_lang": None}
     one, many = Namespace(**options), Namespace(**options, lang_pairs="de-en,en-de")
     infer_languages(one)
     infer_languages(many)
     assert (one.source_lang, many.source_lang) == ("en", None)
+    with pytest.raises(InputError, match="has no file of a language pair"):
+        infer_languages(Namespace(**{**options, "data": str(tmp_path)}))
 
 
 def test_shards_have_the_same_dictionaries(corpus, tmp_path):

@@ -124,6 +124,12 @@ def test_translating_for_validation_leaves_a_model_of_fairseqs_unchanged(corpus,
     torch.testing.assert_close(*outputs)
 
 
+def test_trees_only_needs_data_with_trees(corpus):
+    task = tasks.setup_task(configuration("--arch", "aiayn_tiny", "--trees-only", data=corpus).task)
+    with pytest.raises(InputError, match="holds no trees"):
+        task.build_generator([build()], Namespace())
+
+
 def test_only_the_plugins_models_search_in_int8():
     model, _ = fairseq_model()
     with pytest.raises(InputError, match="--int8 needs one of the plugin's models: convert"):

@@ -11,10 +11,39 @@ import pytest
 from commands import TRAIN
 from fairseq.data import indexed_dataset
 from fairseq.data.iterators import GroupedIterator
+from fairseq.logging import progress_bar
 from models import trainer
 
 from aiayn_plugin.errors import InputError
 from aiayn_plugin.text.manifest import MANIFEST
+
+
+@pytest.mark.usefixtures("quiet")
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        ("--best-checkpoint-metric nll_los", "nll_los is unknown: choose from loss, nll_loss, ppl"),
+        ("--continue-once absent.pt", "--continue-once absent.pt is missing"),
+        ("--valid-subset valid,train", "--valid-subset valid,train includes the training set"),
+        ('--eval-bleu --eval-bleu-args {"beams":4}', "beams is not an option of the search"),
+        ("--int8 --eval-bleu --eval-bleu-args {}", "--int8 is for translation"),
+        pytest.param(
+            "--num-batch-buckets 4",
+            "--num-batch-buckets fails in fairseq with numpy 2: omit it",
+            marks=pytest.mark.skipif(hasattr(np, "compat"), reason="numpy 1"),
+        ),
+        pytest.param(
+            "--tensorboard-logdir logs",
+            "--tensorboard-logdir needs tensorboard, which is missing: pip install tensorboard",
+            marks=pytest.mark.skipif(progress_bar.SummaryWriter is not None, reason="installed"),
+        ),
+    ],
+)
+def test_options_that_would_fail_later_end_a_training_at_its_start(
+    corpus, tmp_path, options, message
+):
+    with pytest.raises(InputError, match=re.escape(message)):
+        trainer(corpus, tmp_path, *options.split())
 
 
 @pytest.mark.usefixtures("quiet")
@@ -28,6 +57,8 @@ def test_validation_drops_no_sentence(corpus, tmp_path):
     """fairseq drops the remainder of batches of 8, and 214 mod 8 is 6."""
     training, _ = trainer(corpus, tmp_path, "--required-batch-size-multiple", "8")
     training.task.load_dataset("valid")
+    with pytest.raises(InputError, match=r"--max-tokens-valid\) 2 is below the longest sentence"):
+        training.task.get_batch_iterator(training.task.dataset("valid"), max_tokens=2)
     batches = training.get_valid_iterator("valid").next_epoch_itr(shuffle=False)
     assert sum(batch["nsentences"] for batch in batches) == 214
 

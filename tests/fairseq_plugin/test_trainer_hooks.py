@@ -165,16 +165,6 @@ def test_a_run_with_a_moving_average_resumes_and_can_be_averaged(corpus, tmp_pat
     torch.testing.assert_close(resumed.model.projection, expected["encoder.embedding.weight"])
 
 
-# ---- The number of epochs
-
-
-@pytest.mark.parametrize("updates, warns", [(1_000, False), (100_000, True)])
-def test_thousands_of_epochs_are_a_warning(corpus, tmp_path, caplog, updates, warns):
-    training, epochs = trainer(corpus, tmp_path, "--max-update", str(updates))
-    rates_taken(training, epochs, 2)
-    assert caplog.text.count(f"{updates:,} updates are ") == warns
-
-
 # ---- --patience
 
 

@@ -8,8 +8,10 @@ from dataclasses import fields
 
 import pytest
 import torch
+from breakages import remove
 from commands import LINES
 from fairseq.search import PrefixConstrainedBeamSearch
+from models import change_checkpoint, use_sinusoids
 from omegaconf import open_dict
 
 from aiayn_plugin.checkpoints.bundle import bundle
@@ -17,13 +19,6 @@ from aiayn_plugin.errors import InputError
 from aiayn_plugin.fairseq_plugin.model import AiaynTransformer
 from aiayn_plugin.inference import Translator
 from aiayn_plugin.paper import ModelSettings
-
-
-def change_checkpoint(folder, change):
-    """Change the contents of a directory's model.pt."""
-    state = torch.load(folder / "model.pt")
-    change(state)
-    torch.save(state, folder / "model.pt")
 
 
 def to_pipe(path):
@@ -69,8 +64,8 @@ def replace(path, old, new):
         *(
             (lambda folder, name=name: to_pipe(folder / "data" / name), message)
             for name, message in {
-                "text.json": "is missing",
-                "codes.bpe": "is missing",
+                "text.json": "text.json is missing: give a directory made by",
+                "codes.bpe": "codes.bpe is missing: give a directory made by",
                 "dict.en.txt": "is not a regular file",
                 "checksums.json": "not a list of checksums",
             }.items()
@@ -86,6 +81,10 @@ def replace(path, old, new):
             "source_lang is not a file name",
         ),
         (lambda folder: (folder / "data" / "dict.en.txt").unlink(), "dict.en.txt"),
+        (
+            lambda folder: remove("checksums.json", "dict.de.txt")(folder / "data"),
+            "dict.de.txt is missing: give a directory made by",
+        ),
         (lambda folder: (folder / "data" / "dict.en.txt").open("a").write("more 1\n"), "txt has"),
         (
             lambda folder: (folder / "data" / "codes.bpe").write_text("x"),
@@ -99,14 +98,6 @@ def test_a_broken_run_directory_is_reported_in_one_line(model_dir, tmp_path, dam
     with pytest.raises((ValueError, OSError), match=message) as error:
         Translator.load(tmp_path / "broken", device="cpu")
     assert "\n" not in str(error.value)
-
-
-def use_sinusoids(state):
-    """Turn a model with learned positions into one with sinusoids."""
-    state["cfg"]["model"]["positions"] = "sinusoids"
-    state["task_state"]["settings"]["positions"] = "sinusoids"
-    for side in ("encoder", "decoder"):
-        del state["model"][f"{side}.positions.weight"]
 
 
 @pytest.mark.parametrize("name", [field.name for field in fields(ModelSettings)])

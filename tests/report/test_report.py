@@ -9,7 +9,6 @@ from PIL import Image
 from training_runs import (
     HOSTILE,
     Record,
-    as_markdown,
     interrupted,
     markdown_of,
     report_on,
@@ -25,7 +24,7 @@ pytestmark = pytest.mark.usefixtures("quiet")
 
 
 def test_the_page_of_a_run(make, browser):
-    run = make("run")
+    run = make("run", batches={"max_tokens": 845.0, "update_freq": 1.0})
     main(["report", str(run)])
     browser.open(run / "report.html")
     assert browser.driver.title == "Training run run"
@@ -68,6 +67,18 @@ def test_the_page_of_a_run(make, browser):
     assert browser.js("document.documentElement.scrollWidth <= innerWidth"), "nothing overflows"
     ids = browser.js("[...document.querySelectorAll('[id]')].map(element => element.id)")
     assert len(set(ids)) == len(ids)
+    size = {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": False}
+    browser.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    try:
+        tables = "table:not(:has(tr > :nth-child(4)))"
+        right = f"Math.max(...[...document.querySelectorAll('{tables}')].map((table) =>"
+        assert browser.js(right + " table.getBoundingClientRect().right))") <= 390
+        assert len(browser.find_all(tables)) == 5
+        assert browser.find("section td:nth-child(3)").text
+        codes = [code.text for code in browser.find_all("th code")]
+        assert {"d_model", "P_drop", "--attention-bias", "--max-tokens"} <= set(codes)
+    finally:
+        browser.driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
 
 def test_the_page_of_several_runs_fits_paper_and_phone(make, browser):
@@ -97,24 +108,6 @@ def test_the_page_of_several_runs_fits_paper_and_phone(make, browser):
     finally:
         command("Emulation.clearDeviceMetricsOverride", {})
         command("Emulation.setEmulatedMedia", {"media": ""})
-
-
-def test_settings_and_data_fit_a_phone(make, browser):
-    run = make("run", batches={"max_tokens": 845.0, "update_freq": 1.0})
-    main(["report", str(run)])
-    browser.open(run / "report.html")
-    size = {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": False}
-    browser.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-    try:
-        tables = "table:not(:has(tr > :nth-child(4)))"
-        right = f"Math.max(...[...document.querySelectorAll('{tables}')].map((table) =>"
-        assert browser.js(right + " table.getBoundingClientRect().right))") <= 390
-        assert len(browser.find_all(tables)) == 5
-        assert browser.find("section td:nth-child(3)").text
-        codes = [code.text for code in browser.find_all("th code")]
-        assert {"d_model", "P_drop", "--attention-bias", "--max-tokens"} <= set(codes)
-    finally:
-        browser.driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
 
 def has_shadow(png):
@@ -147,17 +140,11 @@ def test_one_of_a_kind_is_singular(tmp_path):
     record = Record("--max-update", "1", devices=1).start().train(1, 1).valid(1)
     run = record.write(tmp_path / "run")
     text = markdown_of(run, tflops=1.0)
-    for expected in ("1 of 1 update;", "after 1 update;", "processor; 1 process |", "× 1 device ×"):
-        assert expected in text
+    expected = ("1 of 1 update;", "after 1 update;", "processor; 1 process |", "× 1 device ×")
+    for part in (*expected, "Training time includes start-up"):
+        assert part in text
     write_scores(run, test=translation_scores(wrong=0, sentences=1))
     assert "exact match of the translations: 100.0% (1 sentence)" in markdown_of(run)
-
-
-def test_the_report_says_what_the_time_includes(tmp_path):
-    """Of one run and of several."""
-    run = Record().start().train(10, 60).write(tmp_path / "run.jsonl")
-    for runs in ([run], [run, run]):
-        assert "Training time includes start-up, validation and" in markdown_of(*runs)
 
 
 def test_settings_data_and_origin(make):
@@ -250,13 +237,11 @@ def test_runs_of_the_same_name_are_told_apart(make):
 
 
 def spoil(run, name, content):
-    """Replace a file of a run: by bytes, by nothing (None), a pipe ("pipe") or a link."""
+    """Replace a file of a run: by bytes, by nothing (None) or by a pipe ("pipe")."""
     path = run / name
     path.unlink()
     if content == "pipe":
         os.mkfifo(path)
-    elif isinstance(content, str):
-        path.symlink_to(content)
     elif content is not None:
         path.write_bytes(content)
 
@@ -271,15 +256,11 @@ RECORD = "checkpoints/run.jsonl"
         (RECORD, b"", "Outcome"),
         (RECORD, b"\xff\x00\n" * 9, "run.jsonl: 9 × line that is not a record of a training run"),
         (RECORD, "pipe", "run.jsonl: not a regular file"),
-        (RECORD, "/dev/zero", "run.jsonl: not a regular file"),
         ("scores.json", None, "Outcome"),  # the other scores will do
-        ("scores.json", "pipe", "scores.json: not a regular file"),
         ("scores.json", b"\xff", "scores.json: "),
         ("scores.json", b"[" * 100_000, "scores.json: "),
         ("scores.json", b"[]", "scores.json: not scores that aiayn score --json wrote"),
-        ("scores.json", b'{"kind": []}', "scores.json: "),
         ("scores.json", b'{"kind": "trees"}', "scores.json: not scores"),
-        ("scores.json", b'{"kind": "translations", "bleu": "x"}', "scores.json: not scores"),
         ("scores.json", b" " * ((1 << 26) + 1), "scores.json: more than 67,108,864 bytes"),
         (
             "scores.json",
@@ -302,9 +283,8 @@ def test_missing_and_damaged_files_are_listed(tmp_path, name, content, message, 
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        *(("d_model", value) for value in (0, 7, "512", 10**9, [8], True)),
-        *(("h", True), ("N", 9**90), ("d_k", "[[["), ("dropout", "x"), ("attention_bias", 1)),
-        *(("positions", 3), ("tie_embeddings", "x"), ("max_update", 9**99)),
+        *(("d_model", value) for value in (0, 7, "512", 10**9, True)),
+        *(("N", 9**90), ("attention_bias", 1), ("positions", 3), ("tie_embeddings", "x")),
         *(("dropout", float("inf")), ("dropout", [[[1]]])),
     ],
 )
@@ -317,7 +297,6 @@ def test_hostile_settings_cost_only_themselves(tmp_path, name, value):
     assert report.write(tmp_path / "report")
     (fault,) = report.data["runs"][0]["faults"]
     assert fault.startswith("settings: ") and (name in fault or value == 7 or value == "x")
-    assert "10" in as_markdown(report)
 
 
 @pytest.mark.parametrize(

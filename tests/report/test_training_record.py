@@ -75,11 +75,6 @@ def test_only_the_first_validation_set_is_shown(read):
     assert updates(read(record).valid) == [10, 20]
 
 
-def test_a_record_that_begins_late(read):
-    record = read(Record().start(5000).train(5100, 60))
-    assert record.unrecorded_updates == 5000
-
-
 @pytest.mark.parametrize("cut", range(1, 300, 37))
 def test_a_line_that_is_being_written_is_ignored(read, cut):
     content = interrupted().text().encode()

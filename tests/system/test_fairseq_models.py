@@ -52,9 +52,10 @@ def fairseq(run) -> Callable[..., str]:
     return succeed
 
 
-@pytest.fixture(scope="module", params=["mmap", "raw"])
+@pytest.fixture(scope="module")
 def data(request, fairseq, tmp_path_factory) -> list[str | Path]:
     """Data of letters, made with fairseq-preprocess only, and the options to read it."""
+    impl_name = getattr(request, "param", "mmap")
     folder, rng = tmp_path_factory.mktemp("letters"), random.Random(1)
     for split, number in (("train", 100), ("valid", VALID), ("test", VALID)):
         for lang in PAIR[1::2]:
@@ -64,8 +65,8 @@ def data(request, fairseq, tmp_path_factory) -> list[str | Path]:
             )
             (folder / f"{split}.{lang}").write_text("".join(lines))
         (folder / f"{split}.align").write_text("0-0\n" * number)
-    impl = ["--dataset-impl", request.param]
-    alignments = ["--align-suffix", "align"] if request.param == "mmap" else []  # raw has none
+    impl = ["--dataset-impl", impl_name]
+    alignments = ["--align-suffix", "align"] if impl_name == "mmap" else []  # raw has none
     prefixes = [f"--{split}pref={folder / split}" for split in ("train", "valid", "test")]
     dest = folder / "data"
     fairseq("fairseq-preprocess", *PAIR, *prefixes, "--destdir", dest, *impl, *alignments)
@@ -144,6 +145,7 @@ def test_fairseqs_searches_with_the_plugins_model(fairseq, data, tmp_path):
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("data", ["mmap", "raw"], indirect=True)
 def test_the_plugins_model_with_fairseqs_components(run, fairseq, data, tmp_path):
     """fairseq's task, its loss with alignments, and its scorer."""
     command = ["fairseq-train", *data, *PLUGINS, "--log-format", "simple"]

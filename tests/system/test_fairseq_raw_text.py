@@ -5,7 +5,7 @@ import shutil
 from argparse import Namespace
 
 import pytest
-from commands import TRAIN, last_line
+from commands import TRAIN
 from fairseq.data import encoders
 
 from aiayn_plugin.errors import InputError
@@ -115,7 +115,7 @@ def test_fairseqs_own_data_is_unaffected(run, learned, tmp_path):
     assert samples(log.stdout + log.stderr) == dict(zip(targets, texts, strict=True))
 
 
-def test_options_of_the_user_win(run, learned, tmp_path):
+def test_options_of_the_user_win(run, learned):
     folder, _ = learned
     data, codes = folder / "data", folder / "data" / "codes.bpe"
     subword_nmt = ["--bpe", "subword_nmt", "--bpe-codes", codes]
@@ -145,20 +145,6 @@ def test_options_of_the_user_win(run, learned, tmp_path):
     )
     assert log.returncode == 0, log.stderr
     assert sorted(samples(log.stdout + log.stderr).values()) == sorted(hypotheses)
-    for name in ("train.en-de.en.bin", "text.json"):
-        shutil.copytree(data, tmp_path / name)
-        for path in (tmp_path / name).glob("*.en-de.*" if name != "text.json" else name):
-            path.unlink()
-    log = run(
-        *("fairseq-interactive", tmp_path / "train.en-de.en.bin", "--user-dir", "aiayn_plugin"),
-        *("--path", folder / "model.pt", "--cpu", "--tokenizer", "moses"),
-    )
-    assert "has no file of a language pair" in last_line(log)
-    log = run(
-        *("fairseq-interactive", tmp_path / "text.json", "--user-dir", "aiayn_plugin", "--cpu"),
-        *("--path", folder / "model.pt", "--tokenizer", "aiayn"),
-    )
-    assert "text.json is missing: give a directory made by" in last_line(log)
 
 
 def test_generate_writes_raw_text_only_on_request(run, learned):

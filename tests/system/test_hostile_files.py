@@ -113,9 +113,9 @@ FUNCTIONS: dict[str, Callable[[Path, Path], object]] = {
 ENTRIES = [*COMMANDS, *FUNCTIONS]
 #: Parts of a checkpoint that only some commands read.
 READERS = {
-    "moments|optimizer|meter|epoch|iterator|updates|schedule": "fairseq-train, resumed",
+    "moments": "fairseq-train, resumed",
     "criterion|predictions": "fairseq-validate",
-    "user_dir|scoring": "fairseq-generate",
+    "user_dir": "fairseq-generate",
 }
 #: A line of /etc/passwd, and a value of the environment.
 SECRETS = ("root:", os.environ["PATH"])
@@ -138,7 +138,6 @@ def attack(run, model_dir, good, tmp_path) -> Callable[[str, str], str]:
         os.link(folder / "data" / "dict.en.txt", folder / "data" / "dict.txt")
         shutil.copy(model_dir / "model.pt", folder / "good.pt")
         mark = folder / "mark"
-        (folder / "mark.py").write_text(f"open({str(mark)!r}, 'w')", "utf-8")
         if payload == "none":
             torch.save(good, folder / "model.pt")
         else:

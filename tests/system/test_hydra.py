@@ -67,19 +67,9 @@ def test_a_run_resumes_in_its_hydra_directory(run, corpus, tmp_path):
     assert "@ 2 updates" in log.stdout + log.stderr
 
 
-@pytest.mark.parametrize(
-    "setting, message",
-    [
-        (
-            "model.h=7",
-            "d_model 512 is not divisible by h 7: change one of them, or give --d-k and --d-v",
-        ),
-        (
-            "model._name=aiayn_c_n2",
-            "model._name=aiayn_c_n2 alone does not change the settings: give model.N=2",
-        ),
-    ],
-)
-def test_bad_settings_end_with_one_line(run, corpus, tmp_path, setting, message):
-    log = hydra_train(run, corpus, tmp_path, "aiayn_base", setting)
-    assert last_line(log) == f"fairseq-hydra-train: error: {message}"
+def test_bad_settings_end_with_one_line(run, corpus, tmp_path):
+    log = hydra_train(run, corpus, tmp_path, "aiayn_base", "model._name=aiayn_c_n2")
+    assert last_line(log) == (
+        "fairseq-hydra-train: error: model._name=aiayn_c_n2 alone does not change the settings: "
+        "give model.N=2"
+    )

@@ -9,6 +9,7 @@ import pytest
 import torch
 from commands import last_line
 
+from aiayn_plugin.cli import main
 from aiayn_plugin.inference import Translator
 
 
@@ -130,13 +131,12 @@ def test_only_the_users_option_imports_code(run, folder):
     ("name", "message"),
     [("none", "does not exist"), ("broken", "cannot be imported: No ")],
 )
-def test_a_user_dir_that_cannot_be_imported_is_one_line(run, folder, tmp_path, name, message):
+def test_a_user_dir_that_cannot_be_imported_is_one_line(model_dir, tmp_path, name, message):
     (tmp_path / "broken").mkdir()
     (tmp_path / "broken" / "__init__.py").write_text("import no_such_module\n")
-    options = ("--user-dir", tmp_path / name)
-    done = run("aiayn", "translate", "run", *options, cwd=folder[0], input="\n")
-    assert done.returncode == 1 and message in last_line(done)
-    assert "Traceback" not in done.stderr
+    with pytest.raises(SystemExit, match=f"^aiayn: error: .*{message}") as error:
+        main(["translate", str(model_dir), "--user-dir", str(tmp_path / name)])
+    assert "\n" not in str(error.value)
 
 
 def test_the_model_without_fairseq(page):

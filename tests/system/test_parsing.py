@@ -8,9 +8,12 @@ import re
 import pytest
 from nltk import Tree
 
+from aiayn_plugin.cli import main
 from aiayn_plugin.errors import InputError
 from aiayn_plugin.fairseq_plugin.model import AiaynTransformer
+from aiayn_plugin.inference import Translator
 from aiayn_plugin.inference.parser import Parser
+from aiayn_plugin.parsing.scores import score_log
 
 GRAMMAR = {
     "S": [["NP-SBJ", "VP", "."]],
@@ -95,9 +98,6 @@ def test_files_of_trees_get_the_same_score_as_the_log(recipe, run):
     folder, output = recipe
     done = run("aiayn", "score", "--trees", folder / "data/test.raw.tree", folder / "trees.txt")
     assert done.returncode == 0 and f1(done.stdout) == f1(output), done.stderr
-    done = run("aiayn", "score", "--trees", folder / "data/valid.raw.tree", folder / "trees.txt")
-    assert done.returncode == 1
-    assert re.fullmatch(r"aiayn: error: no sentence can be scored: sentence 1: .*\n", done.stderr)
 
 
 def test_raw_and_tokenised_sentences_are_parsed(recipe, run, tmp_path):
@@ -141,6 +141,11 @@ def test_a_search_of_trees_only_finds_trees(recipe, run):
     log.write_text(done.stdout)
     done = run("aiayn", "score", log, "--data", folder / "data")
     assert f"repaired     0 of {TEST_TREES} trees" in done.stdout, done.stdout
+    parser = Parser.load(
+        folder, trees_only=True, length_penalty="fairseq", max_len_a=0, max_len_b=4
+    )
+    with pytest.raises(InputError, match="raise --max-len-b"):
+        parser.parse(["a cat likes the house ."])
 
 
 def test_unknown_words_are_counted_too(recipe):
@@ -148,16 +153,6 @@ def test_unknown_words_are_counted_too(recipe):
     lines = ["Zürich likes a dog .", "cat日本 sees 日本", "dogcat catdogs"]
     for line, [parse] in zip(lines, parser.parse_nbest(lines), strict=True):
         assert parse.repairs == 0 and parse.tree.leaves() == line.split()
-
-
-def test_trees_only_is_never_silently_ignored(recipe, run):
-    folder, _ = recipe
-    done = run(
-        *("fairseq-generate", folder / "data", "--user-dir", "aiayn_plugin"),
-        *("--path", folder / "model.pt", "--trees-only", "--beam", "4", "--cpu"),
-        *("--length-penalty", "fairseq", "--max-len-b", "4"),
-    )
-    assert done.returncode == 1 and "raise --max-len-b" in done.stderr.splitlines()[-1]
 
 
 def test_the_hub_and_the_parser_search_trees_with_the_papers_beam(recipe, caplog):
@@ -172,13 +167,10 @@ def test_the_hub_and_the_parser_search_trees_with_the_papers_beam(recipe, caplog
     assert sum(record.getMessage().startswith("H\t") for record in caplog.records) == 21
 
 
-def test_the_log_of_a_different_split_is_an_error(recipe, run):
+def test_the_log_of_a_different_split_is_an_error(recipe):
     folder, _ = recipe
-    done = run(
-        "aiayn", "score", folder / "generate.log", "--data", folder / "data", "--split", "valid"
-    )
-    assert done.returncode == 1 and "sentence 1 of " in done.stderr
-    assert ": give the parsed split with --split" in done.stderr
+    with pytest.raises(InputError, match="sentence 1 of .*: give the parsed split with --split"):
+        score_log(folder / "generate.log", folder / "data", "valid")
 
 
 def test_a_sentence_that_is_too_long_gets_a_tree_without_constituents(recipe, caplog):
@@ -189,38 +181,29 @@ def test_a_sentence_that_is_too_long_gets_a_tree_without_constituents(recipe, ca
     assert "line 1 has 5000 tokens, more than the limit of 4095" in caplog.text
 
 
-def test_bundles_and_other_directories(recipe, run, tmp_path):
+def test_bundles_and_other_directories(recipe, tmp_path):
     folder, _ = recipe
-    done = run("aiayn", "bundle", folder, "--output", tmp_path / "small")
-    assert done.returncode == 0, done.stderr
+    main(["bundle", str(folder), "--output", str(tmp_path / "small")])
     assert "`aiayn parse` (en to tree)" in (tmp_path / "small" / "README.txt").read_text()
     line = "a cat likes the house ."
     assert Parser.load(tmp_path / "small").parse([line]) == Parser.load(folder).parse([line])
-    done = run("aiayn", "translate", folder)
-    assert done.stderr.startswith("aiayn: error: ") and "aiayn parse" in done.stderr
+    with pytest.raises(InputError, match="use aiayn parse"):
+        Translator.load(folder)
     (tmp_path / "other").mkdir()
-    with pytest.raises(InputError, match=r"model\.pt is missing"):
+    message = r"model\.pt is missing: .* aiayn average --inputs .*other/checkpoints "
+    with pytest.raises(InputError, match=message):
         Parser.load(tmp_path / "other")
 
 
-def test_the_report_says_why_a_run_is_not_in_table_4(recipe, run):
+def test_the_report_says_why_a_run_is_not_in_table_4(recipe):
     folder, output = recipe
-    done = run("aiayn", "report", folder)
-    assert done.returncode == 0, done.stderr
+    main(["report", str(folder)])
     report = (folder / "report.md").read_text()
     assert f"| test set | F1 {f1(output):.2f} |" in report
     assert "is not known to be the whole section 23" in report
     assert "Table 4:" not in report and "Table 2" not in report
     found = json.loads((folder / "report.json").read_text())["runs"][0]["trees"]["test"]
     assert 100 * found["all"]["f1"] == pytest.approx(f1(output), abs=0.01)
-
-
-def test_trees_only_needs_data_with_trees(run, model_dir):
-    done = run(
-        *("fairseq-generate", model_dir / "data", "--user-dir", "aiayn_plugin"),
-        *("--path", model_dir / "model.pt", "--trees-only", "--cpu"),
-    )
-    assert done.returncode == 1 and "holds no trees" in done.stderr.splitlines()[-1]
 
 
 @pytest.mark.parametrize(

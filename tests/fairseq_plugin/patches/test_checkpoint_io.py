@@ -290,6 +290,8 @@ def test_a_model_is_loaded_with_its_own_dictionaries_only(corpus, different, unt
     load(data, "--task", "translation")  # fairseq's own task does not compare them
     with pytest.raises(InputError, match=message):
         load(data)
+    with pytest.raises(InputError, match="is for the direction de to en"):
+        load(corpus, "-s", "de", "-t", "en")
 
 
 OTHER_SETTING = "h is 4 in it and 2 here"

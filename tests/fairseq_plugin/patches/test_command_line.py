@@ -1,5 +1,7 @@
 """The patch of fairseq's command line."""
 
+import re
+
 import pytest
 from models import parse
 
@@ -24,6 +26,34 @@ def test_a_broken_dictionary_on_the_command_line_is_one_line(options, message, c
     with pytest.raises(SystemExit):
         parse("--arch", "aiayn_base", *options)
     assert message in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("quiet")
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        (
+            ["--arch", "aiayn_bsae"],
+            "invalid choice: 'aiayn_bsae'; did you mean aiayn_base? (aiayn architectures lists the",
+        ),
+        (["--archh", "aiayn_base", "--N", "3"], "arguments: --archh; did you mean --arch?"),
+        ([], "required: --arch, such as --arch aiayn_base"),
+        (
+            ["--arch", "aiayn_base", "--max-updates", "5", "--sede=3"],
+            "arguments: --max-updates 5 --sede=3; did you mean --max-update or --seed?",
+        ),
+        (
+            ["--arch", "aiayn_base", "--ddp-backend", "pytorch_dpp"],
+            "choose from .*c10d.*, .*); did you mean pytorch_ddp?",
+        ),
+    ],
+)
+def test_a_typo_is_one_line_with_a_suggestion(options, message, capsys):
+    with pytest.raises(SystemExit, match="^2$"):
+        parse(*options)
+    (line,) = capsys.readouterr().err.splitlines()
+    pattern = re.escape(message).replace(r"\.\*", ".*")
+    assert re.fullmatch(rf".*: error: .*{pattern}.* --help lists all options\)", line)
 
 
 @pytest.mark.usefixtures("quiet")
