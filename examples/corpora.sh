@@ -95,8 +95,12 @@ get_tatoeba() {
       download "$TATOEBA_TESTS/eng-deu/tatoeba-test-$version.${name#*:}" "$side.$version"
     done
     cp "$side.v2020-07-28" "$part/test.${name%:*}"
-    timeout 600 sacrebleu --test-set wmt14/full --language-pair en-de \
-      --echo "$([ "${name%:*}" = en ] && echo src || echo ref)" >"$part/newstest2014.${name%:*}"
+    timeout --foreground 600 sacrebleu --test-set wmt14/full --language-pair en-de \
+      --echo "$([ "${name%:*}" = en ] && echo src || echo ref)" >"$part/newstest2014.${name%:*}" || {
+      echo "corpora.sh: error: sacrebleu cannot download newstest2014: run the recipe again, or give a" \
+        "directory with the text" >&2
+      exit 1
+    }
   done
   download "$TATOEBA_PAIRS" "$part/deu-eng.zip"
   python -m zipfile -e "$part/deu-eng.zip" "$part"

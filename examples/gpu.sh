@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Benchmark a GPU: training and translating compared with fairseq's own model in half precision, and
-# training curves of each precision. Needs a GPU with about 80 GB, and no network. Every part has run on
-# an H100, but not all of them in one run, and not with the current code.
+# training curves of each precision. Needs a GPU with about 80 GB (the first one, or
+# CUDA_VISIBLE_DEVICES), and no network. Every part has run on an H100, but not all of them in one run,
+# and not with the current code.
 #   bash examples/gpu.sh [DATA]            DATA: a prepared directory (default: runs/quickstart/data)
 #   bash examples/gpu.sh --trial [DATA]    the same at a small size on the CPU, to test this script
 # Uses .venv or any python3 that has fairseq and torch. Each benchmark writes a table and a JSON file to
@@ -22,7 +23,7 @@ if [ "${1:-}" = --trial ]; then
   shift
 fi
 RUN=${RUN:-runs/gpu${trial:+_trial}}
-export CUDA_VISIBLE_DEVICES=${CUDA_VISIBLE_DEVICES-0} # one GPU
+export CUDA_VISIBLE_DEVICES=${CUDA_VISIBLE_DEVICES-0} # one GPU, unless the caller chose
 mkdir -p "$RUN"
 DATA=runs/quickstart/data
 [ -z "${1:-}" ] || DATA=$(from_root "$1")

@@ -7,7 +7,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 kind=" and not long"
-# After 20 minutes a test that hangs ends its process, which prints the stack.
+# A test that takes 20 minutes hangs: print its stack and end pytest. Long tests have no limit.
 limits=(-o faulthandler_timeout=1200 -o faulthandler_exit_on_timeout=true)
 if [ "${1:-}" = --all ]; then
   kind="" limits=()

@@ -15,7 +15,8 @@ from ..corpus.parallel import exit_with_parent
 from ..errors import InputError
 from .measure import failure_reason
 
-#: The plugin as it was imported: fairseq refuses another path of it, such as behind a link.
+#: The path from which the plugin was imported: fairseq refuses a different one, such as the target
+#: of a symbolic link.
 PLUGIN = Path(__file__).parent.parent
 
 

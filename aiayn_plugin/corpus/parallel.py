@@ -66,8 +66,8 @@ def start_workers(count: int) -> Iterator[Workers]:
     context = multiprocessing.get_context("fork")
     with ProcessPoolExecutor(count, context, initializer=_start_worker) as pool:
         try:
-            # A signal that interrupted a fork could be lost, and a worker that has lost the one to
-            # end would be waited for forever. The first task starts all workers.
+            # A signal that arrives during a fork may be lost, and the parent would wait forever for
+            # a worker that missed SIGTERM. The first task starts all workers.
             mask = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
             try:
                 pool.submit(int)

@@ -33,7 +33,7 @@ COMPONENTS = {
 #: The component of each of these options. A different component may have an option of the same
 #: name, which keeps its own default.
 COMPONENT_OF = {"label_smoothing": "criterion", "warmup_updates": "lr_scheduler"}
-#: With one of these, checkpoints are written after epochs.
+#: Options that turn on a checkpoint at the end of each epoch.
 SAVING_EPOCHS = {"save_interval", "keep_last_epochs", "no_last_checkpoints"}
 #: Numbers that fairseq does not check: it would fail after training has begun.
 MINIMUMS = (
@@ -123,8 +123,8 @@ def check_configuration(cfg: Any) -> None:
 
     Raises InputError if two settings determine the batch size, if the smoothing is not a
     probability, for numbers that are too small, if the training set is also a validation set, for
-    options of checkpoints that would not take effect, if our schedule would ignore the learning
-    rate, and if fairseq has not joined the processes that torchrun started.
+    checkpoint options that keep nothing or leave an old checkpoint_last.pt, if our schedule would
+    ignore the learning rate, and if fairseq has not joined the processes that torchrun started.
     """
     for group, name, minimum in MINIMUMS:
         values = cfg[group][name]
@@ -146,7 +146,8 @@ def check_configuration(cfg: Any) -> None:
             )
     if cfg.checkpoint.no_epoch_checkpoints and cfg.checkpoint.keep_last_epochs > 0:
         raise InputError(
-            "keep_last_epochs keeps nothing with no_epoch_checkpoints: set only one of them"
+            "keep_last_epochs keeps nothing with no_epoch_checkpoints: omit one of them (with "
+            "Hydra, set checkpoint.no_epoch_checkpoints=false)"
         )
     if cfg.checkpoint.write_checkpoints_asynchronously:
         raise InputError(
@@ -229,7 +230,8 @@ def complete_search(args: Namespace, cli_options: Mapping[str, Any]) -> None:
     """Set the options of search and of raw text that were not given, after fairseq's second pass.
 
     fairseq-generate reads and writes subwords, so raw text is for fairseq-interactive only. Raises
-    InputError for an option of one of the two commands that fails in the other.
+    InputError for options that exclude each other, and for one that fails in fairseq or that only
+    the other command supports.
     """
     is_interactive = hasattr(args, "buffer_size")
     if args.constraints and not is_interactive:

@@ -40,10 +40,10 @@ def _is_compiled(cfg: Any, model: Any) -> bool:
     """Return whether to compile a model; a subclass may change what a layer does."""
     return (
         not cfg.common.cpu
-        and can_compile()
         and not cfg.task.get("no_compile")
         and type(model) is AiaynTransformer
         and not cfg.model.checkpoint_activations
+        and can_compile()  # last, because it warns
     )
 
 
@@ -55,7 +55,7 @@ def can_capture(cfg: Any, model: Any, criterion: Any, optimizer: Any) -> bool:
     """
     return (
         _is_compiled(cfg, model)
-        and get_data_parallel_world_size() == 1  # the option counts the GPUs, used or not
+        and get_data_parallel_world_size() == 1  # distributed_world_size counts all visible GPUs
         and type(criterion) is AiaynLabelSmoothedCrossEntropy
         and not criterion.needs_logits
         and type(optimizer) is AiaynAdam

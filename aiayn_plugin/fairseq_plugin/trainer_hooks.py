@@ -36,7 +36,7 @@ def should_stop_early() -> Callable:
     """Return fairseq's function for --patience, which keeps its counts in its own attributes."""
     from fairseq_cli import train  # whose import configures logging
 
-    # With `python -m fairseq_cli.train` that is a second copy.
+    # With `python -m fairseq_cli.train` __main__ is running, and this import is a second copy.
     return getattr(sys.modules["__main__"], "should_stop_early", train.should_stop_early)
 
 

@@ -17,7 +17,7 @@ NOT_ALLOWED, OPEN, CLOSE, TAG = range(4)
 
 
 class TreeGrammar:
-    """Restricts the search to trees."""
+    """A grammar that restricts the search to trees."""
 
     def __init__(
         self, subwords: Sequence[str], symbols: Sequence[str], max_depth: int = MAX_TREE_DEPTH - 2

@@ -81,6 +81,10 @@ def test_modules_of_the_user_are_told_the_number_of_updates():
 
 
 def test_different_dictionaries_are_refused():
-    task = SimpleNamespace(source_dictionary=dictionary(10), target_dictionary=dictionary(11))
-    with pytest.raises(InputError, match="joined dictionary"):
+    target = dictionary(9)
+    target.add_symbol("different")
+    task = SimpleNamespace(source_dictionary=dictionary(10), target_dictionary=target)
+    with pytest.raises(
+        InputError, match="source and target dictionaries differ.*joined dictionary"
+    ):
         AiaynTransformer.build_model(TransformerConfig(), task)

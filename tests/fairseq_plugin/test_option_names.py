@@ -6,7 +6,7 @@ from models import parse
 from aiayn_plugin.errors import InputError
 
 pytestmark = pytest.mark.usefixtures("quiet")
-#: fairseq's names for every setting of both stacks, one of them beside ours.
+#: fairseq's names for every setting of both stacks; d_model is also given by our name.
 BOTH_STACKS = (
     "--encoder-layers 2 --decoder-layers 2 --encoder-embed-dim 64 --decoder-embed-dim 64 "
     "--d-model 64 --encoder-ffn-embed-dim 9 --decoder-ffn-embed-dim 9 "

@@ -167,6 +167,25 @@ def test_both_sides_name_the_same_day(form, kind, german):
         assert actual == german.format(when, **in_german)
 
 
+def test_both_sides_name_the_same_time():
+    rng = Random(1)
+    for _ in range(100):
+        english, german = cldr.draw(rng, "time")
+        english, german = english.split(": ")[-1], german.split(": ")[-1]
+        form = "%H:%M:%S" if english.count(":") == 2 else "%H:%M"
+        assert f"{datetime.strptime(english, form.replace('H', 'I') + ' %p'):{form}}" == german
+
+
+def test_point_and_comma_change_places():
+    rng, swap = Random(1), str.maketrans(".,", ",.")
+    for _ in range(200):
+        english, german = cldr.draw(rng, "decimal")
+        assert english.translate(swap) == german
+        english, german = cldr.draw(rng, "price")
+        number = "".join(char for char in english if char.isdigit() or char in ".,")
+        assert number.translate(swap) in german.split()
+
+
 def test_arithmetic_is_right():
     rng, number = Random(1), {words(n)[1]: n for n in range(100)}
     sign = {"plus": int.__add__, "minus": int.__sub__, "mal": int.__mul__}

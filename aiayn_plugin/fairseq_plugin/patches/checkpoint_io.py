@@ -130,7 +130,8 @@ def resume(load: Callable) -> Callable:
             given = "--continue-once"
         if given and not Path(filename).exists():
             raise InputError(
-                f"{given} {filename} is missing (relative paths start at the current directory)"
+                f"{given} {filename} is missing (a relative path is resolved from the current "
+                "directory, not from --save-dir)"
             )
         try:
             if hasattr(trainer.task, "identity") and Path(filename).is_file():
@@ -260,7 +261,7 @@ def newest_first(directory: Path, suffix: str = "") -> list[Path]:
 
 
 def _end_if_finished(trainer: Any, epoch: int) -> None:
-    """End the training loop, and log it, if the run has reached its last update, epoch or hour.
+    """End the training loop, and log it, if the run has reached one of its limits.
 
     epoch: the one with which training would continue.
     """
