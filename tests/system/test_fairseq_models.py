@@ -66,7 +66,9 @@ def data(request, fairseq, tmp_path_factory) -> list[str | Path]:
             (folder / f"{split}.{lang}").write_text("".join(lines))
         (folder / f"{split}.align").write_text("0-0\n" * number)
     impl = ["--dataset-impl", impl_name]
-    alignments = ["--align-suffix", "align"] if impl_name == "mmap" else []  # raw has none
+    alignments = (
+        ["--align-suffix", "align"] if impl_name == "mmap" else []
+    )  # raw data has no alignments
     prefixes = [f"--{split}pref={folder / split}" for split in ("train", "valid", "test")]
     dest = folder / "data"
     fairseq("fairseq-preprocess", *PAIR, *prefixes, "--destdir", dest, *impl, *alignments)
