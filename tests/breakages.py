@@ -118,10 +118,6 @@ def replace(**names: str) -> Callable[[Path], None]:
     return spoil
 
 
-def _no_directory(data: Path) -> None:
-    shutil.rmtree(data)
-
-
 def _file(data: Path) -> None:
     shutil.rmtree(data)
     data.write_text("data")
@@ -132,28 +128,21 @@ def _empty(data: Path) -> None:
     data.mkdir()
 
 
-#: What breaks a data directory for a command that reads its dictionaries.
-DICTIONARIES: dict[str, Callable[[Path], None]] = {
-    "no directory": _no_directory,
+#: Ways to break a data directory whose split `test` is loaded.
+DATA: dict[str, Callable[[Path], None]] = {
+    "no directory": shutil.rmtree,
     "a file": _file,
     "an empty directory": _empty,
-    **{f"dict.{lang}.txt: missing": remove(f"dict.{lang}.txt") for lang in ("en", "de")},
+    "dict.de.txt: missing": remove("dict.de.txt"),
     **{
-        f"dict.*.txt: {name}": change(how, "dict.en.txt", "dict.de.txt")
-        for name, how in DICTIONARY.items()
-    },
-}
-#: What breaks a data directory for a command that reads its split `test`.
-SPLIT: dict[str, Callable[[Path], None]] = {
-    **{
-        f"{lang}.{end}: missing": remove(f"test.en-de.{lang}.{end}")
-        for lang in ("en", "de")
-        for end in ("bin", "idx")
+        f"dict.*.txt: {name}": change(DICTIONARY[name], "dict.en.txt", "dict.de.txt")
+        for name in ("other order", "not UTF-8", "lines missing")
     },
     "source: missing": remove("test.en-de.en.bin", "test.en-de.en.idx"),
-    "target: missing": remove("test.en-de.de.bin", "test.en-de.de.idx"),
-    **{f"de.bin: {name}": change(how, "test.en-de.de.bin") for name, how in BIN.items()},
-    **{f"de.idx: {name}": change(how, "test.en-de.de.idx") for name, how in IDX.items()},
+    "de.bin: cut": change(BIN["cut"], "test.en-de.de.bin"),
+    "de.bin: token outside": change(BIN["token outside"], "test.en-de.de.bin"),
+    "de.idx: missing": remove("test.en-de.de.idx"),
+    "de.idx: magic": change(IDX["magic"], "test.en-de.de.idx"),
     "de.bin: of another": replace(bin="valid"),
     "de.idx: of another": replace(idx="valid"),
     "target: of another split": replace(bin="valid", idx="valid"),

@@ -5,7 +5,7 @@ import shutil
 from argparse import Namespace
 
 import pytest
-from breakages import DICTIONARIES, SPLIT, change, remove
+from breakages import DATA, change, remove
 from commands import SMALL
 from fairseq import tasks
 from models import configuration
@@ -40,30 +40,20 @@ def one_line(error):
     return str(error.value)
 
 
+OTHER_ORDER = "dict.*.txt: other order"
 #: Ways to break data of each kind; test_dictionary.py and test_binary_data.py have the others.
 WAYS = [
     *(
         ("manifest", way)
-        for way in (
-            *("dict.*.txt: other order", "de.idx: missing", "de.bin: cut"),
-            "target: of another split",
-        )
+        for way in (OTHER_ORDER, "de.idx: missing", "de.bin: cut", "target: of another split")
     ),
-    *(
-        ("no manifest", way)
-        for way in (
-            *("no directory", "a file", "an empty directory", "dict.de.txt: missing"),
-            *("dict.*.txt: not UTF-8", "dict.*.txt: lines missing", "source: missing"),
-            *("de.bin: token outside", "de.idx: missing", "de.idx: magic"),
-            *("de.bin: of another", "de.idx: of another", "target: of another split"),
-        )
-    ),
+    *(("no manifest", way) for way in DATA if way != OTHER_ORDER),
 ]
 
 
 @pytest.mark.parametrize(("data", "way"), WAYS, indirect=["data"])
 def test_broken_data_ends_with_one_line(data, way):
-    {**DICTIONARIES, **SPLIT}[way](data)
+    DATA[way](data)
     with pytest.raises(InputError) as error:
         load(data, target=True)
     assert str(data) in one_line(error)
@@ -73,7 +63,7 @@ def test_words_in_another_order_are_a_warning(corpus, tmp_path, caplog):
     """Without a manifest or a checkpoint, only their counts may reveal it."""
     data = shutil.copytree(corpus, tmp_path / "data")
     (data / MANIFEST).unlink()
-    DICTIONARIES["dict.*.txt: other order"](data)
+    DATA[OTHER_ORDER](data)
     load(data)
     assert "token IDs no longer match" in caplog.text
 
