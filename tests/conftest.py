@@ -28,14 +28,7 @@ os.environ["no_proxy"] = os.environ["NO_PROXY"] = "127.0.0.1,localhost"
 import pytest  # noqa: E402
 import torch  # noqa: E402
 from browsers import CHROMIUM, FLAGS, Browser  # noqa: E402
-from commands import (  # noqa: E402
-    LIBRARIES,
-    PLUGIN,
-    STOCK_TRAINING,
-    TRAIN,
-    CommandServer,
-    stock_model,
-)
+from commands import LIBRARIES, PLUGIN, TRAIN, CommandServer  # noqa: E402
 
 if not torch.cuda.is_available():
     # Before Triton is imported: let its interpreter compute the GPU's kernels.
@@ -207,32 +200,6 @@ def model_dir(run, corpus, once) -> Path:
         shutil.copytree(corpus, folder / "data")
 
     return once("model_dir", make)
-
-
-@pytest.fixture(scope="session")
-def trained_on_multi30k(run, repo, tmp_path_factory) -> tuple[Path, Path, Path]:
-    """Prepared Multi30k, fairseq's own model after 500 updates, and the converted model."""
-    raw = repo.parent / "shared" / "data" / "multi30k"
-    if not raw.is_dir():
-        pytest.skip(f"needs the text of Multi30k in {raw}")
-    folder = tmp_path_factory.mktemp("multi30k")
-    prefixes = {"train": "train", "valid": "val", "test": "test_2016_flickr"}
-    log = run(
-        *("aiayn", "prepare", "-s", "en", "-t", "de", "--merges", "4000"),
-        *("--destdir", folder / "data"),
-        *(f"--{split}pref={raw / name}" for split, name in prefixes.items()),
-    )
-    assert log.returncode == 0, log.stderr
-    log = run(
-        *("fairseq-train", folder / "data", *stock_model(128, 256, 4), *STOCK_TRAINING),
-        *("--lr", "0.003", "--warmup-updates", "200", "--max-tokens", "2000"),
-        *("--max-update", "500", "--save-dir", folder),
-    )
-    assert log.returncode == 0, log.stderr
-    stock, converted = folder / "checkpoint_last.pt", folder / "converted.pt"
-    log = run("aiayn", "convert", "--input", stock, "--output", converted)
-    assert log.returncode == 0, log.stderr
-    return folder / "data", stock, converted
 
 
 @pytest.fixture(scope="session")

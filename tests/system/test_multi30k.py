@@ -1,13 +1,15 @@
 """§6.1 on real sentences, with a trained model of fairseq's and the same model converted.
 
-The converter, both rules of the search and CTranslate2 are compared on a thousand sentences.
+The converter, both rules of the search and CTranslate2 are compared on a thousand sentences:
+exactly in float64; in float32, rounding may change a few of them.
 """
 
 import dataclasses
 
 import pytest
 import torch
-from fairseq import checkpoint_utils, options, search, tasks, utils
+from commands import STOCK_TRAINING, stock_model
+from fairseq import checkpoint_utils, options, tasks, utils
 from models import configuration
 
 from aiayn_plugin.fairseq_plugin.generator import Generator
@@ -15,6 +17,32 @@ from aiayn_plugin.fairseq_plugin.generator import Generator
 pytestmark = [pytest.mark.long, pytest.mark.usefixtures("quiet")]
 FAIRSEQ = ["--task", "translation", "--beam", "4", "--lenpen", "0.6"]
 FAIRSEQ_RULES = ["--length-penalty", "fairseq", "--beam", "4", "--lenpen", "0.6"]
+
+
+@pytest.fixture(scope="module")
+def trained(run, repo, tmp_path_factory):
+    """Prepared Multi30k, fairseq's own model after 500 updates, and the converted model."""
+    raw = repo.parent / "shared" / "data" / "multi30k"
+    if not raw.is_dir():
+        pytest.skip(f"needs the text of Multi30k in {raw}")
+    folder = tmp_path_factory.mktemp("multi30k")
+    prefixes = {"train": "train", "valid": "val", "test": "test_2016_flickr"}
+    log = run(
+        *("aiayn", "prepare", "-s", "en", "-t", "de", "--merges", "4000"),
+        *("--destdir", folder / "data"),
+        *(f"--{split}pref={raw / name}" for split, name in prefixes.items()),
+    )
+    assert log.returncode == 0, log.stderr
+    log = run(
+        *("fairseq-train", folder / "data", *stock_model(128, 256, 4), *STOCK_TRAINING),
+        *("--lr", "0.003", "--warmup-updates", "200", "--max-tokens", "2000"),
+        *("--max-update", "500", "--save-dir", folder),
+    )
+    assert log.returncode == 0, log.stderr
+    stock, converted = folder / "checkpoint_last.pt", folder / "converted.pt"
+    log = run("aiayn", "convert", "--input", stock, "--output", converted)
+    assert log.returncode == 0, log.stderr
+    return folder / "data", stock, converted
 
 
 class Setup:
@@ -46,44 +74,6 @@ class Setup:
         assert sorted(found) == list(range(1000))
         return found
 
-    def closest_in_fairseqs_search(self, number):
-        """Return the smallest float64 gap between candidates at which the search pruned a sentence.
-
-        The two best hypotheses count too.
-        """
-        self.model.double().eval()
-        generator = self.generator()
-        generator.search = WatchedFairseqSearch(self.task.target_dictionary)
-        sample = self.test.collater([self.test[number]])
-        best, second = self.task.inference_step(generator, [self.model], sample)[0][:2]
-        return min(generator.search.closest, float(best["score"] - second["score"]))
-
-    @torch.no_grad()
-    def closest_in_the_papers_search(self, number, beam=4, alpha=0.6):
-        """Return the same for the paper's search, by a slow and obvious one."""
-        model, pad, eos = self.model.double().eval(), self.task.target_dictionary.pad(), 2
-        source = self.test[number]["source"][None]
-        limit = source.size(1) - 1 + 50
-        tokens, totals, closest, scores = torch.tensor([[eos]]), torch.zeros(1).double(), [], []
-        for step in range(limit + 1):
-            logits = model(source.expand(len(tokens), -1), None, tokens)[0]
-            log_p = logits[:, -1].log_softmax(dim=-1)
-            log_p[:, pad] = -torch.inf
-            if step == 0:
-                log_p[:, eos] = -torch.inf
-            if step == limit:
-                log_p[:, [i for i in range(log_p.size(1)) if i != eos]] = -torch.inf
-            best = (totals[:, None] + log_p).flatten().topk(2 * beam + 1)
-            closest.append(gap(best.values, beam))
-            parents, chosen = best.indices // log_p.size(1), best.indices % log_p.size(1)
-            ends = chosen.eq(eos) & best.values.isfinite()
-            scores += (best.values[:beam] / ((6 + step) / 6) ** alpha)[ends[:beam]].tolist()
-            rows = (~ends).nonzero()[:beam, 0]
-            tokens = torch.cat((tokens[parents[rows]], chosen[rows, None]), dim=1)
-            totals = best.values[rows]
-        first, second = sorted(scores, reverse=True)[:2]
-        return min(*closest, first - second)
-
 
 def tokens(found):
     """Return the tokens of the best hypothesis of each sentence."""
@@ -93,29 +83,6 @@ def tokens(found):
 def differences(one, other):
     """Return the indices of the sentences in which two searches differ."""
     return [number for number in one if one[number] != other[number]]
-
-
-def gap(totals, beam):
-    """Return the smallest gap between two neighbours of which a search may keep only one.
-
-    totals: log P (…, n) of candidates, best first. A search finishes those of the first `beam` that
-    end and extends `beam` others, so each cut is between two neighbours from there on.
-    """
-    gaps = -totals.diff(dim=-1)[..., beam - 1 : 2 * beam]
-    return min([float("inf"), *gaps[totals[..., beam : 2 * beam + 1].isfinite()].tolist()])
-
-
-class WatchedFairseqSearch(search.BeamSearch):
-    """fairseq's beam search; `closest` is the smallest gap so far."""
-
-    closest = float("inf")
-
-    def step(self, step, lprobs, scores, *args, **kwargs):
-        total = lprobs[:, :1] if step == 0 else lprobs + scores[:, :, step - 1, None]
-        beam = lprobs.size(1)
-        best = total.flatten(1).topk(min(2 * beam + 1, total[0].numel() - 1)).values
-        self.closest = min(self.closest, gap(best, beam))
-        return super().step(step, lprobs, scores, *args, **kwargs)
 
 
 @pytest.fixture
@@ -129,26 +96,18 @@ def exact_softmax(monkeypatch):
     monkeypatch.setattr(utils, "log_softmax", exact(torch.log_softmax))
 
 
-def test_a_converted_model_is_the_original(trained_on_multi30k, exact_softmax, capsys):
-    data, stock, ours = trained_on_multi30k
+def test_a_converted_model_is_the_original(trained, exact_softmax):
+    data, stock, ours = trained
     theirs, converted = (Setup(data, path, *FAIRSEQ) for path in (stock, ours))
     exact = [tokens(side.search(torch.float64)) for side in (theirs, converted)]
     assert len(set(exact[0].values())) > 500, "not really trained"
-    single = [tokens(side.search(torch.float32)) for side in (theirs, converted)]
-    gaps = {}
-    for number in differences(*single):
-        gaps[number] = theirs.closest_in_fairseqs_search(number)
-    with capsys.disabled():
-        print(
-            f"\nconverted: the same of 1,000 in float64 {1000 - len(differences(*exact))}, in "
-            f"float32 {1000 - len(gaps)}; closest candidates at a cut where not: {gaps}"
-        )
     assert not differences(*exact)
-    assert len(gaps) <= 5 and all(value < 1e-4 for value in gaps.values())
+    single = [tokens(side.search(torch.float32)) for side in (theirs, converted)]
+    assert len(differences(*single)) <= 5
 
 
-def test_the_papers_search_loses_nothing_in_any_batch(trained_on_multi30k, capsys):
-    data, _, ours = trained_on_multi30k
+def test_the_papers_search_loses_nothing_in_any_batch(trained):
+    data, _, ours = trained
     setup = Setup(data, ours)
     generation = setup.cfg.generation
     assert (generation.beam, generation.lenpen, generation.max_len_b) == (4, 0.6, 50)
@@ -162,32 +121,23 @@ def test_the_papers_search_loses_nothing_in_any_batch(trained_on_multi30k, capsy
             assert float(best["score"]) == pytest.approx(
                 float(expected[number][0]["score"]), abs=1e-9
             )
-    gaps = {}
     for size in (1, 7, 64):
-        for number in differences(tokens(setup.search(torch.float32, size)), tokens(expected)):
-            gaps[size, number] = setup.closest_in_the_papers_search(number)
-    with capsys.disabled():
-        print(
-            "\nthe paper's search: not as in float64 at (batch size, sentence), with the closest "
-            f"candidates at a cut: {gaps}"
-        )
-    for size in (1, 7, 64):
-        assert sum(key[0] == size for key in gaps) <= 5
-    assert all(value < 1e-4 for value in gaps.values())
+        single = setup.search(torch.float32, size)
+        assert len(differences(tokens(single), tokens(expected))) <= 5
 
 
-def test_fairseqs_rules_find_what_fairseq_finds(trained_on_multi30k, exact_softmax):
-    data, stock, ours = trained_on_multi30k
+def test_fairseqs_rules_find_what_fairseq_finds(trained, exact_softmax):
+    data, stock, ours = trained
     fast, slow = Setup(data, ours, *FAIRSEQ_RULES), Setup(data, stock, *FAIRSEQ)
     assert fast.cfg.generation.max_len_b == slow.cfg.generation.max_len_b == 200
     assert tokens(fast.search(torch.float64)) == tokens(slow.search(torch.float64))
 
 
-def test_ctranslate2_finds_what_ours_finds(trained_on_multi30k, tmp_path):
+def test_ctranslate2_finds_what_ours_finds(trained, tmp_path):
     ctranslate2 = pytest.importorskip("ctranslate2")
     from aiayn_plugin.checkpoints.ctranslate2_model import build_specification
 
-    data, _, ours = trained_on_multi30k
+    data, _, ours = trained
     setup = Setup(data, ours, *FAIRSEQ_RULES)
     exported = build_specification(
         setup.model, setup.task.source_dictionary.symbols, setup.task.target_dictionary.symbols
