@@ -218,12 +218,6 @@ def test_leftover_hard_link_is_removed_without_changing_its_file(tmp_path):
     assert (tmp_path / "checkpoint_last.pt").read_text() == "new"
 
 
-def test_leftovers_are_removed_by_name(tmp_path):
-    kill_while_writing(write_file_atomically, tmp_path / "checkpoint_1_20.pt")
-    remove_leftovers(tmp_path.glob("*.tmp"))
-    assert names_in(tmp_path) == []
-
-
 def test_full_disk_is_one_line_and_keeps_the_old_file(tmp_path):
     path = tmp_path / "model.pt"
     path.write_text("old")

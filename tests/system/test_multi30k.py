@@ -1,7 +1,7 @@
 """§6.1 on real sentences, with a trained model of fairseq's and the same model converted.
 
-The converter, both rules of the search and CTranslate2 are compared on a thousand sentences:
-exactly in float64; in float32, rounding may change a few of them.
+The converter, both rules of the search and CTranslate2 are compared on a thousand sentences.
+In float32, rounding may change a few of them.
 """
 
 import dataclasses

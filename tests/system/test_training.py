@@ -13,7 +13,6 @@ from commands import TRAIN, last_line, losses, wait_until
 from mirror import content
 
 from aiayn_plugin.atomic import hold_lock
-from aiayn_plugin.training.optimizer import learning_rate
 
 
 def weights(path):
@@ -154,26 +153,6 @@ def test_a_full_disk_ends_the_training_and_leaves_what_is_whole(run, corpus, sma
     assert "checkpoint_last.pt" in names and not any(name.endswith(".tmp") for name in names)
     for name in names:
         assert weights(small_disk / name)
-
-
-@pytest.mark.long
-def test_the_big_model_takes_the_papers_updates(run, prepare, tmp_path):
-    """The log has the paper's settings, and a restart continues with the third update's rate."""
-    command = [
-        *("fairseq-train", prepare(100, 10, 5), "--user-dir", "aiayn_plugin"),
-        *("--arch", "aiayn_big", "--cpu", "--log-format", "simple", "--log-interval", "1"),
-        *("--save-dir", tmp_path),
-    ]
-    for end in ("1", "2"):
-        log = run(*command, "--max-update", end)
-        assert log.returncode == 0, log.stderr[-2000:]
-    assert f"lr={learning_rate(3, 1024):.6g}" in log.stdout, (
-        "the rate of the update that comes next"
-    )
-    changed = re.findall(r"^(\w+) .*< changed$", log.stdout, re.MULTILINE)
-    assert changed == ["max_update"]
-    assert re.search(r"peak_learning_rate +0.000494 +0.000494\n", log.stdout)
-    assert re.search(r"dropout +0.3 +0.3\n", log.stdout)
 
 
 @pytest.mark.parametrize("stops", [[6], pytest.param([3, 6], marks=pytest.mark.long)])
