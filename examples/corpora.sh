@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Download or copy the text or trees of a recipe to RUN/raw, and verify SHA-256 checksums. The recipes call this.
+# Download or copy the text or trees of a recipe to RUN/raw, and verify SHA-256 checksums. The recipes call
+# this.
 #   RUN=… bash examples/corpora.sh CORPUS              download it
 #   RUN=… bash examples/corpora.sh CORPUS DIRECTORY    copy it from a directory
 # CORPUS is multi30k, published (Multi30k as preprocessed by Wu et al., 2021), tatoeba (with
@@ -9,23 +10,24 @@ corpus=$1 directory=${2:-}
 raw=${RUN:?set RUN to the directory of a recipe}/raw
 part=$raw.part
 
+# die MESSAGE: end the script with an error.
+die() {
+  echo "corpora.sh: error: $*" >&2
+  exit 1
+}
+
 # download URL FILE
 download() {
   curl --fail --location --retry 5 --connect-timeout 60 --speed-limit 1 --speed-time 60 --progress-bar \
-    --output "$2" "$1" || {
-    echo "corpora.sh: error: cannot download $1: run the recipe again, or give it a directory with the" \
-      "text" >&2
-    exit 1
-  }
+    --output "$2" "$1" ||
+    die "cannot download $1: run the recipe again, or give it a directory with the text"
 }
 
 # check_files: fail unless the files in RUN/raw have the SHA-256 checksums on standard input.
 check_files() {
-  (cd "$raw" && sha256sum --check --quiet) || {
-    echo "corpora.sh: error: the text in $raw does not match its checksums: delete it and run the recipe" \
-      "again, with the original text if you gave it a directory" >&2
-    exit 1
-  }
+  (cd "$raw" && sha256sum --check --quiet) ||
+    die "the text in $raw does not match its checksums: delete it and run the recipe again, with the" \
+      "original text if you gave it a directory"
 }
 
 MULTI30K_URL=https://raw.githubusercontent.com/multi30k/dataset/master/data/task1/raw
@@ -96,11 +98,8 @@ get_tatoeba() {
     done
     cp "$side.v2020-07-28" "$part/test.${name%:*}"
     timeout --foreground 600 sacrebleu --test-set wmt14/full --language-pair en-de \
-      --echo "$([ "${name%:*}" = en ] && echo src || echo ref)" >"$part/newstest2014.${name%:*}" || {
-      echo "corpora.sh: error: sacrebleu cannot download newstest2014: run the recipe again, or give a" \
-        "directory with the text" >&2
-      exit 1
-    }
+      --echo "$([ "${name%:*}" = en ] && echo src || echo ref)" >"$part/newstest2014.${name%:*}" ||
+      die "sacrebleu cannot download newstest2014: run the recipe again, or give a directory with the text"
   done
   download "$TATOEBA_PAIRS" "$part/deu-eng.zip"
   python -m zipfile -e "$part/deu-eng.zip" "$part"
@@ -136,11 +135,8 @@ check_trees() {
   local sum
   sum=$(awk 1 "${@:3}" | tr -s '[:space:]' ' ' | sed 's/^ //; s/ (\( (\|S1 (\|ROOT (\)/\n(\1/g' |
     sed 's/ $//' | LC_ALL=C "$1" | sha256sum)
-  [ "${sum%% *}" = "$2" ] || {
-    echo "corpora.sh: error: the trees in $(dirname "$3") have the wrong checksum: delete $raw and run the" \
-      "recipe again" >&2
-    exit 1
-  }
+  [ "${sum%% *}" = "$2" ] ||
+    die "the trees in $(dirname "$3") have the wrong checksum: delete $raw and run the recipe again"
 }
 
 # Gold trees: the Penn Treebank sample, the training documents of CRAFT and GENIA, MASC without its Wall
@@ -187,10 +183,7 @@ check_treebanks() {
 
 case $corpus in
   multi30k | published | tatoeba | treebanks) ;;
-  *)
-    echo "corpora.sh: error: no corpus $corpus: choose from multi30k, published, tatoeba and treebanks" >&2
-    exit 1
-    ;;
+  *) die "no corpus $corpus: choose from multi30k, published, tatoeba and treebanks" ;;
 esac
 if [ ! -d "$raw" ]; then
   rm -rf "$part"

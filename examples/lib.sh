@@ -206,20 +206,16 @@ parse_and_score() {
     --output "$RUN/trees.txt"
 }
 
-# wsj EXPERIMENT F1 OPTIONS ARGUMENTS: one of the paper's two runs of §6.3. OPTIONS names an array of
-# options for aiayn prepare-trees; ARGUMENTS go to fairseq-train.
+# wsj EXPERIMENT F1 ARGUMENTS: one of the paper's two runs of §6.3, on $RUN/data, and its F1 in Table 4.
 wsj() {
-  local precision experiment=$1 f1=$2
-  local -n options=$3
+  local precision
   precision=$(gpu_precision)
-  step "prepare"
-  run aiayn prepare-trees "${options[@]}" --destdir "$RUN/data"
-  step "train (aiayn_parser, $experiment)"
+  step "train (aiayn_parser, $1)"
   # shellcheck disable=SC2086 # an empty precision is not an argument
   train --arch aiayn_parser --dropout 0.2 --attention-dropout 0.2 --warmup-updates 16000 \
-    --max-tokens "$(device_tokens)" $precision --log-format simple --log-interval 100 "${@:4}"
+    --max-tokens "$(device_tokens)" $precision --log-format simple --log-interval 100 "${@:3}"
   parse_and_score 5
-  printf '\nThe paper (Table 4, %s): F1 %s, to compare with the F1 above.\n' "$experiment" "$f1" | say
+  printf '\nThe paper (Table 4, %s): F1 %s, to compare with the F1 above.\n' "$1" "$2" | say
 }
 
 # get CORPUS [DIRECTORY]: copy its text from a directory, or download it, to $RUN/raw.

@@ -25,6 +25,9 @@ for path in "${@:2}"; do
     *) extra+=("$(from_root "$path")") ;;
   esac
 done
-# shellcheck disable=SC2034 # wsj takes it by its name
-trees=(--wsj "$(from_root "$1")" --extra "${WEIGHT:-1}" "${extra[@]}")
-wsj semi-supervised 92.7 trees "${@:3 + ${#extra[@]}}"
+
+step "prepare"
+run aiayn prepare-trees --wsj "$(from_root "$1")" --extra "${WEIGHT:-1}" "${extra[@]}" \
+  --destdir "$RUN/data"
+
+wsj semi-supervised 92.7 "${@:3 + ${#extra[@]}}"

@@ -18,6 +18,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 [ $# -ge 1 ] || die "give the directory of the Penn Treebank"
 begin
 
-# shellcheck disable=SC2034 # wsj takes it by its name
-trees=(--wsj "$(from_root "$1")")
-wsj "WSJ only" 91.3 trees "${@:2}"
+step "prepare"
+run aiayn prepare-trees --wsj "$(from_root "$1")" --destdir "$RUN/data"
+
+wsj "WSJ only" 91.3 "${@:2}"

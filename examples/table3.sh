@@ -65,11 +65,9 @@ names=$(table | cut -d ' ' -f 1)
 for row in "$@"; do
   grep -qxF -e "$row" <<<"$names" || die "unknown row $row: choose from ${names//$'\n'/ }"
 done
-case $SCALE in
-  small) RUN=${RUN:-runs/table3} ;;
-  paper) RUN=${RUN:-runs/table3_paper} ;;
-  *) die "SCALE=$SCALE must be small or paper" ;;
-esac
+choose_one SCALE "$SCALE" "small paper"
+if [ "$SCALE" = paper ]; then RUN=${RUN:-runs/table3_paper}; fi
+RUN=${RUN:-runs/table3}
 [[ $JOBS =~ ^[1-9][0-9]*$ ]] || die "JOBS=$JOBS must be an integer of at least 1"
 [ -z "${DRY_RUN:-}" ] || JOBS=1
 for folder in "${TEXT:-.}" "${DATA:-.}"; do
@@ -79,7 +77,6 @@ done
 rows=$(if [ $# -gt 0 ]; then grep -xF "$(printf '%s\n' "$@")" <<<"$names"; else echo "$names"; fi)
 
 begin
-text=${TEXT:+$(from_root "$TEXT")}
 given=$DATA
 if [ "$JOBS" -gt 1 ]; then
   cores=$(count_cores)
@@ -155,7 +152,7 @@ done | say
 if [ "$SCALE" = paper ]; then
   wmt14_data en-de
 elif [ -z "${DATA:-}" ]; then
-  multi30k 4000 ${TEXT:+"$text"}
+  multi30k 4000 ${TEXT:+"$(from_root "$TEXT")"}
   DATA=$RUN
 elif [ ! -d "$DATA/data" ]; then
   die "no data in $DATA/data: DATA must be a directory with a prepared data/"

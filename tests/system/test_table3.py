@@ -116,7 +116,7 @@ def test_the_papers_scale_takes_the_named_architectures(run, tmp_path):
     ("rows", "env", "parts"),
     [
         (["c_n2", "c_n3"], {}, ("unknown row c_n3", "base", "c_n2", "e_learned")),
-        ([], {"SCALE": "large"}, ("SCALE=large", "small or paper")),
+        ([], {"SCALE": "large"}, ("SCALE=large", "choose from small paper")),
         ([], {"JOBS": "two"}, ("JOBS=two",)),
         ([], {"TEXT": "absent"}, ("no such directory: absent",)),
         ([], {"DATA": "absent"}, ("no such directory: absent",)),
