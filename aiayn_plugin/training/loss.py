@@ -130,7 +130,7 @@ class _ProjectedLoss(torch.autograd.Function):
         # On a CPU, checking for 1 saves a copy as large as W. On a GPU it would synchronise.
         if grad_loss.device.type != "cpu" or grad_loss != 1:
             grad_x, grad_weight = grad_x * grad_loss, grad_weight * grad_loss
-        return grad_x, grad_weight, None, None, None, None, None
+        return grad_x, grad_weight, None, None, None, None
 
 
 # On a GPU, torch's kernels mix dtypes at no cost. On a CPU, mixing dtypes prevents vectorisation,
