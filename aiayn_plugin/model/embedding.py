@@ -14,7 +14,6 @@ class ScaledEmbedding(nn.Embedding):
 
     def __init__(self, vocabulary: int, d_model: int, padding_idx: int) -> None:
         super().__init__(vocabulary, d_model, padding_idx)
-        self.padding = padding_idx
         self.scale = math.sqrt(d_model)
         nn.init.normal_(self.weight, std=d_model**-0.5)
         nn.init.zeros_(self.weight[padding_idx])

@@ -104,7 +104,7 @@ class EmbeddedStack(nn.Module):
 
     def _embed(self, tokens: Tensor, position: int | None = None) -> Tensor:
         if position is None:
-            positions, length = token_positions(tokens, self.embedding.padding), tokens.size(1)
+            positions, length = token_positions(tokens, Vocabulary.pad), tokens.size(1)
         else:
             positions = torch.full((1, 1), position, device=tokens.device)
             length = position + 1
@@ -138,7 +138,7 @@ class Encoder(EmbeddedStack):
         The mask is boolean (batch, m), True at padding. On a CPU it is None if there is no padding;
         on a GPU, checking this would require a synchronisation.
         """
-        is_padding = tokens.eq(self.embedding.padding)
+        is_padding = tokens.eq(Vocabulary.pad)
         padding = None if tokens.device.type == "cpu" and not is_padding.any() else is_padding
         x = self.embed(tokens)
         for layer in self.layers:

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from ..model.transformer import Decoder, Encoder
+from ..text.dictionary import Vocabulary
 from .kv_cache import DecoderCache
 
 #: Sentences per encoder call on a CPU: enough to keep it busy.
@@ -105,7 +106,7 @@ def encode(encoder: Encoder, tokens: Tensor) -> tuple[Tensor, Tensor | None]:
     """
     if tokens.device.type != "cpu" or len(tokens) <= ENCODER_BATCH:
         return encoder.encode(tokens)
-    padding = tokens.eq(encoder.embedding.padding)
+    padding = tokens.eq(Vocabulary.pad)
     memory = None
     for start in range(0, len(tokens), ENCODER_BATCH):
         rows = slice(start, start + ENCODER_BATCH)
