@@ -165,15 +165,7 @@ class MultiHeadAttention(nn.Module):
             out, weights = self.equation(q, k, v, mask, 0.0, *positions)
             return self._join_heads(out.to(x.dtype)), weights if need_weights else None
         if self.recompute and torch.is_grad_enabled():
-            return checkpoint(
-                self._attend,
-                x,
-                memory,
-                padding,
-                need_weights,
-                use_reentrant=False,
-                preserve_rng_state=self.dropout > 0 or not self._may_use_kernels(False),
-            )
+            return checkpoint(self._attend, x, memory, padding, need_weights, use_reentrant=False)
         return self._attend(x, memory, padding, need_weights)
 
     def _attend(

@@ -8,7 +8,7 @@ from models import PAD, build, pad_left, pad_right, sentences
 
 from aiayn_plugin.benchmarks.measure import measure_peak_memory
 from aiayn_plugin.errors import InputError
-from aiayn_plugin.model.attention import MultiHeadAttention, scaled_dot_product_attention
+from aiayn_plugin.model.attention import MultiHeadAttention
 
 VARIANTS = [{}, {"positions": "learned"}, {"neighbourhood": 3}, {"d_k": 3, "d_v": 5}]
 
@@ -97,24 +97,6 @@ def test_recomputed_attention_changes_only_the_memory(settings):
     for stored, recomputed in zip(*gradients, strict=True):
         assert torch.equal(stored, recomputed)
     assert memory[1] < 0.9 * memory[0]
-
-
-def test_recomputed_attention_of_a_user_draws_the_same_random_numbers():
-    def noisy(q, k, v, mask, dropout):
-        out, weights = scaled_dot_product_attention(q, k, v, mask, dropout)
-        return out * torch.rand_like(out), weights
-
-    gradients = []
-    for recompute in (False, True):
-        model = build(checkpoint_activations=recompute)
-        for attention in (m for m in model.modules() if isinstance(m, MultiHeadAttention)):
-            attention.equation = noisy
-        torch.manual_seed(5)
-        source, target = sentences()
-        torch.manual_seed(6)
-        model(source, None, target)[0].pow(2).sum().backward()
-        gradients.append(torch.cat([weight.grad.flatten() for weight in model.parameters()]))
-    torch.testing.assert_close(*gradients)
 
 
 def test_one_matrix_embeds_both_sides_and_projects():
