@@ -236,21 +236,19 @@ class BeamSearch:
             at_limit = limit.le(step)[:, None, None]
             not_eos = torch.arange(scores.size(2), device=scores.device).ne(eos)
             scores.masked_fill_(at_limit & not_eos, -math.inf)
-        forced: Tensor | None = None
         if prefix is not None and step < prefix.size(1):
             forced = prefix[:, step, None, None].expand(-1, scores.size(1), 1)
-            forced_score = scores.gather(2, forced)
+            # A prefix overrides neither the limit nor the constraint.
+            applies = forced.ne(pad) & limit.gt(step)[:, None, None]
+            is_other = torch.ones_like(scores, dtype=torch.bool).scatter(2, forced, False)
+            scores.masked_fill_(applies & is_other, -math.inf)
         if step < self.settings.min_len:
             end = scores[:, :, eos].clone()
             scores[:, :, eos] = -math.inf
-            if self.constraint is not None:  # an empty line has no tree: only eos may follow
+            if prefix is not None or self.constraint is not None:
+                # A prefix may end here, and an empty line, which has no tree, must.
                 is_only = scores.amax(dim=2).eq(-math.inf)
                 scores[:, :, eos] = end.masked_fill(~is_only, -math.inf)
-        if forced is not None:
-            # A prefix overrides the minimum length, but neither the limit nor the constraint.
-            applies = forced.ne(pad) & limit.gt(step)[:, None, None]
-            only_forced = torch.full_like(scores, -math.inf).scatter(2, forced, forced_score)
-            scores.copy_(torch.where(applies, only_forced, scores))
 
     def _choose(self, state: SearchState, log_p: Tensor, token: Tensor) -> None:
         """Finish those of the b best candidates that end, and extend the b best that do not.
