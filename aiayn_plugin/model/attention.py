@@ -31,9 +31,10 @@ class AttentionCache(Protocol):
     """The keys and values of one attention sub-layer while decoding (search/kv_cache.py)."""
 
     def attention_inputs(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
-        """Project x (batch, n, d_model).
+        """Project x (batch, n, d_model), and return its queries (batch, h, n, d_k).
 
-        Returns its queries, the keys and values of all positions so far, and a mask.
+        Also returns the keys (batch, h, m, d_k) and values (batch, h, m, d_v) that it may attend
+        to, and an additive mask that broadcasts to (batch, h, n, m), or None.
         """
 
     def positions(self) -> Positions | None:

@@ -78,7 +78,10 @@ class LearnedPositions(nn.Module):
         nn.init.normal_(self.weight, std=d_model**-0.5)
 
     def forward(self, positions: Tensor, length: int) -> Tensor:
-        """Same as SinusoidalPositions.forward. Raises InputError beyond the learned positions."""
+        """Map positions (batch, n), each below length, to (batch, n, d_model).
+
+        Raises InputError beyond the learned positions.
+        """
         if length > self.max_positions and int(positions.max()) >= self.max_positions:
             raise InputError(
                 f"the model learned {self.max_positions} positions, but the input has "

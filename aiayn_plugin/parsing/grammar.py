@@ -59,11 +59,11 @@ class TreeGrammar:
                 )
         return words
 
-    def allowed(self, tokens: Tensor, state: Tensor, remaining: Tensor) -> Tensor:
+    def allowed(self, tokens: Tensor, words: Tensor, remaining: Tensor) -> Tensor:
         """Return which symbols may follow, boolean (batch, b, V).
 
-        tokens: (batch, b, t) symbols so far. state: (batch,) words of the sentence. remaining:
-        (batch,) how many more symbols a hypothesis may have, without the end symbol.
+        tokens: (batch, b, t) symbols so far. words: (batch,) number of words of the sentence.
+        remaining: (batch,) how many more symbols a hypothesis may have, without the end symbol.
 
         For example, after (S (NP NN over two words: any tag; )NP; and an opening bracket if the
         limit leaves space for it, its closing bracket, the second word, )NP and )S.
@@ -72,11 +72,11 @@ class TreeGrammar:
         kinds, has_begun = kind[tokens], tokens.size(2) > 0
         depths = (kinds.eq(OPEN).long() - kinds.eq(CLOSE).long()).cumsum(dim=2)
         depth = depths[:, :, -1] if has_begun else depths.new_zeros(tokens.shape[:2])
-        words_left = state[:, None] - kinds.eq(TAG).sum(dim=2)
+        words_left = words[:, None] - kinds.eq(TAG).sum(dim=2)
         is_empty = (  # nothing follows the opening bracket yet
             kinds[:, :, -1].eq(OPEN) if has_begun else torch.zeros_like(depth, dtype=torch.bool)
         )
-        is_complete = depth.eq(0) & (has_begun | state.eq(0)[:, None])  # no words, no tree
+        is_complete = depth.eq(0) & (has_begun | words.eq(0)[:, None])  # no words, no tree
 
         may_tag = depth.gt(0) & words_left.gt(0)
         may_open = words_left.gt(0) & ~is_complete & depth.lt(self.max_depth)

@@ -194,7 +194,7 @@ def _map_to_wsj(tree: Tree, changes: Counter[str]) -> list[Tree]:
 
 
 def is_preterminal(tree: Tree) -> bool:
-    """Whether a tree is a tag with its word."""
+    """Return whether a tree is a tag with its word."""
     return len(tree) == 1 and isinstance(tree[0], str)
 
 
