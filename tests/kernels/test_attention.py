@@ -91,14 +91,6 @@ def test_every_choice_drops_weights(window, padded):
     torch.testing.assert_close(dropped[kept], 2 * weights[kept])
 
 
-def test_gradients_of_blocks():
-    torch.manual_seed(1)
-    inputs = [torch.randn(1, 2, 35, 2, dtype=torch.float64, requires_grad=True) for _ in range(3)]
-    assert torch.autograd.gradcheck(
-        lambda q, k, v: attend_in_blocks(q, k, v, centred_window(5)), inputs
-    )
-
-
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("need_weights", [False, True])
 def test_bfloat16_equals_float32_but_for_rounding_and_avoids_torchs_slow_kernel(
