@@ -73,7 +73,7 @@ class ModelSettings:
     )
 
     def check(self) -> None:
-        """Raise InputError if a size is below 1 or a dropout not a probability."""
+        """Raise InputError if a size is below 1, or a dropout is not a probability."""
         for name in ("N", "d_model", "d_ff", "h"):
             if getattr(self, name) < 1:
                 raise InputError(f"{name} {getattr(self, name)} must be at least 1")

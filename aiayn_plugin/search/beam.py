@@ -30,6 +30,7 @@ FINISHED_SHARE = 1 / 8
 BFLOAT16_SCORES = 2**20
 
 #: Changes log P of the next token (batch, b, V), given the hypotheses so far (batch, b, length).
+#: Results above 0 need stop_early=False, since stopping early assumes that scores only fall.
 ScoreAdjustment = Callable[[Tensor, Tensor], Tensor]
 
 
