@@ -125,6 +125,7 @@ def short_attention(
     padding. causal: position i attends to positions up to i, and to itself if it is padding.
     """
     q, k, v = _with_contiguous_rows(q, k, v)
+    padding = None if padding is None else padding.contiguous()
     out = _like_heads(q, v.size(3))
     _forward[(q.size(0), q.size(1))](
         q, k, v, out, padding, q.size(2), k.size(2), 1 / math.sqrt(q.size(3)),
@@ -144,6 +145,7 @@ def _short_attention_backward(
     grad: Tensor, q: Tensor, k: Tensor, v: Tensor, padding: Tensor | None, causal: bool
 ) -> tuple[Tensor, Tensor, Tensor]:
     grad, q, k, v = _with_contiguous_rows(grad, q, k, v)
+    padding = None if padding is None else padding.contiguous()
     dq, dk, dv = (_like_heads(x, x.size(3)) for x in (q, k, v))
     _backward[(q.size(0), q.size(1))](
         q, k, v, grad, dq, dk, dv, padding, q.size(2), k.size(2), 1 / math.sqrt(q.size(3)),

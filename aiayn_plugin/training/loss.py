@@ -15,8 +15,9 @@ from ..kernels.linear import add_transposed_matmul, linear
 #: 2.8e-3 it keeps all 11.
 FLOAT16_SCALE = 2.0**10
 #: Number of positions whose gradients of W are summed in float16. Each adds p · x, or for the
-#: correct class (p − 1 + ε') · x, so with |x| ≤ 31, 2,048 positions stay below 2,048 · 31 = 63,488.
-FLOAT16_ROWS = 2**11
+#: correct class (p − 1 + ε') · x, so with |x| ≤ 63, 1,024 positions stay below 1,024 · 63 = 64,512.
+#: LayerNorm limits |x| to √d_model (32 for big) times its gain.
+FLOAT16_ROWS = 2**10
 #: Elements that a CPU converts to float32 at once. New memory for a large tensor costs more than
 #: the arithmetic on it; small ones reuse the same memory.
 TILE_SIZE = 2**20

@@ -20,7 +20,7 @@ def test_output_and_gradients_equal_those_of_the_equation(n, m, causal, padded):
     m = n if causal else m
     shapes = [(2, length, 3, 16) for length in (n, m, m, n)]
     q, k, v, grad = (torch.randn(shape).transpose(1, 2) for shape in shapes)
-    padding = torch.arange(m) < torch.tensor([0, m // 2])[:, None] if padded else None
+    padding = (torch.arange(m)[:, None] < torch.tensor([0, m // 2])).t() if padded else None
     results = []
     for dtype in (torch.float32, torch.float64):
         inputs = [x.to(dtype).requires_grad_() for x in (q, k, v)]
