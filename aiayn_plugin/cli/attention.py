@@ -1,8 +1,8 @@
 """Show what the heads attend to, as a page or a figure.
 
-The output is one self-contained HTML page with the attention of every layer and head (Figures 3 to
-5). The sentences are raw lines from standard input or --input, which the model translates, or
-sentences of the prepared data.
+Writes one self-contained HTML page with the attention of every layer and head (Figures 3 to 5), or,
+with --figure, one layer of the first sentence. The sentences are raw lines from standard input or
+--input, which the model translates, or sentences of the prepared data.
 """
 
 import argparse
@@ -31,7 +31,7 @@ from ..paper import SearchSettings
 from ..text.lines import decode_lines, printable, read_lines
 from . import options
 
-FIGURE_OPTIONS = ("sentence", "kind", "layer", "heads", "word", "join")
+FIGURE_OPTIONS = ("kind", "layer", "heads", "word", "join")
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -46,15 +46,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add_numbers("--numbers", metavar="N", help=numbers_help)
     add("--reference", action="store_true", help="show the target of --split, not a translation")
     output_help = (
-        "page to write (default, without --figure: attention.html in the run directory, for demo "
-        "in the current one)"
+        "page to write (default: attention.html in the run directory, for demo in the current one)"
     )
     add("--output", type=Path, metavar="FILE.html", help=output_help)
     add_numbers("--layers", metavar="L", help="layers on the page, from 1 (default: all)")
-    add = parser.add_argument_group("a figure of one layer of one sentence").add_argument
+    add = parser.add_argument_group("a figure of one layer, instead of a page").add_argument
     figure_help = "figure to write: .svg, .pdf or .png; needs matplotlib"
     add("--figure", type=Path, metavar="FILE", help=figure_help)
-    add("--sentence", type=int, metavar="N", help="sentence to show, from 1 (default: 1)")
     kinds = [kind.replace("_", "-") for kind in ATTENTION_KINDS]
     add("--kind", choices=kinds, help="kind of attention (default: encoder self-attention)")
     layer_help = "layer to show (default: the second to last; the paper shows 5 of 6)"
@@ -66,7 +64,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Write the page, the figure, or both.
+    """Write the page or the figure.
 
     Raises InputError or OSError for an unusable model, text or selection.
     """
@@ -74,12 +72,11 @@ def run(args: argparse.Namespace) -> None:
     translator = Translator.load(
         args.model, args.device, user_dir=args.user_dir, beam=args.beam, lenpen=args.lenpen
     )
-    with_page = args.output is not None or args.figure is None
-    sentences = _read_sentences(translator, args, with_page)
-    if args.figure is not None:
-        _write_figure(translator, sentences, args)
-    if with_page:
+    sentences = _read_sentences(translator, args)
+    if args.figure is None:
         _write_page(translator, sentences, args)
+    else:
+        _write_figure(translator, sentences[0], args)
 
 
 def _check_options(args: argparse.Namespace) -> None:
@@ -89,29 +86,24 @@ def _check_options(args: argparse.Namespace) -> None:
             if getattr(args, name) is not None:
                 raise InputError(f"--{name} needs --figure; the page has its own controls")
     else:
-        if args.layers is not None and args.output is None:
-            raise InputError("--layers needs --output; the figure has --layer")
+        if args.output is not None or args.layers is not None:
+            raise InputError("--output and --layers are for a page: omit them, or --figure")
         plots.check(args.figure)
-    for path in filter(None, (args.figure, args.output)):
-        if path.is_dir():
-            raise InputError(f"{path} is a directory: give a file name")
-    if args.figure is not None and args.figure == args.output:
-        raise InputError("--figure and --output name the same file: give two names")
+    path = args.figure or args.output
+    if path is not None and path.is_dir():
+        raise InputError(f"{path} is a directory: give a file name")
     if args.split is None and (args.reference or args.numbers is not None):
         raise InputError("--reference and --numbers need --split")
     if args.split is not None and args.input is not None:
         raise InputError("--input and --split are mutually exclusive: give one")
 
 
-def _read_sentences(
-    translator: Translator, args: argparse.Namespace, with_page: bool
-) -> list[Sentence]:
-    """Return the sentences for the page, or those up to the figure's.
+def _read_sentences(translator: Translator, args: argparse.Namespace) -> list[Sentence]:
+    """Return the sentences of the page or the figure.
 
     Raises InputError if there are none, if there are more than a page can show, or if one is too
     long.
     """
-    max_sentences = page.MAX_SENTENCES if with_page else max(args.sentence or 1, 1)
     if args.split is not None:
         numbers = args.numbers if args.numbers is not None else [0]
         page.check_count(len(numbers))
@@ -124,10 +116,9 @@ def _read_sentences(
             text = decode_lines(iter(sys.stdin.buffer.readline, b""), "standard input")
         else:
             raise InputError("standard input is closed: give --input FILE")
-        # For a page, read one line more than it can show: check_count then rejects the input.
-        lines = list(islice(text, max_sentences + with_page))
-        if with_page or not lines:
-            page.check_count(len(lines))
+        # One line more than a page can show: check_count then rejects the input.
+        lines = list(islice(text, page.MAX_SENTENCES + 1 if args.figure is None else 1))
+        page.check_count(len(lines))
         names = [f"line {number}" for number in range(1, len(lines) + 1)]
         sentences = translate(translator, encode_lines(translator, lines, page.MAX_SUBWORDS))
     for sentence, name in zip(sentences, names, strict=True):
@@ -136,17 +127,10 @@ def _read_sentences(
     return sentences
 
 
-def _write_figure(
-    translator: Translator, sentences: list[Sentence], args: argparse.Namespace
-) -> None:
-    number = 1 if args.sentence is None else args.sentence
-    if not 1 <= number <= len(sentences):
-        raise InputError(f"--sentence {number} must be from 1 to {len(sentences)}")
-    second_to_last = max(1, len(translator.model.encoder.layers) - 1)
-    layer = second_to_last if args.layer is None else args.layer
-    maps = compute_maps(translator, sentences[number - 1], [layer])
+def _write_figure(translator: Translator, sentence: Sentence, args: argparse.Namespace) -> None:
+    maps = compute_maps(translator, sentence)
     kind = (args.kind or "encoder").replace("-", "_")
-    selection = (kind, layer, args.heads, args.word, bool(args.join))
+    selection = (kind, args.layer, args.heads, args.word, bool(args.join))
     plots.save(attention_figure(maps, translator.pipeline, *selection), args.figure)
     print(f"{args.figure}: {args.figure.stat().st_size / 1e3:,.0f} kB")
 
