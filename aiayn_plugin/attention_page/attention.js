@@ -38,16 +38,17 @@ function svg(name, attributes = {}, ...children) {
 
 // ---- weights
 
-// Returns the bytes of all weights of a kind, decoded when they are first needed.
-function decodedWeights(kind) {
+// Returns the bytes of all weights of the kind that is shown, decoded when they are first needed.
+function decodedWeights() {
+  const { kind } = view;
   const decoded = (sentence().decoded ??= {});
   return (decoded[kind] ??= Uint8Array.from(atob(sentence().weights[kind]), (c) => c.charCodeAt(0)));
 }
 
 // Returns the words of both sides: [{ text, count, unknown }] with their number of subwords.
-function sides(kind = view.kind, joined = view.joined) {
+function sides(joined = view.joined) {
   const names = { encoder: ["source", "source"], decoder: ["decoderInput", "decoderInput"],
-    encoder_decoder: ["target", "source"] }[kind];
+    encoder_decoder: ["target", "source"] }[view.kind];
   return names.map((name) => {
     const { words, subwords, unknown: isUnknown } = sentence();
     let next = 0;
@@ -59,13 +60,13 @@ function sides(kind = view.kind, joined = view.joined) {
 }
 
 // Returns the weights of one head as they are shown, a row per word that attends.
-function weights(head, layer = view.layer, kind = view.kind, joined = view.joined) {
-  const bytes = decodedWeights(kind);
-  const [from, to] = sides(kind, false).map((words) => words.length);
-  const start = (layer * data.heads + head) * from * to;
+function weights(head) {
+  const bytes = decodedWeights();
+  const [from, to] = sides(false).map((subwords) => subwords.length);
+  const start = (view.layer * data.heads + head) * from * to;
   const rows = Array.from({ length: from }, (_, i) =>
     Array.from(bytes.subarray(start + i * to, start + (i + 1) * to), (byte) => byte / 255));
-  return joined ? join(rows, ...sides(kind, true)) : rows;
+  return view.joined ? join(rows, ...sides()) : rows;
 }
 
 // Returns the weights between words: to a word the sum over its subwords, from it the mean.
@@ -92,7 +93,7 @@ function mean(tables) {
 // there is none. It is what the page opens on.
 function clearestWord() {
   const [from, to] = sides();
-  const table = mean(allHeads.map((head) => weights(head)));
+  const table = mean(allHeads.map(weights));
   const isWord = ({ text }) => text !== "</s>" && /[\p{L}\p{N}]/u.test(text);
   const lengths = from.filter(isWord).map(({ text }) => text.length);
   // Function words are short.
@@ -108,7 +109,7 @@ function clearestWord() {
 
 function buildPanel(heads) {
   const [from, to] = sides();
-  const panel = { heads, from, to, tables: heads.map((head) => weights(head)) };
+  const panel = { heads, from, to, tables: heads.map(weights) };
   panel.mean = mean(panel.tables);
   const height = Math.max(from.length, to.length);
   panel.all = svg("g", { class: "all" });
@@ -241,6 +242,11 @@ function visible(text) {
     .join(" ");
 }
 
+// Returns the words of a side of a sentence without the end symbol, separated by spaces.
+function textOf({ words }, side) {
+  return words[side].slice(0, -1).map(([text]) => visible(text)).join(" ");
+}
+
 function point(word) {
   for (const panel of panels) {
     tint(panel, word);
@@ -370,10 +376,8 @@ function show() {
   panels = groups.map(buildPanel);
   $("panels").replaceChildren(...panels.map((panel) => panel.element));
   panels.forEach(({ matrix }, k) => { matrix.scrollLeft = scrolled[k] ?? 0; });
-  const textOf = (name) =>
-    sentence().words[name].slice(0, -1).map(([text]) => visible(text)).join(" ");
-  $("text").replaceChildren(element("bdi", { textContent: textOf("source") }), " → ",
-    element("bdi", { textContent: textOf("target") }));
+  $("text").replaceChildren(element("bdi", { textContent: textOf(sentence(), "source") }), " → ",
+    element("bdi", { textContent: textOf(sentence(), "target") }));
   $("shown").textContent = `${data.kinds[view.kind]}, layer ${data.layers[view.layer]}, ` +
     (heads.length ? headNames(heads) : "no head selected");
   for (const button of $("heads").querySelectorAll("[data-head]"))
@@ -492,8 +496,8 @@ function readFragment() {
 }
 
 function start() {
-  data.sentences.forEach(({ text }, number) => $("sentence").append(
-    element("option", { value: number, textContent: `${number + 1}. ${text}` })));
+  data.sentences.forEach((each, number) => $("sentence").append(
+    element("option", { value: number, textContent: `${number + 1}. ${textOf(each, "source")}` })));
   $("sentence").addEventListener("change", (event) =>
     choose({ sentence: Number(event.target.value) }));
   radios($("kinds"), "kind", Object.entries(data.kinds), (kind) => choose({ kind }));
@@ -515,7 +519,6 @@ function start() {
   document.addEventListener("keydown", (event) => {
     if (event.key === "Escape") pin(null);
   });
-  $("controls").addEventListener("submit", (event) => event.preventDefault());
   addEventListener("hashchange", () => {
     readFragment();
     show();

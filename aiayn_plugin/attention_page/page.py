@@ -74,7 +74,6 @@ def _sentence_data(maps: AttentionMaps, pipeline: TextPipeline) -> dict[str, Any
     sides = {"source": maps.source, "decoderInput": maps.decoder_input, "target": maps.target}
     words = {side: group_words(subwords, pipeline) for side, subwords in sides.items()}
     return {
-        "text": " ".join(word for word, _ in words["source"][:-1]),
         "subwords": sides,
         "words": words,
         "unknown": {

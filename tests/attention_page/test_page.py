@@ -196,22 +196,16 @@ def test_the_page_holds_the_weights_of_the_model(browser, show, pipeline):
     maps, others = random_maps(SOURCE, TARGET), random_maps(["a", "</s>"], ["b", "</s>"])
     others.encoder[0, 0] = torch.tensor([[-0.1, 1.1], [0.5, 0.5]])  # of a user's own attention
     show(others, maps)
-    assert browser.js("weights(0, 0, 'encoder', false)") == [[0, 1], [128 / 255, 128 / 255]]
+    assert browser.js("panels[0].tables[0]") == [[0, 1], [128 / 255, 128 / 255]]
     browser.find('#sentence option[value="1"]').click()
     for kind in ATTENTION_KINDS:
         sides = [[count for _, count in group_words(side, pipeline)] for side in maps.axes(kind)]
-        for layer in (0, 1):
-            of_layer = getattr(maps, kind)[layer]
-            as_words = join_subwords(of_layer, *sides)
-            for head in (0, 7):
-                shown = browser.js(f"weights({head}, {layer}, '{kind}', false)")
-                torch.testing.assert_close(
-                    torch.tensor(shown), of_layer[head], rtol=0, atol=0.5 / 255 + 1e-6
-                )
-                shown = browser.js(f"weights({head}, {layer}, '{kind}', true)")
-                torch.testing.assert_close(
-                    torch.tensor(shown), as_words[head], rtol=0, atol=3 * 0.5 / 255 + 1e-6
-                )
+        for layer, subwords in enumerate(getattr(maps, kind)):
+            words = join_subwords(subwords, *sides)
+            for joined, expected, error in (("false", subwords, 0.5), ("true", words, 1.5)):
+                view = f"{{ kind: '{kind}', layer: {layer}, joined: {joined} }}"
+                shown = torch.tensor(browser.js(f"change({view}), panels[0].tables"))
+                torch.testing.assert_close(shown, expected, rtol=0, atol=error / 255 + 1e-6)
 
 
 def test_kind_layer_heads_and_sentence_can_be_selected(browser, show):
