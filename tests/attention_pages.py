@@ -63,3 +63,13 @@ def count_lines(browser):
 
 def visible(browser, selector):
     return [element.text for element in browser.find_all(selector) if element.is_displayed()]
+
+
+def boxes(browser, selector):
+    """Return [left, top, right, bottom] of the visible elements that match a selector."""
+    return browser.js(
+        """[...document.querySelectorAll(arguments[0])].map((each) => each.getBoundingClientRect())
+        .filter(({ width }) => width).map(({ left, top, right, bottom }) =>
+            [left, top, right, bottom])""",
+        selector,
+    )
