@@ -16,14 +16,14 @@ MAX_POINTS = 500
 STYLES = {"-": "none", "--": "6 3", ":": "2 3", "-.": "7 3 2 3"}
 #: A translucent grey for lines in the background.
 BACKGROUND = "#80808080"
-#: The quantities: title, name in the log, and whether training and validation log it.
+#: The quantities: title, name in the log, and whether they are drawn for the validation set too.
 QUANTITIES = (
-    ("loss", "loss", True, True),
-    ("perplexity", "ppl", True, True),
-    ("learning rate", "lr", True, False),
-    ("target tokens per second", "wps", True, False),
-    ("gradient norm", "gnorm", True, False),
-    ("fairseq's BLEU", "bleu", False, True),
+    ("loss", "loss", True),
+    ("perplexity", "ppl", True),
+    ("learning rate", "lr", False),
+    ("target tokens per second", "wps", False),
+    ("gradient norm", "gnorm", False),
+    ("fairseq's BLEU", "bleu", True),
 )
 
 
@@ -58,8 +58,8 @@ def charts_of_run(
 
     schedules: d_model and warm-up of curves of equation (3) to draw with the learning rate.
     """
-    for title, name, in_training, in_validation in QUANTITIES:
-        training = (record.train or record.epochs) if in_training else []
+    for title, name, in_validation in QUANTITIES:
+        training = record.train or record.epochs
         validation = record.valid if in_validation else []
         if lines := _lines({"training": training, "validation": validation}, name):
             if name == "lr":  # the run is drawn over the broad lines of equation (3)
@@ -76,7 +76,7 @@ def _equations(run: Line, schedules: Mapping[str, tuple[int, int]]) -> Iterator[
 
 def charts_of_runs(records: Mapping[str, TrainingRecord]) -> Iterator[Chart]:
     """Yield a chart per quantity, with a line per run, on the validation set if logged there."""
-    for title, name, _, in_validation in QUANTITIES:
+    for title, name, in_validation in QUANTITIES:
         curves = {
             run: record.valid if in_validation else record.train or record.epochs
             for run, record in records.items()
