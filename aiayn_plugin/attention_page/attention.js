@@ -186,7 +186,8 @@ function buildMatrix(panel) {
   panel.cell = element("div", { className: "cell" });
   panel.position = null;
   drawMatrix(panel);
-  panel.canvas.addEventListener("pointermove", (event) => {
+  // A tap on a touch screen clicks without moving the pointer.
+  for (const type of ["pointermove", "click"]) panel.canvas.addEventListener(type, (event) => {
     const box = panel.canvas.getBoundingClientRect();
     readCell(panel, Math.floor((event.clientY - box.top) / box.height * panel.from.length),
       Math.floor((event.clientX - box.left) / box.width * panel.to.length));
