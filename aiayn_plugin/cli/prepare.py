@@ -35,6 +35,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     option("--testpref", metavar="FP", help="test files, likewise (default: no test set)")
     add_workers(parser)
     add_check(parser)
+    joined_help = "accepted as in fairseq-preprocess; the languages always share a dictionary"
+    option("--joined-dictionary", action="store_true", help=joined_help)
     punctuation_help = (
         "normalise quotes, dashes and similar punctuation as Moses does (default: keep them)"
     )

@@ -139,7 +139,7 @@ def state(folder):
 def test_second_run_is_up_to_date_and_changes_nothing(made, run):
     raw, data, _ = made
     before = state(data)
-    done = run("aiayn", "prepare", *arguments(raw, data))
+    done = run("aiayn", "prepare", *arguments(raw, data, "--joined-dictionary"))  # the default
     assert done.returncode == 0 and "up to date" in done.stdout
     assert state(data) == before
 
