@@ -3,7 +3,6 @@
 import os
 import re
 import shutil
-import tarfile
 from argparse import Namespace
 from collections.abc import Callable
 from pathlib import Path
@@ -60,16 +59,6 @@ def from_pretrained(model: Path, data: Path) -> None:
     AiaynTransformer.from_pretrained(str(model.parent), model.name, str(data)).translate("x")
 
 
-def from_archive(model: Path, data: Path) -> None:
-    """Load the model of an archive."""
-    from fairseq import hub_utils
-
-    with tarfile.open(model.parent / "model.tar.gz", "w:gz") as archive:
-        archive.add(model.parent / "data", "model", recursive=False)
-        archive.add(model, "model/model.pt")
-    hub_utils.from_pretrained(str(model.parent / "model.tar.gz"), "model.pt", str(data))
-
-
 def component(model: Path, data: Path) -> None:
     """Load the encoder of a checkpoint into another model, as fairseq's speech models do."""
     from fairseq import checkpoint_utils
@@ -104,7 +93,6 @@ def translator(model: Path, data: Path) -> None:
 FUNCTIONS: dict[str, Callable[[Path, Path], object]] = {
     "Translator.load": translator,
     "AiaynTransformer.from_pretrained": from_pretrained,
-    "hub_utils.from_pretrained of an archive": from_archive,
     "load_model_ensemble_and_task": ensemble,
     "load_pretrained_component_from_model": component,
     "load_ema_from_checkpoint": averaged_in_training,

@@ -7,8 +7,6 @@ import functools
 import logging
 import os
 import re
-import shutil
-import tarfile
 import threading
 from argparse import Namespace
 from collections.abc import Callable, Iterator
@@ -199,62 +197,19 @@ def _error_about(filenames: list[str], message: str) -> InputError:
 # ---- Archives
 
 
-def unpack_safely(load: Callable) -> Callable:
-    """Wrap fairseq's load_archive_file: refuse archives that write outside their own directory.
+def require_directory(load: Callable) -> Callable:
+    """Wrap fairseq's load_archive_file: accept a directory only.
 
-    from_pretrained unpacks the archive that it is given, or downloads, and then moves the common
-    prefix of all its paths, which may point anywhere, for example to a user's start-up files.
+    from_pretrained would unpack an archive, given or downloaded, without checking its paths, delete
+    it, and move the common prefix of the paths, which may be any directory of the user's.
     """
 
     @functools.wraps(load)
     def load_archive_file(archive_file):
-        if not hasattr(tarfile, "data_filter") and not os.path.isdir(archive_file):
+        if not os.path.isdir(archive_file):
             raise InputError(
-                f"{archive_file} cannot be unpacked safely by this Python: update it (to 3.10.12, "
-                "3.11.4 or later), or unpack it yourself"
+                f"{archive_file} is not a directory: unpack it first if it is an archive"
             )
-        before = vars(tarfile.TarFile).get("extraction_filter")
-        is_file = os.path.isfile(archive_file)
-        limit = safe_load.limited_memory(Path(archive_file)) if is_file else nullcontext()
-        started = set()  # fairseq's temporary directory
-
-        def check(member: tarfile.TarInfo, path: str) -> tarfile.TarInfo | None:
-            started.add(path)
-            return _check_member(member, path)
-
-        try:
-            tarfile.TarFile.extraction_filter = staticmethod(check)
-            with limit:
-                path = load(archive_file)
-        except Exception as error:  # tarfile may raise any for a malformed header
-            problem = _first_line(error) or type(error).__name__
-            if is_file and not os.path.isfile(archive_file):  # fairseq deletes it before it moves
-                left = [each for each in (*started, archive_file) if os.path.exists(each)]
-                raise InputError(
-                    f"{archive_file} has no single directory at its top, or could not be moved "
-                    f"({problem}); its content is in {' and '.join(left)}: pass that directory"
-                ) from error
-            for directory in started:
-                shutil.rmtree(directory, ignore_errors=True)
-            raise InputError(
-                f"{archive_file} cannot be unpacked as an archive: {problem}"
-            ) from error
-        finally:
-            tarfile.TarFile.extraction_filter = before
-        if path is None:
-            raise InputError(f"{archive_file} is neither a directory nor an archive")
-        return path
+        return load(archive_file)
 
     return load_archive_file
-
-
-def _check_member(member: tarfile.TarInfo, path: str) -> tarfile.TarInfo | None:
-    """Raise InputError if the path of a member leads outside the archive, or exceeds the disk."""
-    parts = member.name.split("/")
-    if member.name.startswith("/") or any(part.startswith("..") for part in parts):
-        raise InputError(f"it holds the path {member.name[:80]!r}")
-    if member.size > shutil.disk_usage(path).free:
-        raise InputError(
-            f"{member.name[:80]!r} is larger than the free space: {member.size:,} bytes"
-        )
-    return tarfile.data_filter(member, path)
