@@ -123,7 +123,6 @@ if "_load_from_state_dict" in vars(TransformerEncoderLayerBase):  # of fairseq 0
 
 def apply() -> None:
     """Apply all patches, once, when the plugin is imported."""
-    trust.ignore_unsafe_loading()
     for patch in PATCHES:
         owner, _, name = patch.name.rpartition(".")
         target = resolve_name(owner)

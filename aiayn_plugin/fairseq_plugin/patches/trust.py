@@ -4,7 +4,6 @@ Every checkpoint that fairseq opens passes `check_before_loading` before anythin
 """
 
 import functools
-import logging
 import os
 import re
 import threading
@@ -24,9 +23,6 @@ from omegaconf import OmegaConf
 from ...checkpoints import safe_load
 from ...errors import InputError
 
-logger = logging.getLogger(__name__)
-
-UNSAFE_LOADING = "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD"
 #: Settings of fairseq's models, tasks and criteria that name files: embeddings, pretrained models,
 #: dictionaries, configurations, and files to write.
 FILES = re.compile(
@@ -41,14 +37,6 @@ _replacing_load = threading.Lock()
 
 
 # ---- Checkpoints
-
-
-def ignore_unsafe_loading() -> None:
-    """Keep torch's weights_only on, whatever the environment variable says."""
-    if os.environ.pop(UNSAFE_LOADING, None):
-        logger.warning(
-            "%s is ignored: aiayn_plugin never loads a checkpoint that may run code", UNSAFE_LOADING
-        )
 
 
 def check_before_loading(load: Callable) -> Callable:
