@@ -4,32 +4,12 @@ import argparse
 import re
 import tarfile
 
-import numpy as np
 import pytest
 import torch
 from fairseq import checkpoint_utils, file_utils
 from hostile import Calls, expression
 
 from aiayn_plugin.errors import InputError
-
-
-def test_numpys_numbers_are_loaded(model_dir, tmp_path):
-    """fairseq stores them after --eval-bleu."""
-    state = torch.load(model_dir / "model.pt", weights_only=False)
-    stored = {
-        "best": np.float64(37.5),
-        "counts": np.array([[3, 4], [5, 6]]),
-        "n": [np.int64(3)],
-        "last": np.asfortranarray(np.eye(3)[:, :2]),
-    }
-    state["extra_state"]["numbers"] = stored
-    torch.save(state, tmp_path / "a.pt")
-    loaded = checkpoint_utils.load_checkpoint_to_cpu(str(tmp_path / "a.pt"))
-    loaded = loaded["extra_state"]["numbers"]
-    assert loaded["best"] == 37.5 and loaded["n"] == [3]
-    for name in ("counts", "last"):
-        assert np.array_equal(loaded[name], stored[name])
-        assert loaded[name].dtype == stored[name].dtype
 
 
 def test_the_environment_cannot_disable_the_protection(run, corpus, tmp_path):
