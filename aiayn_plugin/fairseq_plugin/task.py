@@ -117,9 +117,8 @@ class AiaynTranslation(TrainerHooks):
 
     @classmethod
     def setup_task(cls, cfg, **kwargs):
-        """Like fairseq's. Raises InputError for missing data, and for --num-batch-buckets."""
+        """Like fairseq's. Raises InputError for missing data."""
         data_checks.check_directories(cfg)
-        data_checks.check_buckets(cfg)
         return super().setup_task(cfg, **kwargs)
 
     @classmethod
@@ -182,7 +181,6 @@ class AiaynTranslation(TrainerHooks):
         prepare_cpu()
         check_float16(cfg.common)
         check_best_metric(cfg)
-        training_log.check_log_libraries(cfg)
         if paper_architecture(cfg.model._name) is not None:
             logger.info("the paper's settings and this run's:\n%s", training_log.format_table(cfg))
             train_in_bfloat16(cfg, model)

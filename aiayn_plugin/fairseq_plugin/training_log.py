@@ -11,19 +11,16 @@ from typing import Any
 
 import fairseq
 import torch
-from fairseq.logging import progress_bar
 from fairseq.models import ARCH_MODEL_NAME_REGISTRY, MODEL_DATACLASS_REGISTRY
 from omegaconf import DictConfig
 
 from ..checkpoints.loading import model_settings
-from ..errors import InputError
 from ..kernels.device import device_name
 from ..paper import SCALED_DOWN, ModelSettings, get_settings
 from ..training.optimizer import learning_rate
 from .defaults import COMPONENTS
 from .model import TransformerConfig, paper_architecture
 from .optimizer import parse_betas
-from .option_names import flag
 
 #: Settings in the table, in order; a setting that is missing on one side is shown as "-".
 ROWS = (
@@ -110,21 +107,6 @@ def format_table(cfg: DictConfig) -> str:
         mark = "" if paper == run else "< changed"
         lines.append(f"{name:<24}{paper!s:<36}{run!s:<36}{mark}")
     return "\n".join(line.rstrip() for line in lines)
-
-
-def check_log_libraries(cfg: DictConfig) -> None:
-    """Raise InputError if --tensorboard-logdir or --wandb-project lacks its library.
-
-    fairseq would warn at its first log line, and write nothing.
-    """
-    for option, package, name in (
-        ("tensorboard_logdir", "tensorboard", "SummaryWriter"),
-        ("wandb_project", "wandb", "wandb"),
-    ):
-        if cfg.common[option] and getattr(progress_bar, name) is None:
-            raise InputError(
-                f"{flag(option)} needs {package}, which is missing: pip install {package}"
-            )
 
 
 def describe_environment(cfg: DictConfig) -> dict[str, str]:

@@ -11,7 +11,6 @@ import pytest
 from commands import TRAIN
 from fairseq.data import indexed_dataset
 from fairseq.data.iterators import GroupedIterator
-from fairseq.logging import progress_bar
 from models import trainer
 
 from aiayn_plugin.errors import InputError
@@ -27,16 +26,6 @@ from aiayn_plugin.text.manifest import MANIFEST
         ("--valid-subset valid,train", "--valid-subset valid,train includes the training set"),
         ('--eval-bleu --eval-bleu-args {"beams":4}', "beams is not an option of the search"),
         ("--int8 --eval-bleu --eval-bleu-args {}", "--int8 is for translation"),
-        pytest.param(
-            "--num-batch-buckets 4",
-            "--num-batch-buckets fails in fairseq with numpy 2: omit it",
-            marks=pytest.mark.skipif(hasattr(np, "compat"), reason="numpy 1"),
-        ),
-        pytest.param(
-            "--tensorboard-logdir logs",
-            "--tensorboard-logdir needs tensorboard, which is missing: pip install tensorboard",
-            marks=pytest.mark.skipif(progress_bar.SummaryWriter is not None, reason="installed"),
-        ),
     ],
 )
 def test_options_that_would_fail_later_end_a_training_at_its_start(
