@@ -60,7 +60,7 @@ def training_defaults(cli_options: Mapping[str, Any]) -> dict[str, Any]:
     paper, names = get_settings(architecture), vars(TrainingSettings()).keys() - LEFT_OUT
     names -= {name for name, kind in COMPONENT_OF.items() if chosen[kind] != COMPONENTS[kind]}
     training = {name: getattr(paper, name) for name in names}
-    if batch_options(cli_options):
+    if cli_options.keys() & {"batch_size", "update_freq"}:
         training["tokens_per_update"] = 0
     if "max_epoch" in cli_options:
         training["max_update"] = 0  # no second limit
@@ -75,23 +75,12 @@ def training_defaults(cli_options: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def batch_options(cli_options: Mapping[str, Any]) -> list[str]:
-    """Return the given options that set batch sizes, and so replace --tokens-per-update."""
-    return sorted(cli_options.keys() & {"batch_size", "update_freq"})
-
-
 def complete_training(args: Namespace, cli_options: Mapping[str, Any]) -> None:
     """Add the model's settings that were not given, after fairseq's second pass.
 
-    Raises InputError if fairseq's names for them contradict each other or ours, for two options
-    that set the size of the batches, and if our schedule lacks d_model or would ignore --lr.
+    Raises InputError if fairseq's names for them contradict each other or ours, and if our schedule
+    lacks d_model or would ignore --lr.
     """
-    contradicting = batch_options(cli_options)
-    if contradicting and getattr(args, "tokens_per_update", 0) > 0:  # of our task
-        raise InputError(
-            f"--tokens-per-update and {flag(contradicting[0])} both set the size of the batches: "
-            "give one of them"
-        )
     model: dict[str, Any] = {}
     if (architecture := paper_architecture(args.arch)) is not None:
         model = {**model_defaults(args.arch, architecture), **to_paper_settings(vars(args))}
@@ -119,7 +108,7 @@ def options_for_one_start(checkpoint: Any) -> list[str]:
 
 
 def check_configuration(cfg: Any) -> None:
-    """Check the configuration of a training run with our task; with Hydra, no parser has done so.
+    """Check the configuration of a training run with our task, from the command line or Hydra.
 
     Raises InputError if two settings determine the batch size, if the smoothing is not a
     probability, for numbers that are too small, if the training set is also a validation set, for
@@ -142,7 +131,8 @@ def check_configuration(cfg: Any) -> None:
     for name, is_set in batches.items():
         if is_set and cfg.task.tokens_per_update > 0:
             raise InputError(
-                f"tokens_per_update and {name} both set the size of the batches: give only one"
+                f"--tokens-per-update and {flag(name)} both set the size of the batches: give one "
+                "of them"
             )
     if cfg.checkpoint.no_epoch_checkpoints and cfg.checkpoint.keep_last_epochs > 0:
         raise InputError(

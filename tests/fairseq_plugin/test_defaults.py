@@ -154,8 +154,6 @@ def test_contradictions_end_with_one_line(argv, message):
 @pytest.mark.parametrize(
     ("group", "name", "value", "message"),
     [
-        ("dataset", "batch_size", 8, "tokens_per_update and batch_size .* give only one"),
-        ("optimization", "update_freq", [4], "tokens_per_update and update_freq .* give only one"),
         ("optimization", "lr", [0.001], "aiayn_inverse_sqrt has no optimization.lr"),
         ("checkpoint", "keep_last_epochs", 5, "keeps nothing with no_epoch_checkpoints"),
         ("criterion", "label_smoothing", 10, "label_smoothing 10.* must be from 0 to 1"),
