@@ -9,7 +9,6 @@ from typing import Any
 
 from fairseq.dataclass.configs import GenerationConfig
 from fairseq.models import FairseqLanguageModel
-from fairseq.modules import BeamableMM
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
@@ -65,7 +64,7 @@ def build_search_generator(
                 "of them"
             )
         if not custom:
-            _prepare_fairseq_search(models, options, reason)
+            _log_fairseq_search(options, reason)
         return build_fairseq_generator(
             models, options, seq_gen_cls, extra, prefix_allowed_tokens_fn
         )
@@ -98,19 +97,10 @@ def _check_language_model(model: Any, dictionary: Any) -> None:
         )
 
 
-def _prepare_fairseq_search(models: list, options: Namespace, reason: str) -> None:
-    """Check the beam, pass it to models that need it, and log why fairseq's search is used.
-
-    Raises InputError for an invalid beam.
-    """
+def _log_fairseq_search(options: Namespace, reason: str) -> None:
+    """Log why fairseq's search is used. Raises InputError for an invalid beam."""
     if options.beam < 1:
         raise InputError(f"--beam {options.beam} must be at least 1")
-    for model in models:
-        for module in model.modules():
-            # ConvS2S, whose beam is still the paper's. fairseq's attention has this method too, but
-            # would then share keys between the sentences of a training batch.
-            if isinstance(module, BeamableMM):
-                module.set_beam_size(options.beam)
     logger.info(
         "%s: using fairseq's search, with --beam %s, --lenpen %s (the exponent of |Y|); "
         "--length-penalty fairseq gives fairseq's defaults",
@@ -196,12 +186,6 @@ def find_fairseq_only_option(options: Namespace) -> str | None:
     for name in ("sampling_topk", "sampling_topp"):
         if getattr(options, name) >= 0 and not options.sampling:
             raise InputError(f"{flag(name)} needs --sampling")
-    for name in ("print_step", "retain_iter_history"):
-        if getattr(options, name):
-            raise InputError(
-                f"{flag(name)} is for models that refine a translation iteratively (--task "
-                "translation_lev); this search does not"
-            )
     return flags[0] if flags else None
 
 

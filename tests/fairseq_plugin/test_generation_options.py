@@ -72,8 +72,6 @@ def test_options_of_searches_that_only_fairseq_has(given, flag):
             "--sampling and --match-source-len are different searches",
         ),
         ({"sampling_topk": 3}, "--sampling-topk needs --sampling"),
-        ({"print_step": True}, "--print-step is for models that refine a translation iteratively"),
-        ({"retain_iter_history": True}, "--retain-iter-history is for models that refine"),
     ],
 )
 def test_contradictory_options_are_an_error(given, message):
