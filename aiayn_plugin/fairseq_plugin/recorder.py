@@ -164,11 +164,7 @@ def record_save(update: int) -> None:
 
 
 def with_record(build: Callable) -> Callable:
-    """Wrap fairseq's progress_bar: record the statistics of its bars as well.
-
-    Every value that fairseq-train logs passes through a progress bar, and fairseq has no hook for
-    them.
-    """
+    """Wrap fairseq's progress_bar: record the statistics of its bars as well."""
 
     def progress_bar(*args: Any, epoch: int | None = None, prefix: str | None = None, **kwargs):
         bar = build(*args, epoch=epoch, prefix=prefix, **kwargs)

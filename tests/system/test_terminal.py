@@ -16,7 +16,7 @@ import pytest
 from commands import TRAIN, after, assert_ends, wait_until
 
 #: What fairseq and its libraries print for their developers.
-DEBUGGING = ("DEBUG", "can_reuse_epoch_itr", "GPUs/TPUs", "Warning")
+DEBUGGING = ("DEBUG", "can_reuse_epoch_itr", "Warning")
 #: Sources the functions of the recipes and trains on $RUN/data.
 RECIPE = f"set -euo pipefail; source examples/lib.sh; begin; train {shlex.join(TRAIN)}"
 

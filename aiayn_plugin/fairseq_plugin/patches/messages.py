@@ -15,7 +15,7 @@ def drop_debugging() -> None:
     """
     if "fairseq_cli" not in sys.modules:
         return  # a different program, which configures logging itself
-    logging.getLogger("fairseq_cli.train").addFilter(reword)
+    logging.getLogger("fairseq_cli.train").addFilter(hide_time_limit)
     # Libraries warn about code of fairseq's that we cannot change.
     warnings.filterwarnings("ignore", module="fairseq|hydra|sys|__main__", append=True)
     if "LOGLEVEL" not in os.environ:
@@ -25,13 +25,6 @@ def drop_debugging() -> None:
         logging.getLogger("fairseq.tasks.fairseq_task").setLevel(logging.WARNING)
 
 
-def reword(record: logging.LogRecord) -> bool:
-    """Reword what would mislead in fairseq-train's log.
-
-    "training on 2 devices (GPUs/TPUs)" may be processes on a CPU, and after Ctrl-C fairseq reports
-    a time limit that the user has not set.
-    """
-    if not isinstance(record.msg, str):
-        return True
-    record.msg = record.msg.replace(" (GPUs/TPUs)", "")
-    return not (interrupt.agreed and "stop_time_hours" in record.msg)
+def hide_time_limit(record: logging.LogRecord) -> bool:
+    """Drop fairseq's report, after Ctrl-C, of a time limit that the user has not set."""
+    return not (interrupt.agreed and "stop_time_hours" in record.getMessage())
