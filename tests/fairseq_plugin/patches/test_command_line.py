@@ -36,7 +36,6 @@ def test_a_broken_dictionary_on_the_command_line_is_one_line(options, message, c
             ["--arch", "aiayn_bsae"],
             "invalid choice: 'aiayn_bsae'; did you mean aiayn_base? (aiayn architectures lists the",
         ),
-        (["--archh", "aiayn_base", "--N", "3"], "arguments: --archh; did you mean --arch?"),
         ([], "required: --arch, such as --arch aiayn_base"),
         (
             ["--arch", "aiayn_base", "--max-updates", "5", "--sede=3"],
