@@ -235,7 +235,7 @@ def complete_search(args: Namespace, cli_options: Mapping[str, Any]) -> None:
         raise InputError(f"{option} works in fairseq-generate only")
     if getattr(args, "paper_bleu_lang", "") is None:
         args.paper_bleu_lang = args.target_lang
-    if args.task == "aiayn_translation":
+    if hasattr(args, "length_penalty"):  # of our task, or of a user's subclass
         if is_interactive:
             vars(args).update(default_encoders(args.data, cli_options))
         trees = holds_trees(first_directory(args.data))

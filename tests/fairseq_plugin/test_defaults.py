@@ -5,12 +5,14 @@ from dataclasses import dataclass, field
 import pytest
 from fairseq import options
 from fairseq.models import register_model, register_model_architecture
+from fairseq.tasks import register_task
 from models import configuration, parse
 
 from aiayn_plugin.errors import InputError
 from aiayn_plugin.fairseq_plugin import training_log as log
 from aiayn_plugin.fairseq_plugin.defaults import check_best_metric, check_configuration
 from aiayn_plugin.fairseq_plugin.model import AiaynTransformer, TransformerConfig
+from aiayn_plugin.fairseq_plugin.task import AiaynTranslation, AiaynTranslationConfig
 from aiayn_plugin.text.settings import PENN, SETTINGS_FILE, TextSettings
 
 pytestmark = pytest.mark.usefixtures("quiet")
@@ -55,6 +57,11 @@ class OwnTinyModel(AiaynTransformer):
 
 
 register_model_architecture("own_model", "own_wide_model")(lambda args: vars(args).update(d_ff=9))
+
+
+@register_task("own_task", dataclass=AiaynTranslationConfig)
+class OwnTask(AiaynTranslation):
+    pass
 
 
 @pytest.mark.parametrize("arch", ["own_model", "own_wide_model", "aiayn_transformer"])
@@ -195,6 +202,7 @@ def fairseq_generate_parser():
     "flags, expected",
     [
         ([], (4, 0.6, 1.0, 50)),
+        (["--task", "own_task"], (4, 0.6, 1.0, 50)),
         (["--beam", "5", "--max-len-b", "9"], (5, 0.6, 1.0, 9)),
         (["--length-penalty", "fairseq"], (5, 1, 0, 200)),
         (["--sampling", "--lenpen", "0.6"], (5, 0.6, 0, 200)),
