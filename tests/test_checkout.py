@@ -20,7 +20,7 @@ def record():
 """
 TRAIN = ["fairseq-train", "x", "--user-dir", "aiayn_plugin", "--arch", "?"]
 COMMANDS = {
-    "preprocess": [sys.executable, PLUGIN.parent / "preprocess" / "prepare.py", "--help"],
+    "preprocess": [sys.executable, PLUGIN.parent / "preprocess" / "tatoeba.py", "--help"],
     "a recipe": ["bash", "-c", f"cd {PLUGIN.parent} && aiayn architectures && {' '.join(TRAIN)}"],
 }
 

@@ -2,7 +2,6 @@
 
 import shutil
 import signal
-import venv
 
 import pytest
 from mirror import serve, wmt14_arguments
@@ -57,14 +56,6 @@ def en_de(undisturbed):
 def en_fr(undisturbed):
     """One undisturbed run of wmt14 for all tests."""
     return undisturbed("en-fr")
-
-
-@pytest.fixture(scope="session")
-def bare_python(tmp_path_factory):
-    """A Python without any installed package."""
-    folder = tmp_path_factory.mktemp("bare")
-    venv.create(folder, symlinks=True)
-    return str(folder / "bin" / "python")
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import unicodedata
+import venv
 from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
@@ -222,8 +223,9 @@ def test_file_instead_of_the_directory_is_refused(tmp_path):
     assert (tmp_path / "x").read_text() == "mine"
 
 
-def test_missing_library_is_one_line(tmp_path, bare_python):
-    done = run(tmp_path / "x", python=bare_python, PYTHONPATH="")
+def test_missing_library_is_one_line(tmp_path):
+    venv.create(tmp_path / "bare", symlinks=True)
+    done = run(tmp_path / "x", python=tmp_path / "bare" / "bin" / "python", PYTHONPATH="")
     assert one_line(done, "babel", "run bash examples/setup.sh")
     assert not (tmp_path / "x").exists()
 

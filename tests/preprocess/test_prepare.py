@@ -214,28 +214,6 @@ def test_unusable_inputs_are_one_line_and_leave_nothing(raw, tmp_path, error, fi
     assert [path.name for path in tmp_path.iterdir()] == ["raw"]
 
 
-SCRIPTS = {"prepare": "prepare", "trees": "prepare-trees", "wmt14": "wmt14"}
-
-
-@pytest.mark.parametrize("script", SCRIPTS)
-def test_scripts_of_the_checkout_run_the_commands(run, script):
-    done = run("python", f"preprocess/{script}.py", "--help")
-    assert done.stdout.startswith(f"usage: aiayn {SCRIPTS[script]} ")
-
-
-def test_missing_plugin_is_one_line(repo, tmp_path, bare_python):
-    done = subprocess.run(
-        [bare_python, repo / "preprocess" / "prepare.py", "--help"],
-        env=os.environ | {"PYTHONPATH": ""},
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-    )
-    assert done.returncode == 1 and done.stderr.count("\n") == 1 and not done.stdout
-    assert done.stderr.startswith("prepare.py: error: the plugin is not installed")
-    assert "bash examples/setup.sh" in done.stderr
-
-
 @pytest.mark.parametrize(
     ("option", "message"),
     [

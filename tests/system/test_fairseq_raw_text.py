@@ -31,7 +31,7 @@ def learned(run, tmp_path_factory):
         for lang, side in (("en", PAIRS.keys()), ("de", PAIRS.values())):
             (folder / f"{split}.{lang}").write_text("".join(f"{x}\n" for x in [*side] * times))
     log = run(
-        *("python", "preprocess/prepare.py", "-s", "en", "-t", "de", "--protect-patterns"),
+        *("aiayn", "prepare", "-s", "en", "-t", "de", "--protect-patterns"),
         *("--merges", "60", "--destdir", folder / "data"),
         *(f"--{split}pref={folder / split}" for split in ("train", "valid", "test")),
     )

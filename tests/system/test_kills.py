@@ -119,7 +119,7 @@ def test_preparing(tmp_path):
         ]
     )
     command = [
-        *(sys.executable, "preprocess/prepare.py", "-s", "en", "-t", "de", "--merges", "200"),
+        *(BIN / "aiayn", "prepare", "-s", "en", "-t", "de", "--merges", "200"),
         *("--workers", "2", "--trainpref", raw / "train", "--validpref", raw / "valid"),
         *("--testpref", raw / "test", "--destdir"),
     ]
