@@ -3,7 +3,7 @@
 import hashlib
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -35,7 +35,12 @@ def find_sections(treebank: Path, numbers: Iterable[int]) -> list[Path]:
     """
     pattern = re.compile(r"wsj_(\d\d)\d\d\.mrg", re.IGNORECASE)
     files = sorted(
-        (path for path in _walk(treebank) if pattern.fullmatch(path.name)),
+        (
+            Path(folder, name)
+            for folder, _, names in os.walk(treebank, followlinks=True)
+            for name in names
+            if pattern.fullmatch(name)
+        ),
         key=lambda path: path.name.lower(),
     )
     for file, following in zip(files, files[1:], strict=False):
@@ -53,17 +58,6 @@ def find_sections(treebank: Path, numbers: Iterable[int]) -> list[Path]:
                 "give the directory of the Penn Treebank that contains parsed/mrg/wsj"
             )
     return [path for number in numbers for path in sections[number]]
-
-
-def _walk(directory: Path) -> Iterator[Path]:
-    """Yield the files below a directory; follow links, but visit each directory once."""
-    visited: set[str] = set()
-    for folder, folders, names in os.walk(directory, followlinks=True):
-        if (real := os.path.realpath(folder)) in visited:
-            folders.clear()
-            continue
-        visited.add(real)
-        yield from (Path(folder, name) for name in names)
 
 
 def hash_trees(trees: TreeSet, workers: Workers) -> str:
