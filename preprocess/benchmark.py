@@ -10,7 +10,6 @@ extrapolated to 40 million.
 
 import argparse
 import contextlib
-import json
 import os
 import random
 import re
@@ -27,7 +26,6 @@ import numpy as np
 import yaml
 
 from aiayn_plugin import plots
-from aiayn_plugin.atomic import write_file_atomically
 from aiayn_plugin.corpus.console import add_workers
 from aiayn_plugin.errors import InputError
 from aiayn_plugin.html_page import COLOURS
@@ -167,7 +165,6 @@ def main() -> None:
         metavar="DIR",
         help="scratch directory, which must not exist",
     )
-    add("--output", type=Path, metavar="FILE", help="write the results to FILE as JSON")
     plot_help = "draw growth: .svg, .pdf or .png; needs matplotlib"
     add("--plot", type=Path, metavar="FILE", help=plot_help)
     add_workers(parser)
@@ -195,10 +192,6 @@ def main() -> None:
         report(pairs, sizes[pairs])
     if args.plot:
         plots.save(draw_growth(sizes), args.plot)
-    if args.output:
-        with write_file_atomically(args.output) as temporary:
-            results = {"workers": args.workers, "sizes": sizes}
-            temporary.write_text(json.dumps(results, indent=2) + "\n")
     shutil.rmtree(args.work)
 
 
