@@ -50,16 +50,6 @@ def pickled(plain: int | None = None, **options) -> Callable:
     return make
 
 
-def imports(module: str, function: str, *arguments: str) -> Callable:
-    """Return a function that writes a pickle, by hand, that calls a function of a module."""
-
-    def make(path: Path, good: dict, mark: Path) -> None:
-        texts = "".join(f"V{argument.format(mark=mark)}\n" for argument in arguments)
-        pickle_of(f"c{module}\n{function}\n({texts}tR".encode())(path, good, mark)
-
-    return make
-
-
 def script(path: Path, good: dict, mark: Path) -> None:
     """A TorchScript archive, whose code torch would compile."""
 
@@ -223,7 +213,6 @@ PAYLOADS: dict[str, Callable[[Path, dict, Path], None]] = {
     "pickle, torch before 1.6": pickled(_use_new_zipfile_serialization=False),
     "pickle, protocol 4": pickled(pickle_protocol=4),
     "pickle, not torch's, protocol 2": pickled(plain=2),
-    "pickle of os.system": imports("os", "system", "touch {mark}"),
     "TorchScript": script,
     "tar of torch before 0.1.10": old_tar,
     "args of fconv, encoder": setting("args", arch="fconv", encoder_layers="EVAL"),

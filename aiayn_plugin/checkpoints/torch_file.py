@@ -130,7 +130,7 @@ def _read_archive(file: BufferedReader, budget: _Budget, with_data: bool) -> Any
         if any(record.compress_type != zipfile.ZIP_STORED for record in records.values()):
             raise FileError("it is compressed")  # torch never does that: it may be a zip bomb
         if min(record.header_offset for record in records.values()) != 0:
-            # zipfile finds the directory by its size, and torch by its offset
+            # zipfile finds the directory by its size, and then shifts all offsets, even below 0
             raise FileError("its directory is not where its end record says")
         (pickled,) = (record for name, record in records.items() if name.endswith("/data.pkl"))
         folder = pickled.filename.removesuffix("data.pkl")
@@ -145,10 +145,7 @@ def _read_archive(file: BufferedReader, budget: _Budget, with_data: bool) -> Any
             if not with_data:
                 return torch.empty(size, dtype=torch.uint8, device="meta")
             budget.spend(size)
-            data = bytearray(archive.read(record))
-            if len(data) != size:
-                raise FileError("it is truncated")
-            return _from_bytes(data)
+            return _from_bytes(bytearray(archive.read(record)))
 
         return _unpickle(archive.read(pickled), budget, read_storage)
 
