@@ -1,8 +1,9 @@
 """The files of torch.save, read without torch.load.
 
 torch's reader, even with weights_only, builds tensors that reach outside their data and trusts the
-sizes in the file. This reader interprets only the opcodes that torch.save writes, builds only
-the types that fairseq stores, and allocates no more than the size of the file.
+sizes in the file. This reader interprets only the opcodes that torch.save writes by default
+(protocol 2), builds only the types that fairseq stores, and allocates no more than the size of the
+file.
 """
 
 import math
@@ -235,7 +236,7 @@ def _unpickle(
         if budget.opcodes_left < 0:
             raise FileError("its pickles are too long")
         match opcode.name:
-            case "PROTO" | "FRAME":
+            case "PROTO":
                 pass
             case "STOP":
                 break
@@ -246,8 +247,6 @@ def _unpickle(
             case "NEWTRUE" | "NEWFALSE":
                 stack.append(opcode.name == "NEWTRUE")
             case "BININT" | "BININT1" | "BININT2" | "LONG1" | "BINFLOAT" | "BINUNICODE":
-                stack.append(argument)
-            case "SHORT_BINUNICODE" | "SHORT_BINSTRING" | "BINBYTES" | "SHORT_BINBYTES":
                 stack.append(argument)
             case "EMPTY_DICT":
                 stack.append({})
@@ -267,19 +266,15 @@ def _unpickle(
                 items = [stack.pop(-2), stack.pop()] if opcode.name == "SETITEM" else pop_items()
                 budget.check_keys(items[::2])
                 _expect(dict, stack[-1]).update(zip(items[::2], items[1::2], strict=True))
-            case "BINPUT" | "LONG_BINPUT" | "MEMOIZE":
-                index = len(memo) if argument is None else argument
-                if index > len(memo):
+            case "BINPUT" | "LONG_BINPUT":
+                if argument > len(memo):
                     raise FileError("its memo has gaps, which torch.save never writes")
-                memo[index : index + 1] = [stack[-1]]
+                memo[argument : argument + 1] = [stack[-1]]
             case "BINGET" | "LONG_BINGET":
                 stack.append(memo[argument])
-            case "GLOBAL" | "STACK_GLOBAL":
-                if argument is None:
-                    name, module = stack.pop(), stack.pop()
-                else:
-                    module, name = argument.split(" ")
-                if (builder := builders.get((_expect(str, module), _expect(str, name)))) is None:
+            case "GLOBAL":
+                module, name = argument.split(" ")
+                if (builder := builders.get((module, name))) is None:
                     raise FileError(f"it would run {ascii(f'{module}.{name}')[1:-1]:.80}")
                 stack.append(builder)
             case "REDUCE" | "NEWOBJ":
@@ -293,7 +288,7 @@ def _unpickle(
             case "BINPERSID":
                 stack.append(get_storage(*stack.pop()))
             case _:
-                raise FileError(f"it has the opcode {opcode.name}, which torch.save never writes")
+                raise FileError(f"it has the opcode {opcode.name}, which fairseq never writes")
     (value,) = stack
     return value
 
