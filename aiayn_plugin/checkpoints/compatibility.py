@@ -50,17 +50,15 @@ class Identity:
         Raises InputError if it is malformed.
         """
         task_state = {} if task_state is None else task_state
-        identity = cls()
         if isinstance(task_state, Mapping):
             identity = cls(**{part.name: task_state.get(part.name, {}) for part in fields(cls)})
-        if not (
-            isinstance(task_state, Mapping)
-            and _holds(identity.dictionaries, SIDES, str)
-            and _holds(identity.settings, SETTINGS_WITHOUT_SHAPE, (int, str, type(None)))
-            and _holds(identity.languages, SIDES, str)
-        ):
-            raise InputError("the checkpoint is damaged (invalid task_state): use an intact copy")
-        return identity
+            if (
+                _holds(identity.dictionaries, SIDES, str)
+                and _holds(identity.settings, SETTINGS_WITHOUT_SHAPE, (int, str, type(None)))
+                and _holds(identity.languages, SIDES, str)
+            ):
+                return identity
+        raise InputError("the checkpoint is damaged (invalid task_state): use an intact copy")
 
     def task_state(self) -> dict[str, Any]:
         """Return the non-empty parts, as a checkpoint's task_state stores them."""
