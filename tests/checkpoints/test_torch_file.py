@@ -1,5 +1,6 @@
 """The files of torch.save, read without torch.load."""
 
+import struct
 from argparse import Namespace
 from collections import OrderedDict
 
@@ -125,6 +126,17 @@ def test_big_endian_numbers_are_refused(tmp_path):
     path.write_bytes(path.read_bytes().replace(true, false))
     with pytest.raises(FileError, match="its numbers are big-endian"):
         read(path)
+
+
+def test_a_record_of_two_sizes_is_refused(tmp_path):
+    """Many small records, each of which reaches to the end of a file, would take hours to read."""
+    torch.save({"w": torch.ones(1000)}, tmp_path / "a.pt")
+    data = bytearray((tmp_path / "a.pt").read_bytes())
+    entry = data.rindex(b"PK\1\2", 0, data.rindex(b"/data/0"))  # in the directory
+    struct.pack_into("<L", data, entry + 20, 4200)  # the compressed size
+    (tmp_path / "a.pt").write_bytes(data)
+    with pytest.raises(FileError, match="claims more data than it holds"):
+        read(tmp_path / "a.pt")
 
 
 def test_views_of_the_same_data_are_counted(tmp_path):
