@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from fairseq import utils
 from fairseq.data import Dictionary, FairseqDataset, data_utils
 from fairseq.data.indexed_dataset import infer_dataset_impl
@@ -47,6 +48,18 @@ def check_directories(cfg: Any) -> None:
                 raise InputError(
                     f"{other} differs from {file}: prepare all shards with the same dictionaries"
                 )
+
+
+def check_buckets(cfg: Any) -> None:
+    """Raise InputError for --num-batch-buckets with numpy 2, which removed names fairseq uses.
+
+    cfg: the task's configuration.
+    """
+    if cfg.num_batch_buckets > 0 and not hasattr(np, "compat"):
+        raise InputError(
+            "--num-batch-buckets fails in fairseq with numpy 2: omit it (sentences are sorted by "
+            "length in any case), or install numpy<2"
+        )
 
 
 def infer_languages(args: Any) -> None:

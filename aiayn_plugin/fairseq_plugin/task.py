@@ -117,8 +117,9 @@ class AiaynTranslation(TrainerHooks):
 
     @classmethod
     def setup_task(cls, cfg, **kwargs):
-        """Like fairseq's. Raises InputError for missing data."""
+        """Like fairseq's. Raises InputError for missing data, and for --num-batch-buckets."""
         data_checks.check_directories(cfg)
+        data_checks.check_buckets(cfg)
         return super().setup_task(cfg, **kwargs)
 
     @classmethod
