@@ -60,7 +60,7 @@ def run(args: argparse.Namespace) -> None:
     langs = args.source_lang, args.target_lang
     if args.max_ratio is None:
         has_words = WITHOUT_SPACES.isdisjoint(map(rules_language, langs))
-        args.max_ratio = Cleaning().max_ratio if has_words else args.max_tokens
+        args.max_ratio = Cleaning().max_ratio if has_words else max(1, args.max_tokens)
     check_arguments(args)
     files = find_inputs(args)
     with start_workers(args.workers) as workers:

@@ -127,6 +127,6 @@ def _find_flaws(pair: LanguagePair) -> Iterator[str]:
 
 def _check_file_name(name: str) -> str:
     """Return the name. Raises InputError if it might point outside its directory."""
-    if Path(name).name != name or name.startswith("."):
+    if not name or Path(name).name != name or name.startswith("."):
         raise InputError(f"{name!r} is not a file name")
     return name

@@ -9,6 +9,7 @@ from typing import Any
 
 from fairseq.dataclass.configs import GenerationConfig
 from fairseq.models import FairseqLanguageModel
+from fairseq.ngram_repeat_block import is_cuda_extension_usable
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
@@ -62,6 +63,11 @@ def build_search_generator(
             raise InputError(
                 f"--trees-only does not work with {reason}, which needs fairseq's search: omit one "
                 "of them"
+            )
+        if options.no_repeat_ngram_size > 0 and not is_cuda_extension_usable():
+            raise InputError(
+                "--no-repeat-ngram-size has no effect in fairseq's search without its CUDA "
+                f"extension, and {reason} needs fairseq's search: omit one of them"
             )
         if not custom:
             _log_fairseq_search(options, reason)

@@ -230,6 +230,7 @@ GENERATE, INTERACTIVE = fairseq_generate_parser, options.get_interactive_generat
         (GENERATE, "--constraints", "--constraints works in fairseq-interactive only"),
         (GENERATE, "--replace-unk", "--replace-unk fails in this version of fairseq: omit it"),
         (GENERATE, "--score-reference --print-alignment soft", "use --print-alignment hard"),
+        (INTERACTIVE, "--lm-path lm.pt", "--lm-path works in fairseq-generate only"),
         (INTERACTIVE, "--score-reference", "--score-reference works in fairseq-generate only"),
         (INTERACTIVE, "--print-alignment soft", "soft works in fairseq-generate only"),
     ],

@@ -7,6 +7,7 @@ import torch
 from fairseq import tasks
 from fairseq.dataclass.configs import GenerationConfig
 from fairseq.models.lstm import LSTMModel, base_architecture
+from fairseq.ngram_repeat_block import is_cuda_extension_usable
 from models import build, configuration, dictionary, fairseq_model, sentences
 
 from aiayn_plugin.errors import InputError
@@ -126,6 +127,14 @@ def test_trees_only_needs_data_with_trees(corpus):
     task = tasks.setup_task(configuration("--arch", "aiayn_tiny", "--trees-only", data=corpus).task)
     with pytest.raises(InputError, match="holds no trees"):
         task.build_generator([build()], Namespace())
+
+
+@pytest.mark.skipif(is_cuda_extension_usable(), reason="fairseq's search can forbid n-grams")
+def test_an_option_that_fairseqs_search_ignores_is_refused(corpus):
+    """It compares the end of its buffer, which is padding, with the hypothesis."""
+    task = tasks.setup_task(configuration("--arch", "aiayn_tiny", data=corpus).task)
+    with pytest.raises(InputError, match="no effect .* --sampling needs fairseq's search"):
+        task.build_generator([build()], Namespace(sampling=True, no_repeat_ngram_size=2))
 
 
 def test_only_the_plugins_models_search_in_int8():

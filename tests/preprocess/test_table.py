@@ -42,6 +42,7 @@ def table(change):
         ("a: 1", "not a table of corpora: 'pairs'"),
         ("pairs: {en-de: {train: []}}\narchives: {}", "en-de or its archives lack 'valid'"),
         ("pairs: {en-de: {}}\narchives: {../x: {urls: []}}", "'../x' is not a file name"),
+        ("pairs: {en-de: {}}\narchives: {'': {urls: []}}", "'' is not a file name"),
     ],
 )
 def test_malformed_tables_are_refused(tmp_path, error, text, message):
