@@ -10,7 +10,7 @@ from subword_nmt import learn_bpe as subword_nmt
 
 from ..errors import InputError
 from ..text.subwords import SUBWORDS, Bpe, Subwords
-from .binary import SUBWORDS_FILE, count_subwords, read_counts, write_counts
+from .binary import SUBWORDS_FILE, count_subwords, read_counts, write_counts, write_dictionary
 from .console import say
 from .parallel import Batch, Counts, LinePairs, transform_files
 from .stages import Stage, make_stage
@@ -73,6 +73,9 @@ def learn_bpe(words: Counts, size: int, total: bool, codes: Path) -> None:
 def learn_wordpieces(words: Counts, size: int, folder: Path) -> None:
     """Write a vocabulary of `size` wordpieces, and the same as a fairseq dictionary.
 
+    The dictionary is padded to a multiple of 8 entries, as for BPE: a GPU's matrix multiplications
+    in half precision are slow for other sizes.
+
     Raises InputError if the text has more distinct characters than `size`.
     """
     from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
@@ -98,7 +101,7 @@ def learn_wordpieces(words: Counts, size: int, folder: Path) -> None:
     processor = SentencePieceProcessor(model_proto=model.getvalue())
     ids = [i for i in range(len(processor)) if not processor.is_unknown(i)]
     pieces = processor.id_to_piece(ids)
-    (folder / "dict.txt").write_text("".join(f"{piece} 1\n" for piece in pieces), "utf-8")
+    write_dictionary(folder / "dict.txt", Counts(pieces))
     say(f"learned {len(pieces):,} wordpieces")
 
 

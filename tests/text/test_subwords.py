@@ -6,6 +6,7 @@ import pytest
 
 from aiayn_plugin.corpus.subwords import learn_wordpieces
 from aiayn_plugin.errors import InputError
+from aiayn_plugin.text.dictionary import SPECIAL_SYMBOLS
 from aiayn_plugin.text.subwords import Bpe, WordPieces
 
 
@@ -50,6 +51,7 @@ def test_word_pieces_split_and_join_words(tmp_path):
     assert pieces.decode("hello world") == ["hello", "world"]  # already joined
     dictionary = (tmp_path / "dict.txt").read_text("utf-8").splitlines()
     assert "▁hello 1" in dictionary and not any(line.startswith("<") for line in dictionary)
+    assert (len(SPECIAL_SYMBOLS) + len(dictionary)) % 8 == 0
     assert wordpieces(tmp_path, words, 60).read_bytes() == model.read_bytes()
     with pytest.raises(InputError, match="cannot learn 10 wordpieces"):
         wordpieces(tmp_path, words, 10)
