@@ -19,8 +19,8 @@ LAST_UPDATE = re.compile(r"\| fairseq_cli\.train \| \{.*'max_update': (\d+)")
 UPDATE = re.compile(r"\| train_inner \|.* loss=([\d.]+),.* num_updates=(\d+)")
 VALID = re.compile(r"\| valid on '.*' subset \| loss ([\d.]+)")
 SHOWN = re.compile(
-    r"(?:\[rank\d+\]: )?((?:[\w.-]+ )?[\w.-]+: (?:error|stopped|interrupted).*)"
-    r"|.*(?:\| (?:WARNING|ERROR) \| .* \| |\| (?=this run has finished))(.*)"
+    r"(?:\[rank\d+\]: )?((?:[\w.-]+ )?[\w.-]+: (?:error|stopped|stopping|interrupted).*)"
+    r"|.*(?:\| (?:WARNING|ERROR) \| .* \| |\| (?=this run has finished|stopped at update))(.*)"
 )
 
 

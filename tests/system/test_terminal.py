@@ -118,6 +118,12 @@ def test_a_recipe_shows_progress_and_errors_and_logs_the_rest(run, recipe):
     assert done.stderr.startswith("this run has finished (") and "went on" in done.stdout
     assert (recipe / "train.log").read_text() == f"{log}2%\n{finished}\n"
 
+    # Ctrl-C with several GPUs: the first line is the command's, the second its first process's.
+    stopping, stopped = "fairseq-train: stopping after this update", "stopped at update 7; run"
+    printf = f"printf '{stopping}\\n| INFO | … | {stopped}\\n'"
+    done = run("bash", "-c", f"{functions} log {printf}", env=environment)
+    assert done.stderr == f"{stopping}\n{stopped}\n"
+
     done = run(
         *("bash", "-c", f"{functions} log python -c 'exit(\"{error}\")'; echo went on"),
         env=environment,
