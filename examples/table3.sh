@@ -8,7 +8,9 @@
 #   bash examples/table3.sh base c_n2   only these rows
 #   SCALE=paper bash examples/table3.sh c_n2    the paper's sizes, on WMT 2014 (newstest2013)
 #   DRY_RUN=1 bash examples/table3.sh   print every command and run none
-# To resume after an interruption, run it again: finished rows are skipped.
+# To resume after an interruption, run it again: finished rows are skipped. Each row uses all visible
+# GPUs. It is faster to train one row per GPU: once the data is prepared, start the script once for
+# each GPU (CUDA_VISIBLE_DEVICES=0, 1, ...) with different rows.
 #   RUN      results, a directory for each row (default: runs/table3, or runs/table3_paper)
 #   JOBS     number of rows trained at a time, which share the cores (default: 1); with several, the
 #            logs are only in RUN/ROW: train.log and stderr.log
