@@ -137,6 +137,8 @@ train() {
     fi
     echo "$arguments" >"$file"
   fi
+  # A GPU computes an update of base about as fast as one process loads its batch.
+  if has_gpu; then set -- --num-workers 4 "$@"; fi
   # shellcheck disable=SC2086 # LAUNCHER is a command with arguments, or empty
   log ${LAUNCHER:-} fairseq-train "$RUN/data" --user-dir aiayn_plugin --save-dir "$RUN/checkpoints" "$@"
 }
