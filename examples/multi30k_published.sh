@@ -8,8 +8,9 @@
 #   bash examples/multi30k_published.sh DIRECTORY  use its {train,valid,test.2016}.{en,de}
 # To resume after an interruption, run it again.
 #   RUN        results (default: runs/multi30k_published): RUN/MODEL-SEED for each model and seed
-#   MODELS     published: the plugin's model with their settings; paper: with the learning rate and
-#              search of Vaswani et al.; fairseq: their model (default: "published paper fairseq")
+#   MODELS     published: the plugin's model with their settings; ensemble: the models of all seeds of
+#              published together; paper: with the learning rate and search of Vaswani et al.;
+#              fairseq: their model (default: "published ensemble paper fairseq")
 #   SEEDS      random seeds (default: "1 2 3")
 #   SPLIT      valid or test (default: valid)
 #   PRECISION  of the plugin's models: empty for float32 (default: --bf16 if the processor has
@@ -17,11 +18,11 @@
 set -euo pipefail
 TOP=${RUN:-runs/multi30k_published}
 RUN=$TOP
-MODELS=${MODELS:-published paper fairseq} SPLIT=${SPLIT:-valid}
+MODELS=${MODELS:-published ensemble paper fairseq} SEEDS=${SEEDS:-1 2 3} SPLIT=${SPLIT:-valid}
 # shellcheck source=examples/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 only_directory "$@"
-choose MODELS "$MODELS" "published paper fairseq"
+choose MODELS "$MODELS" "published ensemble paper fairseq"
 choose_one SPLIT "$SPLIT" "valid test"
 begin
 
@@ -66,8 +67,29 @@ train_model() {
   esac
 }
 
+# score MODEL PATHS: translate with the model, or with an ensemble, and print BLEU4.
+score() {
+  local search=("${their_search[@]}")
+  [ "$1" != paper ] || search=()
+  # fairseq-fixed would leave out the last batch of valid, whose size is not a multiple of 8.
+  [ "$1" != fairseq ] ||
+    search=(--task translation --beam 5 --lenpen 1 --required-batch-size-multiple 1)
+  save_output "$RUN/$SPLIT.log" fairseq-generate "$TOP/data" --user-dir aiayn_plugin --path "$2" \
+    --gen-subset "$SPLIT" "${search[@]}" --remove-bpe --batch-size 128
+  run tail -n 1 "$RUN/$SPLIT.log"
+}
+
 for model in $MODELS; do
-  for seed in ${SEEDS:-1 2 3}; do
+  if [ "$model" = ensemble ]; then
+    step "translate with the models of seeds $SEEDS together"
+    RUN=$TOP/ensemble
+    run mkdir -p "$RUN"
+    # shellcheck disable=SC2086 # a word for each seed
+    paths=$(printf ":$TOP/published-%s/model.pt" $SEEDS)
+    score ensemble "${paths#:}"
+    continue
+  fi
+  for seed in $SEEDS; do
     RUN=$TOP/$model-$seed
     run mkdir -p "$RUN"
     DATA=$TOP share_data
@@ -76,13 +98,6 @@ for model in $MODELS; do
       train_model "$model" "$seed"
       run aiayn average --inputs "$RUN/checkpoints" --num-epoch-checkpoints 10 --output "$RUN/model.pt"
     fi
-    search=()
-    [ "$model" = paper ] || search=("${their_search[@]}")
-    # fairseq-fixed would leave out the last batch of valid, whose size is not a multiple of 8.
-    [ "$model" != fairseq ] ||
-      search=(--task translation --beam 5 --lenpen 1 --required-batch-size-multiple 1)
-    save_output "$RUN/$SPLIT.log" fairseq-generate "$RUN/data" --user-dir aiayn_plugin \
-      --path "$RUN/model.pt" --gen-subset "$SPLIT" "${search[@]}" --remove-bpe --batch-size 128
-    run tail -n 1 "$RUN/$SPLIT.log"
+    score "$model" "$RUN/model.pt"
   done
 done

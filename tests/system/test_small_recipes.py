@@ -118,7 +118,7 @@ def test_wrong_arguments_are_one_line(run, tmp_path, recipe, arguments, message)
     "recipe, name, value, wrong, choices",
     [
         ("parsing_sample", "MODELS", "semi wjs", "wjs", "wsj semi"),
-        ("multi30k_published", "MODELS", "papers", "papers", "published paper fairseq"),
+        ("multi30k_published", "MODELS", "papers", "papers", "published ensemble paper fairseq"),
         ("multi30k_published", "SPLIT", "tests", "tests", "valid test"),
         ("tatoeba", "PRECISION", "bf16", "bf16", "--bf16 --fp16"),
         ("tatoeba", "DIRECTION", "en-fr", "en-fr", "en-de de-en"),
@@ -208,7 +208,9 @@ def test_the_published_result_is_reproduced_with_their_batches_schedule_and_sear
         assert ("--bf16" in line) == ("--arch aiayn_tiny" in line)
     searches = [line for line in done.stdout.splitlines() if "fairseq-generate" in line]
     assert all("--gen-subset valid" in line for line in searches)
-    assert [line.count("--beam 5 --lenpen 1") for line in searches] == [1, 1, 0, 0, 1, 1]
+    assert [line.count("--beam 5 --lenpen 1") for line in searches] == [1, 1, 1, 0, 0, 1, 1]
+    models = ":".join(f"{tmp_path}/published-{seed}/model.pt" for seed in (1, 2))
+    assert f" --path {models} " in searches[2]
 
 
 def test_the_published_text_is_preprocessed_once(run, tmp_path):
