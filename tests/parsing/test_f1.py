@@ -67,7 +67,7 @@ def test_counts_follow_the_conventions(gold, system, expected):
 
 
 def test_sums_and_short_sentences():
-    forty = f"(S {' '.join('(NN a)' for _ in range(39))} (. .))"
+    forty = f"(S (-NONE- *) {' '.join('(NN a)' for _ in range(39))} (. .))"
     assert compare_all([(tree(forty), tree(forty))])[1].sentences == 1
     long = f"(S {' '.join('(NN a)' for _ in range(40))} (. .))"
     total, short, *_ = compare_all([(tree(GOLD), tree(GOLD)), (tree(long), tree(long))])

@@ -12,9 +12,11 @@ from aiayn_plugin.text.settings import TextSettings
 def test_raw_text_becomes_subwords_and_raw_text_again(data_dir):
     pipeline = TextPipeline.load(data_dir)
     assert pipeline.encode("hello,\u2028hel!") == "he@@ l@@ lo , hel !"
-    assert pipeline.encode("it's", "en").endswith("'@@ s")
+    assert pipeline.encode("it's").endswith("'@@ s"), "the source language"
     assert pipeline.encode("it's", "de").endswith("' s")
     assert pipeline.decode("he@@ l@@ lo , hel !") == "hello, hel!"
+    assert pipeline.decode("it 's") == "it 's", "the target language"
+    assert pipeline.decode("it 's", "en") == "it's"
     with pytest.raises(InputError, match="language 'fr', only en and de"):
         pipeline.encode("hello", "fr")
 

@@ -68,11 +68,11 @@ def test_sacrebleu_splits_languages_without_spaces():
     """With 13a a sentence without spaces is one word, so that a single difference gives 0."""
     system = ["我们明天去北京的图书馆看书。", "今天天气很好。"]
     references = ["我们明天去上海的图书馆看书。", "今天天气很好。"]
-    found = score(system, references, "zh")
+    found = score(system, references, "zh_CN")
     expected = sacrebleu.corpus_bleu(system, [references], tokenize="zh").score
     assert found.bleu == pytest.approx(expected) and expected > 50
     assert "tok:zh" in found.signature
-    chance = resample([system], references, "zh", samples=10)["sacreBLEU"][0]
+    chance = resample([system], references, "zh_CN", samples=10)["sacreBLEU"][0]
     assert chance.bleu == pytest.approx(expected)
 
 
@@ -120,9 +120,17 @@ def test_paper_bleu_counted_by_hand():
     )
     assert value == pytest.approx(100 * (7 / 8 * 5 / 7 * 3 / 6 * 2 / 5) ** 0.25)
     # the compound is five words, so 8 against 9
-    value = paper_bleu(["Die Nord-Süd-Achse ist ."], ["Die Nord-Süd-Achse ist da ."], "de")
+    system, references = ["Die Nord-Süd-Achse ist ."], ["Die Nord-Süd-Achse ist da ."]
     expected = 100 * math.exp(1 - 9 / 8) * (8 / 8 * 6 / 7 * 5 / 6 * 4 / 5) ** 0.25
-    assert value == pytest.approx(expected)
+    assert paper_bleu(system, references, "de") == pytest.approx(expected)
+    found = score(system, references, "de_AT")
+    first, second, third, _ = found.lines()
+    assert first.startswith(f"paper BLEU   {expected:.2f} ") and "compounds split" in first
+    assert second.startswith(f"sacreBLEU    {found.bleu:.2f} ") and found.bleu < expected - 1
+    assert third.startswith(f"chrF         {found.chrf:.2f} ")
+    line = describe_paper_bleu(system, references, "de")
+    assert line.startswith(f"paper BLEU = {expected:.2f} (de;")
+    assert f"sacreBLEU against the same {found.bleu:.2f} (" in line
 
 
 def test_what_chance_has_to_do_with_it():
@@ -244,22 +252,29 @@ def test_scores_are_printed_before_they_are_resampled(files, tmp_path, capsys, m
     assert not json_file.exists()
 
 
-def test_scores_of_trees_are_written_as_json(tmp_path):
-    """Of the brackets S, NP and VP, two are right; the system has one too many, NP over `dogs`
-    and `bark` is another. Precision and recall differ: 2 of 4 and 2 of 3."""
-    gold, system = tmp_path / "gold", tmp_path / "system"
-    gold.write_text("(S (NP (NNS dogs)) (VP (VBP bark) (RB now)))\n")
-    system.write_text("(S (NP (NNS dogs)) (X (Y (VBP bark) (RB now))))\n")
+def test_scores_of_trees_are_printed_and_written_as_json(tmp_path, capsys):
+    """Of the brackets S, NP and VP, two are right; the system has X and Y instead of VP. So 2 of 4
+    and 2 of 3 are right and, with those of a sentence of 41 words, 3 of 5 and 3 of 4."""
+    gold, system, long = tmp_path / "gold", tmp_path / "system", f"(S {' '.join(['(NN a)'] * 41)})"
+    gold.write_text(f"(S (NP (NNS dogs)) (VP (VBP bark) (RB now)))\n{long}\n")
+    system.write_text(f"(S (NP (NNS dogs)) (X (Y (VBP bark) (RB now))))\n{long}\n")
     path = tmp_path / "scores.json"
     main(["score", str(system), "--trees", str(gold), "--json", str(path)])
     found = json.loads(path.read_text(encoding="utf-8"))
-    assert (found["kind"], found["all"]["precision"], found["all"]["recall"]) == (
-        *("trees", 2 / 4),
-        2 / 3,
-    )
-    assert found["all"]["f1"] == pytest.approx(4 / 7) and found["all"]["tags"] == 3
-    assert found["sources"] == ["dogs bark now"] and found["repaired"] == 0
-    assert found["references"] == ["(S (NP (NNS dogs)) (VP (VBP bark) (RB now)))"]
+    assert found["kind"] == "trees" and found["all"]["tags"] == 44
+    for name, expected in (("all", (3 / 5, 3 / 4, 6 / 9)), ("short", (2 / 4, 2 / 3, 4 / 7))):
+        scores = [found[name][score] for score in ("precision", "recall", "f1")]
+        assert scores == pytest.approx(expected)
+    printed = capsys.readouterr().out
+    for line in (
+        "F1           66.67 ",
+        "precision    60.00   recall 75.00",
+        "F1 short     57.14   of the 1 scored sentences of up to 40 words",
+        "tags         100.0%   of 44 words",
+    ):
+        assert f"\n{line}" in f"\n{printed}"
+    assert found["sources"][0] == "dogs bark now" and found["repaired"] == 0
+    assert found["references"][0] == "(S (NP (NNS dogs)) (VP (VBP bark) (RB now)))"
 
 
 def test_at_signs_in_references_are_not_taken_for_subwords(corpus, tmp_path):

@@ -48,6 +48,7 @@ def test_word_pieces_split_and_join_words(tmp_path):
         assert pieces.decode(pieces.encode(tokens)) == tokens
     assert pieces.encode(["hello", "hello"]) == "▁hello ▁hello"
     assert pieces.decode("▁he l") == ["hel"]  # an incomplete word
+    assert [pieces.continues_word(piece, "▁he") for piece in ("l", "▁l")] == [True, False]
     assert pieces.decode("hello world") == ["hello", "world"]  # already joined
     dictionary = (tmp_path / "dict.txt").read_text("utf-8").splitlines()
     assert "▁hello 1" in dictionary and not any(line.startswith("<") for line in dictionary)
