@@ -5,6 +5,7 @@ import random
 
 import pytest
 import torch
+from searches import beam_search, noisy_model, source_batch
 
 from aiayn_plugin.errors import InputError
 from aiayn_plugin.parsing.grammar import TreeGrammar
@@ -59,6 +60,18 @@ def test_exactly_the_trees_within_the_limit_can_be_reached():
             if is_tree(list(candidate), words)
         }
         assert reached == trees and reached
+
+
+@pytest.mark.parametrize("beam", [1, 4])
+def test_a_search_completes_every_tree_within_its_limit(beam):
+    words = [5, 1, 8, 3, 2, 13, 0]
+    grammar = TreeGrammar([*SPECIAL, *"abcdefgh"], SYMBOLS)
+    settings = {"beam": beam, "nbest": beam, "max_len_b": 4}
+    search = beam_search([noisy_model()], settings, constraint=grammar)
+    for n, hypotheses in zip(words, search.search_batch(source_batch(words)), strict=True):
+        for hypothesis in hypotheses:
+            symbols = [SYMBOLS[i] for i in hypothesis.tokens[:-1]]
+            assert len(symbols) <= n + 4 and (is_tree(symbols, n) if n else not symbols)
 
 
 def test_hypotheses_of_a_batch_are_independent():

@@ -7,6 +7,7 @@ import pytest
 from training_runs import Record, interrupted
 
 from aiayn_plugin.report.training_record import read_record
+from aiayn_plugin.training.record import append_record
 
 pytestmark = pytest.mark.usefixtures("quiet")
 
@@ -82,6 +83,14 @@ def test_a_line_that_is_being_written_is_ignored(read, cut):
     assert not record.faults
     assert not record.finished
     assert record.update == 50
+
+
+def test_an_incomplete_line_costs_only_itself(tmp_path):
+    path = tmp_path / "run.jsonl"
+    path.write_bytes(interrupted().text().encode()[:-5])
+    append_record(path, {"event": "start", "update": 20})
+    record = read_record(path)
+    assert record.update == 20 and record.faults.total() == 1
 
 
 @pytest.mark.parametrize(

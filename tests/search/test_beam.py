@@ -232,7 +232,8 @@ def test_a_prefix_longer_than_the_limit_is_cut():
 
 def test_learned_positions_limit_the_length():
     model = noisy_model(positions="learned", max_target_positions=8)
-    found = beam_search([model], {"min_len": 7, "nbest": 4}).search_batch(source_batch())
+    models = [model, noisy_model()]  # the second has no limit
+    found = beam_search(models, {"min_len": 7, "nbest": 4}).search_batch(source_batch())
     assert {len(hypothesis.tokens) for hypothesis in sum(found, [])} == {8}
 
 

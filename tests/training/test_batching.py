@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from fairseq.data.data_utils import batch_by_size
 
-from aiayn_plugin.training.batching import plan_batches
+from aiayn_plugin.training.batching import plan_batches, sort_by_longer_side
 
 
 @pytest.fixture(scope="module")
@@ -39,6 +39,14 @@ def test_updates_hold_tokens_per_update_on_average(corpus, devices, capacity):
     assert plan.updates == updates
     assert plan.target_tokens == pytest.approx(sizes[:, 1].sum() / updates)
     assert plan.source_tokens == pytest.approx(sizes[:, 0].sum() / updates)
+
+
+def test_sentences_of_equal_length_keep_their_order():
+    """numpy's default sort orders ties by the processor's instructions."""
+    sizes = np.array([[3, 9], [9, 5], [4, 2]] * 100)
+    order = np.random.default_rng(1).permutation(300)
+    expected = [*(i for i in order if i % 3 == 2), *(i for i in order if i % 3 < 2)]
+    assert sort_by_longer_side(order, sizes).tolist() == expected
 
 
 def test_update_freq_is_1_if_one_batch_suffices(corpus):
