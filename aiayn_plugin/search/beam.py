@@ -280,7 +280,7 @@ class BeamSearch:
         """Drop finished sentences once there are enough; return whether any is unfinished."""
         open_, finished = state.open, state.finished
         best, worst = open_.score.amax(dim=1), finished.score[open_.sentence, -1]
-        done = open_.limit.le(state.step) | best.eq(-math.inf)
+        done = best.eq(-math.inf)  # also at the limit, where only the end symbol may follow
         done |= self.rules.are_finished(worst, best, finished.count[open_.sentence], open_.limit)
         if not done.any():
             return True
