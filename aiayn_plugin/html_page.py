@@ -41,8 +41,8 @@ def page(title: str, body: str, data: Any = None, name: str = "", fetches: bool 
     style = asset("html_page.css") + (asset(f"{name}.css") if name else "")
     script = asset(f"{name}.js") if name and data is not None else ""
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    # The browser blocks any other script, everything that would be loaded, and injected <form> and
-    # <base> elements, which default-src does not cover.
+    # The browser blocks any other script and everything that would be loaded, and (default-src does
+    # not cover these) submitting a form or changing the base of links.
     policy = (
         "default-src 'none'; base-uri 'none'; form-action 'none'; style-src 'unsafe-inline'; "
         f"script-src 'sha256-{digest}'" + "; connect-src 'self'" * fetches

@@ -95,8 +95,8 @@ begin() {
   run export "PYTORCH_ALLOC_CONF=${PYTORCH_ALLOC_CONF:-expandable_segments:True}"
   # Seconds that torchrun waits after Ctrl-C for the end of an update.
   run export "TORCH_ELASTIC_SHUTDOWN_TIMEOUT=${TORCH_ELASTIC_SHUTDOWN_TIMEOUT:-600}"
-  # In a SLURM job fairseq expects one process per SLURM task (slurm.sh starts them), and all runs on
-  # several GPUs would use the same port.
+  # In a SLURM job fairseq expects one process per SLURM task (slurm.sh is for that), and derives the port
+  # of a run on several GPUs from the job's ID, so concurrent runs would collide.
   run unset SLURM_JOB_NODELIST SLURM_STEP_NODELIST SLURM_JOB_ID
   # fairseq is unmaintained: Python and its libraries warn about code we cannot change.
   run export "PYTHONWARNINGS=${PYTHONWARNINGS:-ignore}"

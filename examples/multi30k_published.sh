@@ -7,10 +7,11 @@
 #   bash examples/multi30k_published.sh            download the text from github.com/LividWo/Revisit-MMT
 #   bash examples/multi30k_published.sh DIRECTORY  use its {train,valid,test.2016}.{en,de}
 # To resume after an interruption, run it again.
-#   RUN        results (default: runs/multi30k_published): RUN/MODEL-SEED for each model and seed
-#   MODELS     published: the plugin's model with their settings; ensemble: the models of all seeds of
-#              published together; paper: with the learning rate and search of Vaswani et al.;
-#              fairseq: their model (default: "published ensemble paper fairseq")
+#   RUN        results (default: runs/multi30k_published): RUN/MODEL-SEED for each model and seed,
+#              and RUN/ensemble
+#   MODELS     published: the plugin's model with their settings; ensemble: the models of published,
+#              with all SEEDS, translating together; paper: with the learning rate and search of
+#              Vaswani et al.; fairseq: their model (default: "published ensemble paper fairseq")
 #   SEEDS      random seeds (default: "1 2 3")
 #   SPLIT      valid or test (default: valid)
 #   PRECISION  of the plugin's models: empty for float32 (default: --bf16 if the processor has
@@ -84,8 +85,8 @@ for model in $MODELS; do
     step "translate with the models of seeds $SEEDS together"
     RUN=$TOP/ensemble
     run mkdir -p "$RUN"
-    # shellcheck disable=SC2086 # a word for each seed
-    paths=$(printf ":$TOP/published-%s/model.pt" $SEEDS)
+    paths=
+    for seed in $SEEDS; do paths+=:$TOP/published-$seed/model.pt; done
     score ensemble "${paths#:}"
     continue
   fi

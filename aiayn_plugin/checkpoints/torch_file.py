@@ -141,7 +141,8 @@ def _read_archive(file: BufferedReader, budget: _Budget, with_data: bool) -> Any
 
         def read_storage(key: str, size: int) -> Tensor:
             record = records[f"{folder}data/{key}"]
-            # Before Python 3.11.8, records may overlap, and reading one takes its compressed size.
+            # Before Python 3.11.8 and 3.12.2, zipfile accepts overlapping records, and reads a
+            # record's compressed size, which may reach to the end of the file.
             if not record.compress_size == record.file_size == size:
                 raise FileError("it claims more data than it holds")
             if not with_data:

@@ -87,7 +87,9 @@ def _check_options(args: argparse.Namespace) -> None:
                 raise InputError(f"--{name} needs --figure; the page has its own controls")
     else:
         if args.output is not None or args.layers is not None:
-            raise InputError("--output and --layers are for a page: omit them, or --figure")
+            raise InputError("--output and --layers are for a page: omit them, or omit --figure")
+        if args.numbers is not None and len(args.numbers) > 1:
+            raise InputError("--figure shows one sentence: give one number with --numbers")
         plots.check(args.figure)
     path = args.figure or args.output
     if path is not None and path.is_dir():

@@ -71,7 +71,7 @@ def learn_bpe(words: Counts, size: int, total: bool, codes: Path) -> None:
 
 
 def learn_wordpieces(words: Counts, size: int, folder: Path) -> None:
-    """Write a vocabulary of `size` wordpieces, and the same as a fairseq dictionary.
+    """Write `size` wordpieces as a sentencepiece model and as a fairseq dictionary.
 
     The dictionary is padded to a multiple of 8 entries, as for BPE: a GPU's matrix multiplications
     in half precision are slow for other sizes.

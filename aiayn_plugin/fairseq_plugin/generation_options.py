@@ -9,6 +9,7 @@ from typing import Any
 
 from fairseq.dataclass.configs import GenerationConfig
 from fairseq.models import FairseqLanguageModel
+from fairseq.modules import BeamableMM
 from fairseq.ngram_repeat_block import is_cuda_extension_usable
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
@@ -70,7 +71,7 @@ def build_search_generator(
                 f"extension, and {reason} needs fairseq's search: omit one of them"
             )
         if not custom:
-            _log_fairseq_search(options, reason)
+            _prepare_fairseq_search(models, options, reason)
         return build_fairseq_generator(
             models, options, seq_gen_cls, extra, prefix_allowed_tokens_fn
         )
@@ -103,10 +104,19 @@ def _check_language_model(model: Any, dictionary: Any) -> None:
         )
 
 
-def _log_fairseq_search(options: Namespace, reason: str) -> None:
-    """Log why fairseq's search is used. Raises InputError for an invalid beam."""
+def _prepare_fairseq_search(models: list, options: Namespace, reason: str) -> None:
+    """Check the beam, pass it to models that need it, and log why fairseq's search is used.
+
+    Raises InputError for an invalid beam.
+    """
     if options.beam < 1:
         raise InputError(f"--beam {options.beam} must be at least 1")
+    for model in models:
+        for module in model.modules():
+            # ConvS2S, whose beam is that of its configuration. fairseq's attention has this method
+            # too, but would then share keys between the sentences of a training batch.
+            if isinstance(module, BeamableMM):
+                module.set_beam_size(options.beam)
     logger.info(
         "%s: using fairseq's search, with --beam %s, --lenpen %s (the exponent of |Y|); "
         "--length-penalty fairseq gives fairseq's defaults",

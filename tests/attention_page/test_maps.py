@@ -205,6 +205,10 @@ def test_the_page_is_in_the_run_directory_unless_another_is_given(model_dir, tmp
     [
         (["MODEL", "--figure", "x.svg", "--layers", "1"], "--layers are for a page"),
         (["MODEL", "--word", "x"], "--word needs --figure"),
+        (
+            ["MODEL", "--figure", "x.svg", "--split", "test", "--numbers", "1", "2"],
+            "--figure shows one sentence",
+        ),
         (["MODEL", "--figure", "x.svg", "--output", "x.html"], "--output .* for a page"),
         (["MODEL", "--output", "."], "is a directory"),
         (["MODEL", "--figure", "x.gif"], r"\.svg, \.pdf or \.png"),
