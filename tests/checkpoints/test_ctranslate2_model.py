@@ -7,6 +7,13 @@ from aiayn_plugin.checkpoints.ctranslate2_model import build_specification
 from aiayn_plugin.errors import InputError
 
 
+def test_each_side_has_its_own_vocabulary():
+    pytest.importorskip("ctranslate2")
+    model = build(words=30, symbols=26, tie_embeddings="target")
+    source, target = ([str(i) for i in range(size)] for size in (30, 26))
+    build_specification(model, source, target).validate()  # compares the sizes
+
+
 @pytest.mark.parametrize(
     "settings, message",
     [

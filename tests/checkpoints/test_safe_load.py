@@ -123,13 +123,13 @@ def test_torch_files_without_a_model_are_refused(state, tmp_path):
 
 def test_the_old_format_of_torch_is_loaded(tmp_path):
     """The format of fairseq's published models, without checksums."""
-    torch.save(
-        {"model": {"w": torch.ones(2)}, "args": Namespace(arch="x")},
-        tmp_path / "a.pt",
-        _use_new_zipfile_serialization=False,
-    )
+    state = {"model": {"w": torch.ones(2)}, "args": Namespace(arch="x")}
+    torch.save(state, path := tmp_path / "a.pt", _use_new_zipfile_serialization=False)
     for with_data in (True, False):
-        assert load(tmp_path / "a.pt", with_data)["args"].arch == "x"
+        assert load(path, with_data)["args"].arch == "x"
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(InputError, match="cannot be loaded safely: it is truncated"):
+        load(path)
 
 
 @pytest.mark.parametrize("part", ["args", "cfg"])

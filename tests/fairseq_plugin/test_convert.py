@@ -1,13 +1,14 @@
 """fairseq's post-norm Transformers as models of the plugin."""
 
 from argparse import Namespace
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import pytest
 import torch
 from commands import stock_model
 from models import PAD, build, fairseq_model, pad_left, pad_right, parse, sentences
 
+from aiayn_plugin.checkpoints.compatibility import Identity
 from aiayn_plugin.errors import InputError
 from aiayn_plugin.fairseq_plugin.convert import (
     convert,
@@ -52,6 +53,8 @@ def test_the_converted_model_computes_what_fairseqs_does(options, training):
         (["--decoder-layers", "1"], "decoder_layers is 1, but must be 2"),
         (["--activation-fn", "gelu"], "activation_fn"),
         (["--quant-noise-pq", "0.1"], "quant_noise_pq"),
+        (["--no-scale-embedding"], "no_scale_embedding"),
+        (["--no-token-positional-embeddings"], "no_token_positional_embeddings"),
     ],
 )
 def test_options_that_the_papers_model_lacks_are_refused(flags, message):
@@ -101,6 +104,26 @@ def test_no_weight_is_lost_or_invented_on_the_way_to_fairseqs_model(change, sett
     else:
         with pytest.raises(InputError, match=message):
             convert(state)
+
+
+@pytest.mark.parametrize("changes", [{}, {"positions": "learned", "tie_embeddings": "all"}])
+def test_a_model_without_biases_of_attention_survives_both_conversions(changes):
+    settings = replace(SMALL, **changes)
+    positions = {"max_source_positions": 9, "max_target_positions": 9}
+    ours = build(**asdict(settings), **positions).float().eval()
+    identity = Identity.of((["a"], ["b"]), settings, ("en", "de")).task_state()
+    state = {
+        "cfg": {"model": {"_name": "aiayn_transformer", **asdict(settings), **positions}},
+        "model": ours.state_dict(),
+        "task_state": identity,
+    }
+    again, _ = convert(convert(state)[0])
+    del again["cfg"]["model"]["_name"]
+    back = build(**again["cfg"]["model"]).float().eval()
+    back.load_state_dict(again["model"])
+    source, target = sentences()
+    torch.testing.assert_close(back(source, None, target)[0], ours(source, None, target)[0])
+    assert again["task_state"] == identity
 
 
 def test_a_setting_whose_name_is_a_number_is_an_input_error():

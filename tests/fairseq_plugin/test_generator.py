@@ -172,6 +172,14 @@ def test_no_ngram_is_repeated(n):
         assert len(set(ngrams)) == len(ngrams)
 
 
+def test_a_model_in_training_mode_is_searched_without_dropout():
+    """As fairseq-generate loads it."""
+    model, data = noisy_model(dropout=0.5), sample(source_batch())
+    expected = generator([model]).generate([model], data)
+    model.train()
+    assert_same(generator([model]).generate([model], data), expected)
+
+
 def test_constraints_need_fairseqs_search():
     models = [noisy_model()]
     with pytest.raises(InputError, match="give --constraints"):

@@ -137,6 +137,14 @@ def test_gradients_that_are_not_finite_are_refused_except_under_a_loss_scale():
         optimizer.clip_grad_norm(1.0)
 
 
+def test_gradients_that_are_kept_are_zeroed_in_place():
+    """CUDA graphs add to the same tensors."""
+    optimizer = AiaynAdam(AdamConfig(lr=[0.1]), [weight := parameter([3.0, -4.0])])
+    optimizer.keeps_gradients, gradient = True, weight.grad
+    optimizer.zero_grad()
+    assert weight.grad is gradient and not gradient.any()
+
+
 def test_flat_and_separate_weights_do_not_share_an_optimizer_state():
     """As when a run with --fp16 on a GPU resumes in float32."""
     flat, apart = (

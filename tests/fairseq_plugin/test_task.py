@@ -5,6 +5,7 @@ import json
 import multiprocessing
 import re
 import shutil
+from argparse import Namespace
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from fairseq.data.iterators import GroupedIterator
 from models import trainer
 
 from aiayn_plugin.errors import InputError
+from aiayn_plugin.fairseq_plugin.raw_text import load_pipeline
 from aiayn_plugin.text.manifest import MANIFEST
 
 
@@ -104,6 +106,11 @@ def second_shard(corpus, tmp_path):
     return shard
 
 
+def test_raw_text_is_in_the_direction_of_the_task(corpus):
+    task = Namespace(data=str(corpus), source_lang="de", target_lang="en")
+    assert load_pipeline(task).settings.languages == ("de", "en")
+
+
 def test_each_start_records_the_update_that_it_resumes_from(run, corpus, tmp_path):
     """A run that its time limit ended continues only with a different limit."""
     options = [corpus, *TRAIN, "--disable-validation", "--save-dir", tmp_path, "--max-update"]
@@ -132,6 +139,7 @@ def test_each_shard_has_its_own_batch_plan(run, corpus, second_shard, tmp_path):
     planned = [int(n) for n in re.findall(r"(\d+) updates per epoch", log.stdout)]
     # At the end fairseq prepares a third epoch, which has the first shard again.
     assert planned == [first, last - first, first]
+    assert records[0]["batches"]["updates"] == first
     for epoch in epochs:
         assert float(epoch["values"]["wpb"]) == pytest.approx(1000, rel=0.1)
 

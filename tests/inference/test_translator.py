@@ -211,8 +211,8 @@ def test_sinusoids_are_bounded_by_memory_alone(model_dir, tmp_path, caplog):
     short = Translator.load(tmp_path / "run", device="cpu", beam=1, max_len_a=0, max_len_b=1)
     short.translate(["1 " * 4095])
     assert "segments" not in caplog.text
-    short.translate(["1 " * 4096])
-    assert "4096 tokens, more than the limit of 4095: it is translated in segments" in caplog.text
+    short.translate_nbest(["1 " * 4096], first=7)
+    assert "line 7 has 4096 tokens, more than the limit of 4095: it is translated" in caplog.text
 
 
 def test_a_long_line_keeps_all_its_segments(model_dir):
@@ -276,7 +276,7 @@ def test_from_pretrained_of_fairseq_searches_the_same(model_dir):
     assert isinstance(generator.search, PrefixConstrainedBeamSearch), "only fairseq's search has it"
 
 
-@pytest.mark.parametrize("precision", ["int8", "bfloat16"])
+@pytest.mark.parametrize("precision", ["int8", "bfloat16", "float16"])
 def test_a_lower_precision_finds_translations_that_are_nearly_as_good(model_dir, precision):
     exact, rounded = (
         Translator.load(model_dir, device="cpu", precision=name) for name in ("float32", precision)

@@ -7,13 +7,14 @@ from collections import Counter
 
 import pytest
 import torch
+from breakages import DICTIONARY, change
 from commands import LINES
 from models import change_checkpoint, use_sinusoids
 
 from aiayn_plugin.cli import main
 from aiayn_plugin.corpus.subwords import learn_wordpieces
 from aiayn_plugin.inference import Translator
-from aiayn_plugin.text.manifest import hash_file
+from aiayn_plugin.text.manifest import MANIFEST, hash_file
 
 LONG = "Monday, May 1, 2023 and 5 hours"
 
@@ -64,13 +65,14 @@ def test_it_comes_back_as_a_bundle(transformers, run, exported, tmp_path):
         assert "text.json is missing" in log.stderr and not (tmp_path / "bundle").exists()
         shutil.copy(output / "tokenizer.json", tmp_path / "tuned")
         different = shutil.copytree(output, tmp_path / "different")
-        for lang in ("en", "de"):  # the first two subwords change places
+        for lang, message in (("de", "has separate dictionaries"), ("en", "token IDs differ")):
+            # the first two subwords change places
             first, second, *rest = (output / f"dict.{lang}.txt").read_text("utf-8").splitlines()
             (different / f"dict.{lang}.txt").write_text(
                 "\n".join([second, first, *rest, ""]), "utf-8"
             )
-        log = run(*convert, tmp_path / "tuned", "--data", different)
-        assert log.returncode == 1 and "token IDs differ" in log.stderr
+            log = run(*convert, tmp_path / "tuned", "--data", different)
+            assert log.returncode == 1 and message in log.stderr
         log = run(*convert, tmp_path / "tuned", "--data", output)
     else:
         log = run(*convert, output)
@@ -95,8 +97,20 @@ def test_what_cannot_be_exported_is_refused(model_dir, tmp_path):
     settings |= {"subword": "wordpiece", "codes": "wordpieces.model"}
     settings["codes_sha256"] = hash_file(data / "wordpieces.model")
     (data / "text.json").write_text(json.dumps(settings))
+
+    def with_two_dictionaries(tie):
+        """Return a run directory whose checkpoint records none."""
+        folder = shutil.copytree(model_dir, tmp_path / tie)
+        (folder / "data" / MANIFEST).unlink()
+        change(DICTIONARY["other order"], "dict.de.txt")(folder / "data")
+        change_checkpoint(folder, lambda state: state["task_state"].pop("dictionaries"))
+        change_checkpoint(folder, lambda state: state["cfg"]["model"].update(tie_embeddings=tie))
+        return folder
+
     for directory, flags, message in (
         (tmp_path / "run", [], "has wordpieces"),
+        (with_two_dictionaries("all"), [], "source and target dictionaries differ"),
+        (with_two_dictionaries("target"), [], "has separate dictionaries"),
         (model_dir, ["--quantization", "int8"], "applies only to"),
     ):
         command = ["export", str(directory), "--output", str(tmp_path / "out"), *flags]

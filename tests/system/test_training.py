@@ -171,9 +171,10 @@ def test_two_processes_are_one_with_twice_the_accumulation(run, corpus, tmp_path
         "--disable-validation",
         "--max-update",
     ]
-    # An epoch has 7 batches: 4 and 3, so that one of two processes has an empty one at its end.
+    # An epoch has 7 batches: 4 and 3, so that one of two processes has an empty one at its end,
+    # in the first epoch after another batch of the same update, and later alone.
     alone = run(
-        *("fairseq-train", *options, "6", "--update-freq", "4", "--save-dir", tmp_path / "alone")
+        *("fairseq-train", *options, "6", "--update-freq", "4,6", "--save-dir", tmp_path / "alone")
     )
     assert alone.returncode == 0, alone.stderr
     program = Path(sys.executable).with_name("fairseq-train")
@@ -181,7 +182,7 @@ def test_two_processes_are_one_with_twice_the_accumulation(run, corpus, tmp_path
     for stop in stops:
         log = run(
             *("torchrun", "--standalone", "--nproc_per_node", "2", program, *options, stop),
-            *("--update-freq", "2"),
+            *("--update-freq", "2,3"),
             *("--save-dir", tmp_path / "two"),
             env={"OMP_NUM_THREADS": "1"},
         )
@@ -189,6 +190,7 @@ def test_two_processes_are_one_with_twice_the_accumulation(run, corpus, tmp_path
         assert "(rank 1)" in log.stdout + log.stderr
         in_two += losses(log)
     assert len(losses(alone)) == 6 and losses(alone) == in_two
+    assert (tmp_path / "two" / "run.jsonl").read_text().count('"start"') == len(stops)
     one, two = (weights(tmp_path / name / "checkpoint_last.pt") for name in ("alone", "two"))
     for name, weight in one.items():
         # the rate of the last update is 0.07

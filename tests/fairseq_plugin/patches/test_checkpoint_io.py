@@ -235,11 +235,12 @@ def test_a_run_that_has_reached_its_last_epoch_is_finished(corpus, tmp_path):
     rates_taken(training, epochs, 1)
     epochs.epoch = 3
     save(training, epochs)
+    last = str(tmp_path / "checkpoint_last.pt")
     for flags, finished in (
         ([], True),
         (["--reset-optimizer"], True),
         (["--reset-dataloader"], False),
-        (["--finetune-from-model", str(tmp_path / "checkpoint_last.pt")], False),
+        (["--finetune-from-model", last, "--stop-time-hours", "1e-9"], False),
     ):
         directory = tmp_path / "new" if "--finetune-from-model" in flags else tmp_path
         training, _ = trainer(corpus, directory, "--max-epoch", "2", *flags)
