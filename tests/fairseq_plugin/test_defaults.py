@@ -175,6 +175,14 @@ def test_contradictions_of_hydra_end_with_one_line(group, name, value, message):
         check_configuration(cfg)
 
 
+def test_a_best_checkpoint_that_would_be_the_worst_is_a_warning(caplog):
+    flags = ("--arch", "aiayn_base", "--report-accuracy", "--best-checkpoint-metric", "accuracy")
+    check_best_metric(configuration(*flags, "--maximize-best-checkpoint-metric"))
+    assert not caplog.text
+    check_best_metric(configuration(*flags))
+    assert "checkpoint_best.pt will have the lowest accuracy" in caplog.text
+
+
 def test_paper_bleu_is_for_the_target_language():
     flags = ("--path", "m.pt", "-s", "en", "-t", "fr", "--scoring", "paper_bleu")
     parser = fairseq_generate_parser

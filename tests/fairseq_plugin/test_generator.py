@@ -146,13 +146,14 @@ def test_a_language_model_is_fused_as_in_fairseq(corpus):
     base_lm_architecture(args)
     words = dictionary(WORDS)
     task = SimpleNamespace(source_dictionary=words, target_dictionary=words)
-    lm = TransformerLanguageModel.build_model(args, task).double().eval()
+    lm = TransformerLanguageModel.build_model(args, task).double()
     models = [noisy_model()]
     for weight in (0.5, 2.0):
         fusion = {"lm_model": lm, "lm_weight": weight}
         limits = {"max_len_a": 1, "max_len_b": 5}
         settings = SearchSettings(lenpen=1.0, nbest=4, length_penalty="fairseq", **limits)
         ours = Generator(models, words, settings, **fusion)
+        assert not lm.training
         theirs = SequenceGenerator(models, words, beam_size=4, **limits, **fusion)
         assert_generators_agree(ours, theirs, models)
     translation = tasks.setup_task(configuration("--arch", "aiayn_tiny", data=corpus).task)

@@ -17,6 +17,7 @@ from models import trainer
 from aiayn_plugin.errors import InputError
 from aiayn_plugin.fairseq_plugin.raw_text import load_pipeline
 from aiayn_plugin.text.manifest import MANIFEST
+from aiayn_plugin.text.pipeline import TextPipeline
 
 
 @pytest.mark.usefixtures("quiet")
@@ -109,6 +110,13 @@ def second_shard(corpus, tmp_path):
 def test_raw_text_is_in_the_direction_of_the_task(corpus):
     task = Namespace(data=str(corpus), source_lang="de", target_lang="en")
     assert load_pipeline(task).settings.languages == ("de", "en")
+
+
+@pytest.mark.usefixtures("quiet")
+@pytest.mark.parametrize("flags", [[], ["--eval-tokenized-bleu"]])
+def test_bleu_of_tokens_is_not_that_of_raw_text(corpus, tmp_path, flags):
+    training, _ = trainer(corpus, tmp_path, "--eval-bleu", *flags)
+    assert isinstance(training.task.tokenizer, TextPipeline) == (not flags)
 
 
 def test_each_start_records_the_update_that_it_resumes_from(run, corpus, tmp_path):

@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 import torch
@@ -15,8 +16,12 @@ from aiayn_plugin.cli import main
 from aiayn_plugin.corpus.subwords import learn_wordpieces
 from aiayn_plugin.inference import Translator
 from aiayn_plugin.text.manifest import MANIFEST, hash_file
+from aiayn_plugin.text.pipeline import TextPipeline
+from aiayn_plugin.text.settings import SACREMOSES, SETTINGS_FILE, TextSettings
 
 LONG = "Monday, May 1, 2023 and 5 hours"
+#: Characters that a tokeniser escapes or normalises, and a word that it keeps whole.
+MARKED = "“Rock” & 'Roll' at 15:05 on https://example.org/a?b=1"
 
 
 @pytest.fixture(scope="module", params=["learned", "sinusoids"])
@@ -25,6 +30,9 @@ def exported(request, run, model_dir, tmp_path_factory):
     if request.param == "sinusoids":
         model_dir = shutil.copytree(model_dir, tmp_path_factory.mktemp("run") / "model")
         change_checkpoint(model_dir, use_sinusoids)
+        path = model_dir / "data" / SETTINGS_FILE
+        changes = {"tokenizer": SACREMOSES, "normalize_punctuation": True}
+        replace(TextSettings.load(path), **changes).save(path)
     output = tmp_path_factory.mktemp("export") / "marian"
     log = run("aiayn", "export", "--format", "transformers", model_dir, "--output", output)
     assert log.returncode == 0, log.stderr
@@ -39,9 +47,10 @@ def test_the_model_card_translates_the_same(transformers, exported, corpus, monk
     """Its code runs as it stands, in the exported directory."""
     model_dir, output = exported
     monkeypatch.chdir(output)
-    code = {}
+    code, pipeline = {}, TextPipeline.load(model_dir / "data")
     for block in re.findall(r"```python\n(.*?)```", (output / "README.md").read_text(), re.DOTALL):
         exec(block, code)
+        assert code["tokenize"](MARKED) == pipeline.tokenize(MARKED)
     assert type(code["model"]) is transformers.MarianMTModel
     lines = [line for line in LINES if line] + [LONG]
     lines += (corpus / "valid.raw.en").read_text("utf-8").splitlines()[:5]

@@ -190,7 +190,8 @@ def test_two_processes_are_one_with_twice_the_accumulation(run, corpus, tmp_path
         assert "(rank 1)" in log.stdout + log.stderr
         in_two += losses(log)
     assert len(losses(alone)) == 6 and losses(alone) == in_two
-    assert (tmp_path / "two" / "run.jsonl").read_text().count('"start"') == len(stops)
+    record = (tmp_path / "two" / "run.jsonl").read_text()
+    assert record.count('"event": "start"') == record.count('"devices": 2') == len(stops)
     one, two = (weights(tmp_path / name / "checkpoint_last.pt") for name in ("alone", "two"))
     for name, weight in one.items():
         # the rate of the last update is 0.07
