@@ -21,6 +21,7 @@ def write_tar(path, *members):
     with tarfile.open(path, "w:gz") as file:
         for name, *details in members:
             member = tarfile.TarInfo(name)
+            member.mode = 0o7777
             if len(details) == 1:
                 member.size = len(details[0])
                 file.addfile(member, io.BytesIO(details[0]))
@@ -42,6 +43,7 @@ def test_unwanted_members_are_not_written(tmp_path):
     (tmp_path / "out").mkdir()
     extract(archive, {"good": tmp_path / "out" / "en"})
     assert content(tmp_path) == {Path("a.tgz"): archive.read_bytes(), Path("out/en"): b"text\n"}
+    assert (tmp_path / "out" / "en").stat().st_mode & 0o7022 == 0, "neither setuid nor writable"
 
 
 @pytest.mark.parametrize("name", ["../evil", "/evil"])

@@ -83,10 +83,16 @@ def test_workers_that_are_starting_end_too(run):
     assert run(sys.executable, "-c", STARTING, timeout=30).returncode == 3
 
 
-def test_files_of_different_length_are_refused(tmp_path):
-    files = write_pair(tmp_path, [b"a", b"b"], [b"a"])
-    with start_workers(1) as workers, pytest.raises(InputError, match="ends before line 2"):
-        list(map_pairs(workers, wait_and_return, [files], 2, "waiting"))
+def test_files_of_different_length_are_refused(tmp_path, monkeypatch):
+    """The text is not read far ahead: the batches before the end come first."""
+    monkeypatch.setattr("aiayn_plugin.corpus.parallel.BATCH_LINES", 3)
+    files = write_pair(tmp_path, [b"a"] * 200, [b"a"] * 199)
+    with start_workers(1) as workers:
+        batches = map_pairs(workers, wait_and_return, [files], 200, "waiting")
+        for _ in range(50):
+            assert next(batches) == [(b"a", b"a")] * 3
+        with pytest.raises(InputError, match="ends before line 200"):
+            list(batches)
 
 
 @pytest.mark.parametrize(

@@ -144,17 +144,17 @@ def test_second_run_is_up_to_date_and_changes_nothing(made, run):
     assert state(data) == before
 
 
-def test_protected_words_are_an_option(raw, tmp_path, error, run):
-    line = "At 15:05 and/or"
-    write(raw / "valid", [line], [line])
-    args = arguments(raw, tmp_path / "data", "--protect-patterns")
+def test_protected_words_and_normalised_punctuation_are_options(raw, tmp_path, error, run):
+    line = "At 15:05 and/or “no”"
+    for split in ("train", "valid"):
+        write(raw / split, [*PLAIN, line], [*PLAIN, line])
+    args = arguments(raw, tmp_path / "data", "--normalize-punctuation", "--protect-patterns")
     assert run("aiayn", "prepare", *args).returncode == 0
     settings = TextSettings.load(tmp_path / "data" / "text.json")
     assert settings.tokenizer == "sacremoses"
     subwords = TextPipeline.load(tmp_path / "data").encode(line)
-    assert subwords.replace("@@ ", "") == line
-    made = sentences(tmp_path / "data", "valid", "en")[0]
-    assert made.count("@@") <= subwords.count("@@") and len(made.split()) == len(subwords.split())
+    assert subwords.replace("@@ ", "") == 'At 15:05 and/or " no "'
+    assert sentences(tmp_path / "data", "valid", "en")[-1] == subwords
     message = error("prepare", *args[:-1])
     assert "tokenizer (sacremoses there, moses now)" in message
     assert "it was made with --protect-patterns: give this option, or choose" in message
@@ -175,6 +175,10 @@ def test_directory_without_checksums_must_still_be_complete(made, tmp_path, run,
     """Users may delete the checksums after an intended change."""
     raw, data, _ = made
     copy = shutil.copytree(data, tmp_path / "copy")
+    with open(copy / "valid.raw.de", "a") as file:
+        file.write("x\n")
+    line = error("prepare", *arguments(raw, copy))
+    assert f"{copy}/valid.raw.de" in line and line.endswith(f"delete {copy} to prepare it again")
     (copy / MANIFEST).unlink()
     assert run("aiayn", "prepare", *arguments(raw, copy)).returncode == 0
     for path in copy.iterdir():

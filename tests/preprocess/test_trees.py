@@ -27,8 +27,8 @@ def write(path, nouns, number=1):
 def make(run):
     """`make(destdir, *arguments)` runs the command; returns what it prints on standard error."""
 
-    def make(destdir, *arguments):
-        command = ["aiayn", "prepare-trees", "--destdir", destdir, "--vocabulary", 40]
+    def make(destdir, *arguments, vocabulary=("--vocabulary", 40)):
+        command = ["aiayn", "prepare-trees", "--destdir", destdir, *vocabulary]
         done = run(*command, "--workers", 1, *arguments)
         assert done.returncode == 0, done.stderr
         return done.stderr
@@ -94,7 +94,9 @@ def test_splits_have_held_out_recombined_and_extra_trees(make, tmp_path):
     log = make(
         *(tmp_path / "data", "--train", *gold, "--hold-out", 1, 2, "--weight", 2),
         *("--recombine", 10, "--extra", 1, extra, "--wsj-labels"),
+        vocabulary=(),
     )
+    assert "learning 32,000 bpe subwords" in log, "as in the paper with further trees"
     sources = [line.replace("@@ ", "") for line in lines(tmp_path / "data", "train", "en")]
     assert len(sources) == 2 * 3 + 10 * 3 + 1 and sources[-1] == "gene - scale"
     nouns = [source.split()[1] for source in sources[:-1]]
@@ -106,6 +108,8 @@ def test_splits_have_held_out_recombined_and_extra_trees(make, tmp_path):
     for split, expected in (("valid", NOUNS[3:4]), ("test", NOUNS[4:])):
         raw = (tmp_path / "data" / f"{split}.raw.en").read_text().splitlines()
         assert [line.split()[1] for line in raw] == expected
+        for line in lines(tmp_path / "data", split, "en"):  # the search counts words
+            assert sum(not subword.endswith("@@") for subword in line.split()) == 6
 
 
 def test_settings_and_checksums_describe_the_data(data):
@@ -133,7 +137,9 @@ def test_sections_of_the_wall_street_journal_become_splits(make, tmp_path, error
         write(wsj / f"{section:02}" / f"WSJ_{section:02}00.MRG", [NOUNS[section % 6]], section + 1)
     write(wsj / "22" / "wsj_2201.mrg", ["second"])
     (tmp_path / "options").write_text(f"--wsj\n{tmp_path / 'LDC'}\n")
-    make(tmp_path / "data", f"@{tmp_path / 'options'}")
+    log = make(tmp_path / "data", f"@{tmp_path / 'options'}", vocabulary=())
+    assert "learning 16,000 bpe subwords" in log, "as in the paper"
+    assert "warning: 20 train trees; the Penn Treebank has 39,832\n" in log
     raw = {
         split: (tmp_path / "data" / f"{split}.raw.en").read_text().splitlines()
         for split in ("valid", "test")

@@ -1,10 +1,12 @@
 """`aiayn wmt14` with a miniature of the public files: complete and repeated runs."""
 
+import io
 import shutil
 
 import pytest
 from fairseq.data import Dictionary, data_utils
 from mirror import ODD, content, wmt14_arguments
+from subword_nmt.learn_bpe import learn_bpe
 
 from aiayn_plugin.cli.wmt14 import CLEANING, LOCK
 from aiayn_plugin.text.lines import clean_line
@@ -49,6 +51,18 @@ def test_data_contains_the_subwords_of_each_kept_pair(request, pair, read):
     assert f"training pairs: {len(kept)} of {total} kept; dropped: " in done.stderr
     for reason in ("not UTF-8", "too long", "too different in length"):
         assert f"{corpora} {reason}" in done.stderr
+
+
+def test_merges_are_learned_on_the_training_text_of_both_languages(en_de):
+    """§5.1: one vocabulary of 400 subwords, characters included."""
+    folder, _ = en_de
+    lines = []
+    for corpus in ("europarl-v7", "commoncrawl", "news-commentary-v9"):
+        for lang in ("en", "de"):
+            tokens = folder / "work" / f"tokenised.{corpus}" / f"text.{lang}"
+            lines += tokens.read_text("utf-8").split("\n")
+    learn_bpe(lines, expected := io.StringIO(), 400, total_symbols=True)
+    assert (folder / "data" / "codes.bpe").read_text("utf-8") == expected.getvalue()
 
 
 def test_test_sets_are_complete_and_kept_as_raw_text(en_de):
@@ -98,14 +112,22 @@ def test_different_settings_are_refused_and_otherwise_reuse_stages(
     assert "different settings: vocabulary (400 there, 300 now)" in line and "--dest" in line
     assert content(folder / "data") == before
     shutil.rmtree(folder / "data")
+
+    def change(table):  # different files of an archive
+        europarl = "training/europarl-v7.fr-en"
+        table["pairs"]["en-de"]["train"][0].update(en=f"{europarl}.en", de=f"{europarl}.fr")
+
+    mirror.table(table, change)
     done = run("aiayn", "wmt14", *args, "--vocabulary=300")
     assert done.returncode == 0
     assert "commoncrawl: tokenised by an earlier run" in done.stderr
+    assert "europarl-v7: tokenised in" in done.stderr
     assert "learning 300" in done.stderr and "train: split into subwords in" in done.stderr
     shutil.rmtree(folder / "data")
     done = run("aiayn", "wmt14", *args, "--vocabulary=300", "--protect-patterns")
     assert done.returncode == 0
-    assert "tokenised by an earlier run" not in done.stderr
+    reused = [line for line in done.stderr.splitlines() if line.endswith("by an earlier run")]
+    assert reused and all(" extracted " in line for line in reused)
     assert not mirror.requests
 
 
