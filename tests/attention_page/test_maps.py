@@ -1,10 +1,13 @@
 """Attention maps and figures of your own sentences, with a barely trained model."""
 
+import json
+import re
 import shutil
 import sys
 
 import pytest
 import torch
+from attention_pages import SOURCE, TARGET, random_maps
 
 from aiayn_plugin.attention_page.figure import (
     attention_figure,
@@ -12,13 +15,14 @@ from aiayn_plugin.attention_page.figure import (
     join_subwords,
 )
 from aiayn_plugin.attention_page.maps import (
+    Sentence,
     attention_maps,
     compute_maps,
     encode_lines,
     load_sentences,
     translate,
 )
-from aiayn_plugin.attention_page.page import group_words
+from aiayn_plugin.attention_page.page import check_size, group_words
 from aiayn_plugin.checkpoints.bundle import bundle
 from aiayn_plugin.cli import main
 from aiayn_plugin.errors import InputError
@@ -133,10 +137,11 @@ def test_subwords_are_joined_into_words(translator):
 
 
 def test_a_figure_draws_each_pair_with_its_weight_as_opacity(translator):
-    [maps] = attention_maps(translator, [LINE])
+    """By default in the second to last layer."""
+    maps = random_maps(SOURCE, TARGET, layers=3)
 
     def draw(**selection):
-        [axes] = attention_figure(maps, translator.pipeline, **selection).axes
+        [axes] = attention_figure(maps, translator.pipeline, heads=[2], **selection).axes
         lines = {}
         for line in axes.lines:
             if line.get_gid() != "legend":
@@ -144,17 +149,23 @@ def test_a_figure_draws_each_pair_with_its_weight_as_opacity(translator):
                 lines[round(float(start)), round(float(end))] = line.get_alpha()
         return lines, [text.get_text() for text in axes.texts]
 
-    lines, texts = draw(heads=[2], layer=1)
-    weights = maps.encoder[0, 1]
-    assert lines == {
-        (i, j): pytest.approx(float(weight))
-        for i, row in enumerate(weights)
-        for j, weight in enumerate(row)
-        if weight >= 0.02
-    }
-    assert texts == [*maps.source, *maps.source, "2"]
-    lines, _ = draw(heads=[2], word="</s>")
-    assert {start for start, _ in lines} == {len(maps.source) - 1}
+    counts = [1, 2, 1, 3, 1], [1, 2, 1, 2, 1]
+    joined = join_subwords(maps.encoder_decoder[1], *counts)
+    words = "Das Tier war müde </s> The animal was tired </s>".split()
+    for weights, labels, selection in (
+        (maps.encoder[0], SOURCE * 2, {"layer": 1}),
+        (joined, words, {"kind": "encoder_decoder", "join": True}),
+    ):
+        lines, texts = draw(**selection)
+        assert lines == {
+            (i, j): pytest.approx(float(weight))
+            for i, row in enumerate(weights[1])
+            for j, weight in enumerate(row)
+            if weight >= 0.02
+        }
+        assert texts == [*labels, "2"]
+    lines, _ = draw(word="</s>")
+    assert {start for start, _ in lines} == {len(SOURCE) - 1}
 
 
 def test_a_word_is_found_by_its_label_and_by_its_subwords():
@@ -189,15 +200,25 @@ def test_the_command_writes_a_page_or_a_figure(model_dir, tmp_path, monkeypatch,
     assert '"source":[["Monday",' in page
     assert "://" not in page.replace("http://www.w3.org/2000/svg", "")  # it loads nothing
     assert capsys.readouterr().out.startswith("page.html: 2 sentences, ")
-    main(["attention", str(model_dir), "--input", "lines", "--figure", "f.png"])
-    assert (tmp_path / "f.png").read_bytes()[:4] == b"\x89PNG"
+    selection = ["--kind", "decoder", "--layer", "1", "--heads", "3", "--word", "</s>", "--join"]
+    main(["attention", str(model_dir), "--input", "lines", "--figure", "f.svg", *selection])
+    figure = (tmp_path / "f.svg").read_text()
+    assert ">decoder self-attention, layer 1<" in figure and ">3<" in figure and "@@" not in figure
 
 
-def test_the_page_is_in_the_run_directory_unless_another_is_given(model_dir, tmp_path, capsys):
+def test_the_page_is_in_the_run_directory_unless_another_is_given(
+    translator, model_dir, tmp_path, capsys
+):
     shutil.copytree(model_dir, tmp_path / "run")
-    main(["attention", str(tmp_path / "run"), "--split", "test"])
-    assert capsys.readouterr().out.startswith(f"{tmp_path}/run/attention.html: 1 sentence")
-    assert (tmp_path / "run" / "attention.html").is_file()
+    selection = ["--split", "test", "--numbers", "3", "0", "--reference"]
+    main(["attention", str(tmp_path / "run"), *selection])
+    assert capsys.readouterr().out.startswith(f"{tmp_path}/run/attention.html: 2 sentences")
+    html = (tmp_path / "run" / "attention.html").read_text()
+    data = json.loads(re.search(r'id="data">(.*)</script>', html)[1])
+    shown = [sentence["subwords"]["target"] for sentence in data["sentences"]]
+    references = load_sentences(translator, "test", [3, 0], True)
+    assert shown == [sentence.target_subwords for sentence in references]
+    assert data["about"].endswith(", with the references")
 
 
 @pytest.mark.parametrize(
@@ -214,6 +235,7 @@ def test_the_page_is_in_the_run_directory_unless_another_is_given(model_dir, tmp
         (["MODEL", "--figure", "x.gif"], r"\.svg, \.pdf or \.png"),
         (["MODEL", "--reference"], "need --split"),
         (["MODEL", "--split", "test", "--input", "x"], "mutually exclusive"),
+        (["MODEL", "--split", "test", "--layers", "2"], "no layer 2: its layers are 1 to 1"),
         (["MODEL", "--input", "empty"], "no sentence to show"),
         (["MODEL", "--input", "long"], "line 1 has 301 subwords .* shows at most 256"),
         (["MODEL", "--input", "many"], "too many sentences: a page shows at most 200"),
@@ -231,6 +253,14 @@ def test_invalid_options_and_input_end_in_one_line(
         main(["attention", *(str(model_dir) if word == "MODEL" else word for word in words)])
     assert "\n" not in str(error.value)
     assert not (model_dir / "attention.html").exists()
+
+
+def test_a_page_above_the_limit_is_rejected():
+    """base, and the longest sentences: 4/3 · 6 · 8 · 3 · 256² bytes each."""
+    sentence = Sentence(torch.empty(256), ["x"] * 256, torch.empty(256), ["x"] * 256)
+    check_size([sentence] * 7, layers=6, heads=8)
+    with pytest.raises(InputError, match="8 sentences would make a page of 101 MB"):
+        check_size([sentence] * 8, layers=6, heads=8)
 
 
 def test_without_matplotlib_a_figure_is_rejected_in_one_line(model_dir, monkeypatch):

@@ -148,7 +148,9 @@ def test_hostile_words_stay_text(browser, show):
     assert browser.driver.title == "Attention: run"
     unknown = """[...document.querySelectorAll(".words.from .unknown")]
         .map((button) => button.textContent)"""
-    assert browser.js(unknown) == ["力"]
+    for kind in ATTENTION_KINDS:
+        choose(browser, "kinds", kind)
+        assert browser.js(unknown) == ["力"]
     browser.find("#joined").click()
     assert browser.js(unknown) == ["注意力"]
 
