@@ -41,6 +41,8 @@ def test_restricted_attention_costs_in_proportion_to_length():
     longer = forward_flops(restricted, 100, 3000, 1) - forward_flops(restricted, 100, 2000, 1)
     assert long == longer
     assert forward_flops(full, 100, 3000, 1) - forward_flops(full, 100, 2000, 1) > longer
+    decoder = [forward_flops(restricted, 100, 1, n) for n in (1000, 2000, 3000)]
+    assert decoder[1] - decoder[0] == decoder[2] - decoder[1]
     assert forward_flops(restricted, 100, 8, 8) == forward_flops(full, 100, 8, 8)
 
 

@@ -67,10 +67,11 @@ def test_several_runs_have_a_line_each(read):
     assert len({(line.colour, line.style) for line in many}) == 22, "the lines can be told apart"
 
 
-@pytest.mark.parametrize(("seconds", "unit"), [(3000, "minutes"), (7200, "hours")])
-def test_a_drawn_chart_has_the_unit_of_its_length(read, seconds, unit):
+@pytest.mark.parametrize("seconds, unit, tick", [(3000, "minutes", 50), (18_000, "hours", 5)])
+def test_a_drawn_chart_has_the_unit_of_its_length(read, seconds, unit, tick):
     record = read(Record().start().train(1, 0).train(2, seconds))
     figure = figure_of(next(charts_of_run(record, {})))
     over_updates, over_time = figure.draw()
     assert ">updates<" in over_updates and f">{unit} of training<" in over_time
+    assert f">{tick}<" in over_time
     assert figure.words == "training: 8.99 at update 1, 8.98 at update 2"

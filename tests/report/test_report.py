@@ -212,10 +212,10 @@ def test_where_reports_are_written(tmp_path):
         (str(run), "--output", str(tmp_path / "v1.5")): tmp_path / "v1.5",
     }
     for arguments, stem in expected.items():
-        main(["report", *arguments])
+        main(["report", *arguments, "--tflops", "2.5"])
         for suffix in (".html", ".md", ".json"):
             path = stem.with_name(stem.name + suffix)
-            assert path.is_file()
+            assert suffix != ".json" or '"tflops": 2.5' in path.read_text(encoding="utf-8")
             path.unlink()
 
 

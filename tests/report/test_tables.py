@@ -15,6 +15,7 @@ from training_runs import (
     write_scores,
 )
 
+from aiayn_plugin.report.formatting import format_power
 from aiayn_plugin.report.run import read_run
 from aiayn_plugin.text.settings import PENN
 
@@ -112,7 +113,8 @@ def test_a_run_belongs_to_the_row_with_its_columns(tmp_path, flags, facts, row):
 def test_several_runs_are_compared_with_the_first(tmp_path):
     runs = []
     for name, n, ppl, bleu in (("base", "2", 3.5, 30.0), ("c_n2", "1", 4.75, 28.5)):
-        record = Record("--N", n, parameters=12_345_678).start().train(50, 60).valid(50, ppl=ppl)
+        record = Record("--N", n, parameters=12_345_678, device="P100").start().train(50, 3600)
+        record.valid(50, 3600, ppl=ppl)
         runs.append(record.write(tmp_path / name))
         write_scores(runs[-1], valid=translation_scores(paper_bleu=bleu))
     found = report_on(*runs)
@@ -123,6 +125,10 @@ def test_several_runs_are_compared_with_the_first(tmp_path):
     assert (second["d_model"], second["params ×10⁶"]) == (None, "12.35")
     published = rows_of(found, "Table 3 as published")
     assert published["aiayn_base"]["run"] == "base" and published["aiayn_c_n2"]["run"] == "c_n2"
+    cost = rows_of(found, "Cost")["c_n2"]
+    counted = format_power(found.data["runs"][1]["cost"]["counted"])
+    assert (cost["updates"], cost["time"], cost["parameters"]) == ("50", "1 h", "12,345,678")
+    assert (cost["FLOPs, estimated"], cost["FLOPs, counted"]) == ("6.8 · 10¹⁶", counted)
 
 
 def test_other_differences_between_runs_are_named(tmp_path):
