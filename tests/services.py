@@ -14,6 +14,9 @@ from urllib.parse import urlsplit
 
 from commands import after
 
+#: The search of the fixture `service`, which differs from the default.
+SEARCH = {"beam": 5, "lenpen": 0.0}
+
 
 class Server:
     """A running service: its URL, its process and its log."""

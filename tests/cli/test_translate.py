@@ -13,9 +13,13 @@ def test_nbest_numbers_lines_across_buffers(model_dir, monkeypatch):
     text = "\n" * 12_000 + "March 3\n"  # empty lines need no search
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
     monkeypatch.setattr("sys.stdout", io.TextIOWrapper(output := io.BytesIO()))
-    main(["translate", str(model_dir), "--device", "cpu", "--nbest", "2"])
-    numbers = [int(line.split(b" ||| ")[0]) for line in output.getvalue().splitlines()]
-    assert numbers == [*range(1, 12_001), 12_001, 12_001]
+    options = ["--beam", "5", "--lenpen", "0", "--nbest", "5"]
+    main(["translate", str(model_dir), "--device", "cpu", *options])
+    lines = output.getvalue().decode().splitlines()
+    assert [int(line.split(" ||| ")[0]) for line in lines[:-5]] == list(range(1, 12_001))
+    translator = Translator.load(model_dir, "cpu", beam=5, lenpen=0.0, nbest=5)
+    [best] = translator.translate_nbest(["March 3"])
+    assert lines[-5:] == [f"12001 ||| {each.text} ||| {each.score:.4f}" for each in best]
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from urllib.request import urlopen
 import pytest
 import torch
 from commands import after, wait_until
-from services import serving
+from services import SEARCH, serving
 
 from aiayn_plugin.cli import main
 from aiayn_plugin.inference.translator import Translator
@@ -34,17 +34,17 @@ LINES = ["Sunday", "the Arctic", "Swiss German (Switzerland)", "3 minutes ago", 
 
 @pytest.fixture(scope="module")
 def expected(model_dir):
-    """The two best translations of LINES, each translated alone."""
-    translator = Translator.load(model_dir, nbest=2)
+    """The five best translations of LINES, each translated alone."""
+    translator = Translator.load(model_dir, nbest=5, **SEARCH)
     return {line: translator.translate_nbest([line])[0] for line in LINES}
 
 
 def test_it_answers_like_the_translator(service, expected):
     status, answer = service.translate("Sunday")
-    [best, _] = expected["Sunday"]
+    best = expected["Sunday"][0]
     score = pytest.approx(best.score, abs=1e-4)
     assert (status, answer) == (200, {"translations": [{"text": best.text, "score": score}]})
-    status, answer = service.translate(LINES, nbest=2)
+    status, answer = service.translate(LINES, nbest=5)
     assert status == 200
     for line, translation in zip(LINES, answer["translations"], strict=True):
         assert translation["text"] == expected[line][0].text
@@ -234,7 +234,8 @@ def test_requests_that_exceed_the_queue_are_rejected(service):
 
 
 def test_the_attention_of_a_sentence_is_a_page(service):
-    status, page = service.send("GET", f"/attention?text={quote('Swiss <b>German</b>')}")
+    text = quote("Swiss <b>German</b>")
+    status, page = service.send("GET", f"/attention?text={text}", Sec_Fetch_Site="same-origin")
     assert status == 200 and page.startswith("<!DOCTYPE html>")
     assert "Attention" in page and "<b>German" not in page
 
@@ -295,6 +296,8 @@ def test_failures_of_the_model_are_not_blamed_on_the_client(model_dir, tmp_path)
     with serving(broken, tmp_path) as service:
         assert service.translate("Sunday")[0] == 500
         assert service.send("GET", "/attention?text=Sunday")[0] == 500
+        status, answer = service.send("GET", "/attention?text=" + 300 * "1+")
+        assert status == 400 and "301 subwords" in answer["error"], "rejected before the search"
         assert service.stop() == 0
         assert service.log.count("RuntimeError: a sentence has no hypothesis") == 2
 

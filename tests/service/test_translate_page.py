@@ -4,6 +4,7 @@ import re
 
 import pytest
 from commands import wait_until
+from services import SEARCH
 
 from aiayn_plugin.inference.translator import Translator
 
@@ -28,12 +29,16 @@ def test_each_line_is_translated_as_the_translator_does(browser, service, model_
     from selenium.webdriver.common.keys import Keys
 
     lines = ["Swiss German", "3 minutes ago"]
-    expected = Translator.load(model_dir).translate(lines)
+    translator = Translator.load(model_dir, **SEARCH)
+    expected = translator.translate(lines)
     assert translate("\n Swiss German \n\n3 minutes ago\n") == expected
     assert re.fullmatch(r"translated in \d+\.\d\d s", browser.find("#status").text)
     assert [element.text for element in browser.find_all("#translations .source")] == lines
     by_keyboard = translate(lines[1], lambda: browser.find("#text").send_keys(Keys.CONTROL, "\n"))
     assert by_keyboard == expected[1:]
+    [[best]] = translator.translate_nbest(lines[1:])
+    score = browser.find("#translations .details span").text.removeprefix("score ")
+    assert float(score) == pytest.approx(best.score, abs=0.006)
     assert not browser.complaints()
 
 
