@@ -39,8 +39,10 @@ def test_a_run_in_the_working_directory_keeps_its_record(corpus, tmp_path, monke
     monkeypatch.chdir(tmp_path)
     args = Namespace(size="base", cpu=True)
     argv = training_options(args, corpus, "plugin", "float32")
-    Training([*argv, "--N", "1", "--max-tokens", "100"]).measure_speed(100, 1)
+    training = Training([*argv, "--N", "1", "--max-tokens", "100"])
+    measured, [batch] = training.measure_speed(100, 1), training.batches(100, 1)
     assert not list((tmp_path / "checkpoints").iterdir())
+    assert measured["tokens"] == batch["target"].ne(1).sum(), "of the target, without padding"
 
 
 def test_fairseq_gets_the_path_by_which_the_plugin_was_imported(run, repo, tmp_path):

@@ -73,7 +73,7 @@ def test_memory_and_capability_of_the_gpus_set_batch_and_precision(
         env={"DRY_RUN": "1", "MAX_TOKENS": given, "PATH": f"{tmp_path}:{os.environ['PATH']}"},
     )
     assert done.returncode == 0 and not done.stderr
-    assert f" {options} --log-format" in done.stdout
+    assert f" {options} --log-format" in done.stdout and " --num-workers 4 " in done.stdout
 
 
 @pytest.fixture(scope="module")
