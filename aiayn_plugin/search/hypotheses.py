@@ -161,6 +161,5 @@ def _gather_beams(sentence: Tensor, values: Tensor, beam: Tensor) -> Tensor:
     """
     all_sentences = values.new_zeros(len(beam), *values.shape[1:])
     all_sentences[sentence] = values
-    index = beam.clamp(max=values.size(1) - 1)  # the first step has a single hypothesis
-    index = index.view(*index.shape, *[1] * (values.dim() - 2))
+    index = beam.view(*beam.shape, *[1] * (values.dim() - 2))
     return all_sentences.gather(1, index.expand(*beam.shape, *values.shape[2:]))
