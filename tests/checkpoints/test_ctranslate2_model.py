@@ -7,11 +7,14 @@ from aiayn_plugin.checkpoints.ctranslate2_model import build_specification
 from aiayn_plugin.errors import InputError
 
 
-def test_each_side_has_its_own_vocabulary():
+def test_source_and_target_vocabularies_may_differ():
     pytest.importorskip("ctranslate2")
     model = build(words=30, symbols=26, tie_embeddings="target")
     source, target = ([str(i) for i in range(size)] for size in (30, 26))
-    build_specification(model, source, target).validate()  # compares the sizes
+    specification = build_specification(model, source, target)
+    specification.validate()  # raises ValueError if a vocabulary does not fit its embedding
+    embeddings = specification.encoder.embeddings[0], specification.decoder.embeddings
+    assert [embedding.weight.shape[0] for embedding in embeddings] == [30, 26]
 
 
 @pytest.mark.parametrize(
