@@ -230,13 +230,13 @@ def complete_search(args: Namespace, cli_options: Mapping[str, Any]) -> None:
         raise InputError("--replace-unk fails in this version of fairseq: omit it")
     if args.score_reference and args.print_alignment == "soft":
         raise InputError("--score-reference gives hard alignments only: use --print-alignment hard")
-    in_generate_only = {
+    generate_only = {
         "--score-reference": args.score_reference,
         "--print-alignment soft": args.print_alignment == "soft",
         "--lm-path": args.lm_path is not None,
     }
-    for option in (option for option, is_set in in_generate_only.items() if is_set):
-        if is_interactive:
+    for option, is_set in generate_only.items():
+        if is_interactive and is_set:
             raise InputError(f"{option} works in fairseq-generate only")
     if getattr(args, "paper_bleu_lang", "") is None:
         args.paper_bleu_lang = args.target_lang
