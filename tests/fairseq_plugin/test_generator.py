@@ -174,7 +174,7 @@ def test_no_ngram_is_repeated(n):
 
 
 def test_a_model_in_training_mode_is_searched_without_dropout():
-    """As fairseq-generate loads it."""
+    """fairseq-generate loads models in training mode."""
     model, data = noisy_model(dropout=0.5), sample(source_batch())
     expected = generator([model]).generate([model], data)
     model.train()

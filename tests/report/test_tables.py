@@ -100,7 +100,7 @@ def test_one_run_as_in_table_3(tmp_path):
     ],
 )
 def test_a_run_belongs_to_the_row_with_its_columns(tmp_path, flags, facts, row):
-    """A user-defined architecture has none."""
+    """A run of a user-defined architecture belongs to no row."""
     run = Record(*flags, **facts).start().train(1, 1).write(tmp_path / "run.jsonl")
     found = report_on(run)
     assert found.data["runs"][0]["row_of_table_3"] == row
