@@ -12,8 +12,8 @@
 #   PRECISION   --bf16, --fp16 or empty for float32 (default: --bf16 on GPUs)
 # Expect (estimates, see examples/measurements.md): a download of 1.7 GB, and 27 minutes to prepare the
 # data on two cores; 1.1 hours of training on one H200, where the paper took 12 hours on eight P100s;
-# two CPU cores would need 21 to 47 days in bfloat16, 35 to 126 in float32. Disk: 7 GB for the data, 5
-# GB for checkpoints.
+# two CPU cores would need 41 days in bfloat16, 73 to 108 in float32. Disk: 7 GB for the data, 5 GB for
+# checkpoints.
 set -euo pipefail
 RUN=${RUN:-runs/wmt14_en_de_base}
 # shellcheck source=examples/lib.sh
