@@ -39,20 +39,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add_path("--json", help="write scores, bootstrap intervals and text to FILE, for aiayn report")
     examples_help = "print N sentences with reference and hypothesis"
     add("--examples", metavar="N", type=int, default=0, help=examples_help)
-    add_minimum = partial(add, metavar="X", type=float, default=0.0)
-    add_minimum("--min-bleu", help="fail below X sacreBLEU, for use in CI")
-    add_minimum("--min-exact", help="fail below X percent of exact matches, for use in CI")
 
 
 def run(args: argparse.Namespace) -> None:
-    """Print the scores.
-
-    Raises InputError or OSError for a log or data that cannot be used, and InputError for scores
-    below the required minimum.
-    """
-    for name in ("min_bleu", "min_exact"):
-        if not 0 <= getattr(args, name) <= 100:
-            raise InputError(f"--{name.replace('_', '-')} must be from 0 to 100")
+    """Print the scores. Raises InputError or OSError for a log or data that cannot be used."""
     if args.examples < 0:
         raise InputError("--examples must be at least 0")
     is_tree = args.trees is not None or (args.data is not None and holds_trees(args.data))
@@ -74,10 +64,6 @@ def run(args: argparse.Namespace) -> None:
         record = {"format": 1, "kind": f"{kind}s", "split": args.data and args.split, **content}
         with write_file_atomically(args.json) as temporary:
             temporary.write_text(json.dumps(record, ensure_ascii=False, indent=1) + "\n", "utf-8")
-    if not is_tree and scores.bleu < args.min_bleu:
-        raise InputError(f"sacreBLEU {scores.bleu:.2f} is below --min-bleu {args.min_bleu:g}")
-    if not is_tree and scores.exact < args.min_exact / 100:
-        raise InputError(f"exact match {scores.exact:.1%} is below --min-exact {args.min_exact:g}%")
 
 
 def _score_translations(args: argparse.Namespace) -> tuple[Any, dict[str, Any]]:
@@ -96,10 +82,8 @@ def _bootstrap(text: dict[str, Any]) -> dict[str, Any]:
 
 def _score_trees(args: argparse.Namespace) -> tuple[Any, dict[str, Any]]:
     """Return the scores of trees, and what --json writes."""
-    if args.reference is not None or args.min_bleu or args.min_exact:
-        raise InputError(
-            "--reference, --min-bleu and --min-exact are for translations, but these are trees"
-        )
+    if args.reference is not None:
+        raise InputError("--reference is for translations, but these are trees")
     if args.trees is not None and args.data is not None:
         raise InputError(
             "give --trees for a file of trees, or --data for the output of fairseq-generate"

@@ -98,7 +98,7 @@ def _write_index(path: Path, dtype: np.dtype, lengths: np.ndarray) -> None:
 
 @functools.cache  # in worker processes, which end with the build
 def _vocabulary(dictionary: Path) -> Vocabulary:
-    return Vocabulary(word for word, _ in read_dictionary(dictionary))
+    return Vocabulary(read_dictionary(dictionary))
 
 
 def encode_batch(dictionaries: list[Path], pairs: LinePairs) -> list[tuple[np.ndarray, list[int]]]:

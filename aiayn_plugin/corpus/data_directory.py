@@ -27,9 +27,9 @@ def is_up_to_date(
     """Return whether a data directory is finished; False if it is missing or empty.
 
     Raises InputError if it is not a data directory, has different settings or inputs from those of
-    find_settings, lacks its codes, a dictionary or a binary file, or if a file of its manifest is
-    missing or has a different size. Library versions are not compared: a newer library does not
-    invalidate finished data. program: makes such directories; option: chooses a different one.
+    find_settings, or if a file of its manifest is missing or has a different size. Library versions
+    are not compared: a newer library does not invalidate finished data. program: makes such
+    directories; option: chooses a different one.
     """
     if not data.exists() or (data.is_dir() and not any(data.iterdir())):
         return False
@@ -52,13 +52,6 @@ def is_up_to_date(
                 made, give = "with", "give"
             advice = f"it was made {made} --protect-patterns: {give} this option, or {advice}"
         raise InputError(f"{data} has different settings: {', '.join(differences)}; {advice}")
-    langs = wanted.languages
-    splits = dict.fromkeys(name.partition(".")[0] for name in wanted.inputs)
-    stems = [f"{split}.{'-'.join(langs)}.{lang}" for split in splits for lang in langs]
-    files = [wanted.codes, *wanted.dictionaries]
-    files += [f"{stem}.{end}" for stem in stems for end in ("bin", "idx")]
-    if missing := [name for name in files if not (data / name).is_file()]:
-        raise InputError(f"{data} lacks {', '.join(missing)}; delete it to prepare it again")
     for name, checksum in read_manifest(data).items():
         if change := describe_change(data / name, checksum, contents=False):
             raise InputError(f"{change}; delete {data} to prepare it again")

@@ -12,7 +12,10 @@ from .raw_text import default_encoders, first_directory
 
 
 class TranslationHub(GeneratorHubInterface):
-    """fairseq's interface with the paper's search, from raw text to raw text."""
+    """fairseq's interface with the paper's search, from raw text to raw text.
+
+    sample() and generate() keep fairseq's beams, 1 and 5.
+    """
 
     def __init__(self, cfg: Any, task: Any, models: list, given: Container[str]) -> None:
         """Build the interface. given: names of the settings passed to from_pretrained.

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from ..kernels.dropout import dropout
 from ..kernels.linear import Linear
+from ..paper import ModelSettings
 from .attention import AttentionCache, MultiHeadAttention
 
 #: Builds an attention sub-layer from the keyword arguments that depend on its place.
@@ -49,21 +50,14 @@ class AddNorm(nn.Module):
 class EncoderLayer(nn.Module):
     """§3.1: self-attention, then feed-forward, each followed by AddNorm.
 
-    `attention` builds the attention sub-layers; `gain` is FeedForward's.
+    `attention` builds the attention sub-layers.
     """
 
-    def __init__(
-        self,
-        d_model: int,
-        d_ff: int,
-        dropout: float,
-        attention: BuildAttention,
-        gain: float = 1.0,
-    ) -> None:
+    def __init__(self, s: ModelSettings, attention: BuildAttention) -> None:
         super().__init__()
         self.self_attention = attention()
-        self.feed_forward = FeedForward(d_model, d_ff, gain)
-        self.add_norms = nn.ModuleList(AddNorm(d_model, dropout) for _ in range(2))
+        self.feed_forward = FeedForward(s.d_model, s.d_ff, s.feed_forward_gain)
+        self.add_norms = nn.ModuleList(AddNorm(s.d_model, s.dropout) for _ in range(2))
 
     def forward(self, x: Tensor, padding: Tensor | None = None) -> Tensor:
         """Map x (batch, n, d_model) to the same shape; padding: boolean (batch, n)."""
@@ -77,19 +71,12 @@ class DecoderLayer(nn.Module):
     The arguments are EncoderLayer's. Encoder-decoder attention is never restricted.
     """
 
-    def __init__(
-        self,
-        d_model: int,
-        d_ff: int,
-        dropout: float,
-        attention: BuildAttention,
-        gain: float = 1.0,
-    ) -> None:
+    def __init__(self, s: ModelSettings, attention: BuildAttention) -> None:
         super().__init__()
         self.self_attention = attention(causal=True)
         self.encoder_attention = attention(neighbourhood=None)
-        self.feed_forward = FeedForward(d_model, d_ff, gain)
-        self.add_norms = nn.ModuleList(AddNorm(d_model, dropout) for _ in range(3))
+        self.feed_forward = FeedForward(s.d_model, s.d_ff, s.feed_forward_gain)
+        self.add_norms = nn.ModuleList(AddNorm(s.d_model, s.dropout) for _ in range(3))
 
     def forward(
         self,

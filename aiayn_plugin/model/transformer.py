@@ -50,9 +50,7 @@ def _build_layers(
         neighbourhood=s.neighbourhood,
         recompute=s.checkpoint_activations,
     )
-    return nn.ModuleList(
-        kind(s.d_model, s.d_ff, s.dropout, attention, s.feed_forward_gain) for _ in range(s.N)
-    )
+    return nn.ModuleList(kind(s, attention) for _ in range(s.N))
 
 
 def build_embeddings(

@@ -5,7 +5,6 @@ in data and model. So the file is first read here, strictly.
 """
 
 import hashlib
-import itertools
 import re
 from collections.abc import Iterable
 from pathlib import Path
@@ -24,8 +23,8 @@ _SEPARATOR = re.compile("[ \t\r\x0b\x0c\x1c-\x1f\x85\u2028\u2029]")
 _ADVICE = "use the dictionary that the data was prepared with, or prepare the data again"
 
 
-def read_dictionary(path: str | Path) -> list[tuple[str, int]]:
-    """Return the words of a dictionary file and their counts, in the order of the file.
+def read_dictionary(path: str | Path) -> list[str]:
+    """Return the words of a dictionary file, in the order of their token IDs.
 
     Accepts CRLF line endings, as fairseq does. Raises InputError, with file and line, if the file
     is malformed or cannot be read.
@@ -49,20 +48,20 @@ def read_dictionary(path: str | Path) -> list[tuple[str, int]]:
         raise InputError(f"{path} is empty: {_ADVICE}")
     if len(lines) > MAX_WORDS:
         raise InputError(f"{path} has {len(lines):,} words; at most {MAX_WORDS:,} are read")
-    entries: list[tuple[str, int]] = []
+    words: list[str] = []
     origins = dict.fromkeys(SPECIAL_SYMBOLS, "fairseq's special symbols")
     for number, line in enumerate(lines, start=1):
         where = f"{path}, line {number}"
-        word, count, overwrites = _parse_line(decode_line(line, number, path), where)
+        word, overwrites = _parse_line(decode_line(line, number, path), where)
         if word in origins and not overwrites:
             raise InputError(f"{where}: {word!r} is already in {origins[word]}; {_ADVICE}")
         origins[word] = f"line {number}"
-        entries.append((word, count))
-    return entries
+        words.append(word)
+    return words
 
 
-def _parse_line(line: str, where: str) -> tuple[str, int, bool]:
-    """Return the word, its count, and whether the word may already be in the dictionary."""
+def _parse_line(line: str, where: str) -> tuple[str, bool]:
+    """Return the word, and whether it may already be in the dictionary."""
     word, _, count = line.rstrip().rpartition(" ")
     if overwrites := count == OVERWRITE:
         word, _, count = word.rpartition(" ")
@@ -74,11 +73,12 @@ def _parse_line(line: str, where: str) -> tuple[str, int, bool]:
             f"fairseq splits text; {_ADVICE}"
         )
     try:
-        return word, int(count), overwrites
+        int(count)
     except ValueError:
         raise InputError(
             f"{where}: {count[:40]!r} after {word[:40]!r} is not a count; {_ADVICE}"
         ) from None
+    return word, overwrites
 
 
 class Vocabulary:
@@ -108,13 +108,3 @@ def hash_words(words: Iterable[str]) -> str:
     Counts and line endings do not matter.
     """
     return hashlib.sha256("\n".join(words).encode()).hexdigest()
-
-
-def find_unsorted_line(entries: list[tuple[str, int]]) -> int | None:
-    """Return the first line whose count exceeds that of the line before, or None.
-
-    fairseq-preprocess writes the most frequent word first.
-    """
-    counts = [count for _, count in entries]
-    pairs = enumerate(itertools.pairwise(counts), start=2)
-    return next((line for line, (before, count) in pairs if count > before), None)

@@ -2,17 +2,14 @@
 
 import hashlib
 import json
-import logging
 import re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..errors import InputError
-from .dictionary import find_unsorted_line, read_dictionary
+from .dictionary import read_dictionary
 from .lines import MAX_SETTINGS_FILE, read_data_file
-
-logger = logging.getLogger(__name__)
 
 MANIFEST = "checksums.json"
 FORMAT_VERSION = 1
@@ -117,18 +114,7 @@ def verify_files(
 def read_verified_dictionary(path: Path) -> list[str]:
     """Return the words of a dictionary file, in the order of their token IDs.
 
-    Log a warning if the manifest does not list the file and its lines appear to be reordered.
     Raises InputError if the file is missing, changed or malformed.
     """
-    manifest = read_manifest(path.parent)
-    verify_files(path.parent, manifest, [path.name], contents=True)
-    entries = read_dictionary(path)
-    line = find_unsorted_line(entries)
-    if line and path.name not in manifest:
-        logger.warning(
-            "%s, line %d: more frequent than the line before; if the lines were reordered after "
-            "the data was prepared, token IDs no longer match",
-            path,
-            line,
-        )
-    return [word for word, _ in entries]
+    verify_files(path.parent, read_manifest(path.parent), [path.name], contents=True)
+    return read_dictionary(path)

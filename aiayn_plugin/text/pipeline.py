@@ -36,8 +36,8 @@ def load_subwords(data_dir: str | Path) -> tuple[TextSettings, Subwords]:
     if hash_file(codes) != settings.codes_sha256:
         raise InputError(f"{codes} does not match {SETTINGS_FILE}: copy both from the same data")
     if settings.holds_trees:
-        entries = read_dictionary(Path(data_dir) / settings.dictionaries[0])
-        return settings, Bpe(codes, {word for word, _ in entries})
+        words = read_dictionary(Path(data_dir) / settings.dictionaries[0])
+        return settings, Bpe(codes, set(words))
     return settings, SUBWORDS[settings.subword][0](codes)
 
 

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from aiayn_plugin.benchmarks.attention import LAYERS, apply_layer, build_layer
+from aiayn_plugin.benchmarks.table1 import TABLE_1
 from aiayn_plugin.cli import main
 
 
@@ -48,6 +49,15 @@ def test_every_layer_of_table_1_is_measured_and_drawn(tmp_path, capsys):
         assert cell in printed and cell in drawn
     for text in ("k = 5", "r = 64", "forward and backward", "medians of 2"):
         assert text in drawn
+
+
+def test_sequential_operations_and_path_lengths_are_the_papers():
+    assert [row[2:] for row in TABLE_1.values()] == [
+        ("O(1)", "O(1)"),
+        ("O(n)", "O(n)"),
+        ("O(1)", "O(logₖ n)"),
+        ("O(1)", "O(n/r)"),
+    ]
 
 
 def test_layers_see_the_positions_of_table_1():

@@ -59,15 +59,6 @@ def test_broken_data_ends_with_one_line(data, way):
     assert str(data) in one_line(error)
 
 
-def test_words_in_another_order_are_a_warning(corpus, tmp_path, caplog):
-    """Without a manifest or a checkpoint, only their counts may reveal it."""
-    data = shutil.copytree(corpus, tmp_path / "data")
-    (data / MANIFEST).unlink()
-    DATA[OTHER_ORDER](data)
-    load(data)
-    assert "token IDs no longer match" in caplog.text
-
-
 @pytest.mark.parametrize("flags", [(), ("-s", "de", "-t", "en")])
 def test_intact_data_loads(data, flags, caplog):
     for split, sentences in (("test", 5), ("valid", 214)):

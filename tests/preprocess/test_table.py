@@ -1,7 +1,9 @@
-"""Malformed tables of corpora give one line, and no files are written."""
+"""Tables of corpora: malformed ones give one line, and no files are written."""
 
 import pytest
 import yaml
+
+from aiayn_plugin.corpus.table import WMT14, load_pair
 
 
 def table(change):
@@ -58,3 +60,12 @@ def test_names_of_pairs_are_those_that_fairseq_reads(tmp_path, error, name):
     path.write_text(table(lambda *_: None).replace("en-de", name))
     message = error("wmt14", name, "--dest", tmp_path / "dest", "--table", path)
     assert f"{name}: a pair is named after two languages" in message
+
+
+@pytest.mark.parametrize(
+    ("pair", "subword", "vocabulary"), [("en-de", "bpe", 37_000), ("en-fr", "wordpiece", 32_000)]
+)
+def test_the_number_of_subwords_is_the_papers(pair, subword, vocabulary):
+    """§5.1."""
+    loaded = load_pair(WMT14, pair)
+    assert (loaded.subword, loaded.vocabulary) == (subword, vocabulary)

@@ -106,7 +106,7 @@ def test_different_settings_are_refused_and_otherwise_reuse_stages(
     before = content(folder / "data")
     args = ["en-de", "--dest", str(folder), "--table", str(table)]
     (folder / "data" / "train.en-de.en.bin").rename(tmp_path / "bin")
-    assert "lacks train.en-de.en.bin" in error("wmt14", *args, "--vocabulary=400")
+    assert "train.en-de.en.bin is missing" in error("wmt14", *args, "--vocabulary=400")
     (tmp_path / "bin").rename(folder / "data" / "train.en-de.en.bin")
     line = error("wmt14", *args, "--vocabulary=300")
     assert "different settings: vocabulary (400 there, 300 now)" in line and "--dest" in line

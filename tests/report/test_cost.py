@@ -54,6 +54,7 @@ def test_a_training_is_three_forward_passes_of_each_pair():
 def test_the_estimate_gives_the_papers_figures():
     """§5.2: 12 hours and 3.5 days on 8 P100; Table 2: 3.3e18 and 2.3e19."""
     assert device_rate("Tesla P100-SXM2-16GB") == 9.5
+    assert [device_rate(f"Tesla {name}") for name in ("K80", "K40", "M40")] == [2.8, 3.7, 6.0]
     assert device_rate("2 × AMD EPYC") is None and device_rate("NVIDIA H100") is None
     assert [device_rate(f"Quadro {name}") for name in ("P1000", "M4000", "K4000")] == [None] * 3
     *_, base = TABLE_2["Transformer (base model)"]

@@ -120,7 +120,7 @@ def test_word_pieces_work_in_every_command(run, recipe, repo):
     pipeline = TextPipeline.load(folder / "data")
     texts = [pipeline.decode(line) for line in read_hypotheses(done.stdout.splitlines())]
     assert re.findall(r"^D-\d+\t.*\t(.*)$", done.stdout, re.MULTILINE) == texts
-    vocabulary = Vocabulary(word for word, _ in read_dictionary(folder / "data" / "dict.en.txt"))
+    vocabulary = Vocabulary(read_dictionary(folder / "data" / "dict.en.txt"))
     token_ids = [vocabulary.encode(pipeline.encode(line).split()) for line in read_lines(source)]
     sources = [" ".join(vocabulary.decode(line)) for line in token_ids]
     assert re.findall(r"^S-\d+\t(.*)$", done.stdout, re.MULTILINE) == sources

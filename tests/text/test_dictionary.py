@@ -10,7 +10,6 @@ from aiayn_plugin.errors import InputError
 from aiayn_plugin.text.dictionary import (
     SPECIAL_SYMBOLS,
     Vocabulary,
-    find_unsorted_line,
     hash_words,
     read_dictionary,
 )
@@ -21,7 +20,7 @@ GOOD = b"the 12\nhe@@ 9\nll 7\no 7\nmadeupword0000 0\n"
 def test_token_ids_are_those_of_fairseq(tmp_path):
     path = tmp_path / "dict.en.txt"
     path.write_bytes(GOOD + b"a 3\na 2 #fairseq:overwrite\n")
-    theirs, ours = Dictionary.load(str(path)), Vocabulary(w for w, _ in read_dictionary(path))
+    theirs, ours = Dictionary.load(str(path)), Vocabulary(read_dictionary(path))
     assert ours.symbols == theirs.symbols and len(ours) == len(theirs)
     assert (ours.bos, ours.pad, ours.eos, ours.unk) == (
         theirs.bos(),
@@ -53,7 +52,7 @@ def test_accepted_dictionaries_are_read_as_by_fairseq(tmp_path, content):
     path.write_bytes(content)
     theirs = Dictionary.load(str(path))
     assert theirs.symbols[: theirs.nspecial] == list(SPECIAL_SYMBOLS)
-    words = [word for word, _ in read_dictionary(path)]
+    words = read_dictionary(path)
     assert words == theirs.symbols[theirs.nspecial :]
 
 
@@ -82,8 +81,3 @@ def test_a_dictionary_of_millions_of_words_is_refused(tmp_path):
 def test_hash_depends_on_words_and_their_order():
     assert hash_words(["a", "b"]) == hash_words(iter("ab"))
     assert len({hash_words(words) for words in (["a", "b"], ["b", "a"], ["ab"], ["a"])}) == 4
-
-
-@pytest.mark.parametrize("counts, line", [([9, 9, 3, 0], None), ([9, 3, 9, 3], 3), ([1], None)])
-def test_first_line_that_is_not_sorted_by_count(counts, line):
-    assert find_unsorted_line([("x", count) for count in counts]) == line
