@@ -3,6 +3,8 @@
 # aiayn prepare (multi30k.sh, tatoeba.sh, table3.sh) or aiayn wmt14, such as --protect-patterns.
 # shellcheck shell=bash
 unset CDPATH
+# --help: print the comment at the head of the recipe.
+case " $* " in *" --help "* | *" -h "*) sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0" && exit ;; esac
 start=$PWD
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit
 trap 'exit 130' INT # some commands handle Ctrl-C themselves, so bash alone would continue
@@ -95,6 +97,8 @@ begin() {
   run export "PYTORCH_ALLOC_CONF=${PYTORCH_ALLOC_CONF:-expandable_segments:True}"
   # Seconds that torchrun waits after Ctrl-C for the end of an update.
   run export "TORCH_ELASTIC_SHUTDOWN_TIMEOUT=${TORCH_ELASTIC_SHUTDOWN_TIMEOUT:-600}"
+  # torchrun would otherwise handle the hang-up that nohup ignores.
+  [[ $(trap -p HUP) != *"''"* ]] || run export PET_SIGNALS_TO_HANDLE=SIGTERM,SIGINT,SIGQUIT
   # In a SLURM job fairseq expects one process per SLURM task (slurm.sh is for that), and derives the port
   # of a run on several GPUs from the job's ID, so concurrent runs would collide.
   run unset SLURM_JOB_NODELIST SLURM_STEP_NODELIST SLURM_JOB_ID
@@ -134,8 +138,9 @@ train() {
     if compgen -G "$RUN/checkpoints/checkpoint*.pt" >/dev/null && [ -f "$file" ]; then
       [ "$(cat "$file")" = "$arguments" ] ||
         die "$RUN was started with different arguments: set a different RUN, or remove $file to continue anyway"
+    else
+      echo "$arguments" >"$file"
     fi
-    echo "$arguments" >"$file"
   fi
   # A GPU computes an update of base about as fast as one process loads its batch.
   if has_gpu; then set -- --num-workers 4 "$@"; fi
@@ -175,10 +180,13 @@ translate_text() {
   fi
 }
 
-# average N: average the last N checkpoints into $RUN/model.pt.
+# average N: average the last N checkpoints, or all if a short run has fewer, into $RUN/model.pt.
 average() {
-  step "average the last $1 checkpoints"
-  run aiayn average --inputs "$RUN/checkpoints" --num-update-checkpoints "$1" \
+  local n=$1 found
+  found=$(compgen -G "$RUN/checkpoints/checkpoint_[0-9]*_*.pt" | wc -l) || true
+  if [ -z "${DRY_RUN:-}" ] && [ "$found" -gt 0 ] && [ "$found" -lt "$n" ]; then n=$found; fi
+  step "average the last $n checkpoints"
+  run aiayn average --inputs "$RUN/checkpoints" --num-update-checkpoints "$n" \
     --output "$RUN/model.pt"
 }
 

@@ -94,9 +94,12 @@ for model in $MODELS; do
     RUN=$TOP/$model-$seed
     run mkdir -p "$RUN"
     DATA=$TOP share_data
-    if [ ! -f "$RUN/model.pt" ]; then # after --patience, fairseq's own task would resume
-      step "train $model, seed $seed"
-      train_model "$model" "$seed"
+    if [ ! -f "$RUN/model.pt" ]; then
+      if [ ! -f "$RUN/trained" ]; then # after --patience, fairseq's own task would resume
+        step "train $model, seed $seed"
+        train_model "$model" "$seed"
+        run touch "$RUN/trained"
+      fi
       run aiayn average --inputs "$RUN/checkpoints" --num-epoch-checkpoints 10 --output "$RUN/model.pt"
     fi
     score "$model" "$RUN/model.pt"

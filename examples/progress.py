@@ -7,10 +7,12 @@ every tenth of the run. After a stack trace without an error message it shows th
 """
 
 import re
+import shutil
 import signal
 import sys
 import time
 from collections import deque
+from contextlib import suppress
 
 from aiayn_plugin.training.remaining_time import duration
 
@@ -45,8 +47,10 @@ class Progress:
         else:
             return
         if sys.stdout.isatty():
-            width = 24 * self.update // max(self.last, self.update, 1)
-            print(f"\r\033[K[{'#' * width:.<24}] {self}", end="", flush=True)
+            text = str(self)
+            size = min(24, max(1, shutil.get_terminal_size().columns - len(text) - 4))
+            width = size * self.update // max(self.last, self.update, 1)
+            print(f"\r\033[K[{'#' * width:.<{size}}] {text}", end="", flush=True)
             self.is_open = True
         elif self.last and self.update * 10 // self.last > self.shown * 10 // self.last:
             self.shown = self.update
@@ -73,11 +77,11 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     progress, end, shown = Progress(), deque[str](maxlen=15), set[str]()
     has_failed = is_explained = False
-    with open(sys.argv[1], "a", encoding="utf-8") as log:
+    with open(sys.argv[1], "ab", buffering=0) as log:
         for line in open(sys.stdin.fileno(), encoding="utf-8", errors="replace", newline="\n"):
             line = line[line.rfind("\r", 0, -2) + 1 :]  # the last state of a progress bar
-            log.write(line)
-            log.flush()
+            with suppress(OSError):  # a full disk must not hide the command's own error
+                log.write(line.encode())
             end.append(line)
             has_failed |= line.startswith("Traceback") or ": Traceback" in line
             progress.read(line)

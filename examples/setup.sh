@@ -234,7 +234,8 @@ if command -v flock >/dev/null; then
 fi
 
 check_torch
-if "$VENV/bin/python" -c "import pip; $usable" >/dev/null 2>&1; then
+# bin/pip fails, unlike python -m pip, after the checkout has moved: scripts name their interpreter.
+if "$VENV/bin/pip" --version >/dev/null 2>&1 && "$VENV/bin/python" -c "$usable" >/dev/null 2>&1; then
   check_chosen_python
   [ -x "$VENV/bin/fairseq-train" ] || check_compiler "$VENV/bin/python"
 else

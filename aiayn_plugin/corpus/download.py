@@ -27,7 +27,7 @@ CURL = (
 )
 #: curl's exit codes for a server that cannot resume, for a file above the size limit, and for other
 #: errors that a retry would not avoid: bad URL, unsupported protocol, missing file (file, ftp).
-CANNOT_RESUME, TOO_LARGE, PERMANENT = 33, 63, {1, 3, 37, 63, 78}
+CANNOT_RESOLVE, CANNOT_RESUME, TOO_LARGE, PERMANENT = 6, 33, 63, {1, 3, 37, 63, 78}
 
 
 class Download(NamedTuple):
@@ -135,7 +135,8 @@ class Partial:
                 self.discard()
                 continue
             # Server errors, time-outs and too many requests may be temporary.
-            if code in PERMANENT or 400 <= status < 500 and status not in (408, 429):
+            is_offline = code == CANNOT_RESOLVE and not self.done
+            if is_offline or code in PERMANENT or 400 <= status < 500 and status not in (408, 429):
                 return problem
             failures = 0 if self.done > most else failures + 1
             most = max(most, self.done)

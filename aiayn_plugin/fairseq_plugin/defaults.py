@@ -228,12 +228,22 @@ def complete_search(args: Namespace, cli_options: Mapping[str, Any]) -> None:
         raise InputError("--constraints works in fairseq-interactive only")
     if args.replace_unk is not None:
         raise InputError("--replace-unk fails in this version of fairseq: omit it")
+    if args.sacrebleu and args.scoring == "bleu":
+        raise InputError(
+            "--sacrebleu has no effect in this version of fairseq: use --scoring sacrebleu"
+        )
+    if args.num_shards > 1:
+        raise InputError(
+            "--num-shards has no effect in this version of fairseq: use --distributed-world-size N "
+            "--distributed-rank I"
+        )
     if args.score_reference and args.print_alignment == "soft":
         raise InputError("--score-reference gives hard alignments only: use --print-alignment hard")
     generate_only = {
         "--score-reference": args.score_reference,
         "--print-alignment soft": args.print_alignment == "soft",
         "--lm-path": args.lm_path is not None,
+        "--prefix-size": args.prefix_size > 0,
     }
     for option, is_set in generate_only.items():
         if is_interactive and is_set:
@@ -247,3 +257,5 @@ def complete_search(args: Namespace, cli_options: Mapping[str, Any]) -> None:
         for name, value in search_defaults(args, args.length_penalty, trees).items():
             if name not in cli_options:
                 setattr(args, name, value)
+        if args.nbest > args.beam:
+            raise InputError(f"--nbest {args.nbest} is more than --beam {args.beam}")

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -45,10 +46,10 @@ class Report:
             ".md": to_markdown(self.title, self.sections),
             ".json": data + "\n",
         }
-        paths = []
-        for suffix, text in texts.items():
-            paths.append(stem.with_name(stem.name + suffix))
-            with write_file_atomically(paths[-1]) as temporary:
+        paths = [stem.with_name(stem.name + suffix) for suffix in texts]
+        with ExitStack() as stack:  # nothing is replaced before all are written
+            for path, text in zip(paths, texts.values(), strict=True):
+                temporary = stack.enter_context(write_file_atomically(path))
                 # File names may hold invalid characters.
                 temporary.write_text(text, encoding="utf-8", errors="backslashreplace")
         return paths

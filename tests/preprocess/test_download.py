@@ -91,6 +91,14 @@ def test_file_of_unannounced_size_cannot_exceed_the_published_size(mirror, get, 
         get(size=SIZE - 1)
 
 
+def test_an_unknown_host_is_not_tried_again(tmp_path, monkeypatch, capsys):
+    """Without a network, the files to download by hand are listed at once."""
+    monkeypatch.setattr(download, "PAUSES", (0.0,))
+    with pytest.raises(Unavailable, match="resolve host"):
+        fetch(Download("x", ("http://host.invalid/x",), {"sha256": SHA256}, SIZE), tmp_path)
+    assert "trying again" not in str(capsys.readouterr())
+
+
 def test_temporary_errors_end_after_the_pauses(mirror, get):
     mirror.faults |= {"x": "busy", "second/x": "missing"}
     with pytest.raises(Unavailable, match="error: 503"):

@@ -62,6 +62,37 @@ def test_a_command_that_did_not_say_why_it_ended_is_named(run, tmp_path, command
     assert done.stderr.endswith(f"recipe.sh: error: {command.split()[0]}{end}")
 
 
+def test_a_full_disk_does_not_hide_the_commands_error(run):
+    error = "fairseq-train: error: No space left on device"
+    script = f"set -o pipefail; echo '{error}' | python examples/progress.py /dev/full"
+    done = run("bash", "-c", script)
+    assert (done.returncode, done.stderr) == (0, f"{error}\n")
+
+
+@pytest.mark.parametrize("saved", [3, 9])
+def test_a_short_run_averages_the_checkpoints_it_has(run, tmp_path, saved):
+    (tmp_path / "checkpoints").mkdir()
+    for name in ("last", *(f"1_{n}" for n in range(saved))):
+        (tmp_path / f"checkpoints/checkpoint_{name}.pt").touch()
+    script = "source examples/lib.sh; RUN=$1; aiayn() { echo $*; }; average 5"
+    done = run("bash", "-ec", script, "recipe.sh", str(tmp_path))
+    assert f"--num-update-checkpoints {min(saved, 5)} " in done.stdout
+
+
+def test_the_help_of_a_recipe_is_its_first_comment(run, tmp_path):
+    done = run("bash", "examples/multi30k.sh", "tests", "--help", env={"RUN": str(tmp_path)})
+    first, *_, last = done.stdout.splitlines()
+    assert first.startswith("Multi30k (image captions") and last.startswith("  PRECISION")
+    assert done.returncode == 0 and not done.stderr and not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("handler", ["''", "-"])
+def test_torchrun_ignores_the_hang_up_that_nohup_ignores(run, tmp_path, handler):
+    script = f"trap {handler} HUP; bash examples/quickstart.sh"
+    done = run("bash", "-c", script, env={"DRY_RUN": "1", "RUN": str(tmp_path)})
+    assert ("PET_SIGNALS_TO_HANDLE" in done.stdout) == (handler == "''")
+
+
 def test_bfloat16_is_the_default_of_processors_that_have_it(run, tmp_path, monkeypatch):
     if shutil.which("nvidia-smi"):
         pytest.skip("has a GPU")

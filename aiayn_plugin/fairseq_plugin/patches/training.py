@@ -44,7 +44,8 @@ def join_torchrun(args: Namespace, searches: bool) -> None:
     size = int(os.environ.get("WORLD_SIZE", 1))
     has_init_method = getattr(args, "distributed_init_method", "") is not None
     if (
-        not has_init_method
+        not searches
+        and not has_init_method
         and args.cpu
         and args.distributed_world_size == torch.cuda.device_count()
     ):
