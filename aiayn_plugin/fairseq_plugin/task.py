@@ -68,7 +68,7 @@ class AiaynTranslationConfig(TranslationConfig):
         default=False,
         metadata={
             "help": "training on a GPU: do not compile the layers, capture CUDA graphs or use the "
-            "kernel for short sentences; faster for runs of fewer than about 1,000 updates"
+            "kernel for short sentences; faster for runs of up to a few thousand updates"
         },
     )
     eval_bleu_detok: str = field(

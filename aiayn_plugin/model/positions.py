@@ -54,7 +54,8 @@ class SinusoidalPositions(nn.Module):
     ) -> None:
         super().__init__()
         self.d_model, self.formula, self.max_positions = d_model, formula, max_positions
-        self.register_buffer("table", self._compute_table(512), persistent=False)
+        # fairseq's default limit of lengths, so that training does not recompile for a larger table.
+        self.register_buffer("table", self._compute_table(1024), persistent=False)
 
     def _compute_table(self, length: int) -> Tensor:
         return self.formula(length, self.d_model).float()
