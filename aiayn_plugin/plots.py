@@ -22,7 +22,7 @@ def load_matplotlib() -> None:
         import matplotlib
     except ImportError:
         raise InputError("figures need matplotlib: pip install matplotlib") from None
-    # Text is kept as text: it can be searched, and the reader's fonts have every script.
+    # Text is kept as text: it can be searched, and in SVG the reader's fonts have every script.
     matplotlib.rcParams.update({"svg.fonttype": "none", "pdf.fonttype": 42})
 
 

@@ -45,16 +45,17 @@ function decodedWeights() {
   return (decoded[kind] ??= Uint8Array.from(atob(sentence().weights[kind]), (c) => c.charCodeAt(0)));
 }
 
-// Returns the words of both sides: [{ text, count, unknown }] with their number of subwords.
+// Returns the words of both sides: [{ text, count, unknown, lang }] with their number of subwords.
 function sides(joined = view.joined) {
   const names = { encoder: ["source", "source"], decoder: ["decoderInput", "decoderInput"],
     encoder_decoder: ["target", "source"] }[view.kind];
   return names.map((name) => {
+    const lang = data.languages[name === "source" ? 0 : 1];
     const { words, subwords, unknown: isUnknown } = sentence();
     let next = 0;
     return (joined ? words[name] : subwords[name].map((text) => [text, 1])).map(([text, count]) => {
       const unknown = isUnknown[name].slice(next, (next += count)).includes(true);
-      return { text, count, unknown };
+      return { text, count, unknown, lang };
     });
   });
 }
@@ -156,9 +157,9 @@ function drawLines(panel, group, rows, columns) {
 }
 
 function wordList(panel, side, words) {
-  const buttons = words.map(({ text, unknown }, index) => {
+  const buttons = words.map(({ text, unknown, lang }, index) => {
     const button = element("button", { type: "button", textContent: visible(text), title: text,
-      dir: "auto", tabIndex: index ? -1 : 0 });
+      dir: "auto", lang, tabIndex: index ? -1 : 0 });
     Object.assign(button.dataset, { side, index });
     button.classList.toggle("unknown", unknown);
     return button;
@@ -173,7 +174,8 @@ function wordList(panel, side, words) {
 
 function labels(name, words) {
   const list = element("div", { className: name },
-    ...words.map(({ text }) => element("span", { textContent: visible(text), dir: "auto" })));
+    ...words.map(({ text, lang }) =>
+      element("span", { textContent: visible(text), dir: "auto", lang })));
   list.setAttribute("aria-hidden", "true");
   return list;
 }
@@ -233,7 +235,7 @@ function readCell(panel, i, j) {
 
 const format = (weight) => weight.toFixed(2);
 // A quoted word; <bdi> isolates its writing direction.
-const quoted = ({ text }) => element("bdi", { textContent: `“${visible(text)}”` });
+const quoted = ({ text, lang }) => element("bdi", { textContent: `“${visible(text)}”`, lang });
 const showReadout = (...parts) => $("readout").replaceChildren(...parts);
 
 // Returns a text, or the code points of its characters if all are invisible.
@@ -377,8 +379,9 @@ function show() {
   panels = groups.map(buildPanel);
   $("panels").replaceChildren(...panels.map((panel) => panel.element));
   panels.forEach(({ matrix }, k) => { matrix.scrollLeft = scrolled[k] ?? 0; });
-  $("text").replaceChildren(element("bdi", { textContent: textOf(sentence(), "source") }), " → ",
-    element("bdi", { textContent: textOf(sentence(), "target") }));
+  const [source, target] = ["source", "target"].map((side, i) =>
+    element("bdi", { textContent: textOf(sentence(), side), lang: data.languages[i] }));
+  $("text").replaceChildren(source, " → ", target);
   $("shown").textContent = `${data.kinds[view.kind]}, layer ${data.layers[view.layer]}, ` +
     (heads.length ? headNames(heads) : "no head selected");
   for (const button of $("heads").querySelectorAll("[data-head]"))
@@ -387,6 +390,7 @@ function show() {
   for (const name of ["kind", "layer"])
     document.querySelector(`[name=${name}][value="${view[name]}"]`).checked = true;
   for (const name of ["joined", "apart"]) $(name).checked = view[name];
+  markPinned();
   point(pinned);
   $("fragment").textContent = fragment();
 }
@@ -414,8 +418,16 @@ function choose(values) {
 // Keeps a word selected; null: none.
 function pin(word) {
   pinned = word;
+  markPinned();
   point(pinned);
   saveView();
+}
+
+// Tells screen readers which word is pinned.
+function markPinned() {
+  for (const { words } of panels) for (const side of ["from", "to"])
+    words[side].buttons.forEach((button, index) => button.setAttribute("aria-pressed",
+      pinned?.side === side && pinned.index === index));
 }
 
 function radios(box, name, labels, changed) {

@@ -98,7 +98,8 @@ def _draw(
 ) -> Any:
     """Draw weights (h, n, m): a line per pair and head, with the weight as its opacity."""
     height = max(map(len, labels))
-    figure = new_figure(5, 0.9 + 0.24 * height)
+    figure = new_figure(max(5, 0.625 * len(heads)), 0.9 + 0.24 * height)
+    half = min(0.05, 0.4 / len(heads))  # of a sample line: long enough for a dash and a gap
     axes = figure.subplots()
     axes.set(xlim=(-1, 2), ylim=(height - 0.4, -1.6))
     axes.axis("off")
@@ -112,7 +113,7 @@ def _draw(
         dashes = DASHES[(head - 1) // 4 % len(DASHES)]
         style = {"color": COLOURS[(head - 1) % 8], "linestyle": dashes}
         axes.text(x, -1.25, str(head), ha="center", va="center", fontsize=7, color="0.3")
-        axes.plot([x - 0.03, x + 0.03], [-0.85, -0.85], linewidth=1.8, gid="legend", **style)
+        axes.plot([x - half, x + half], [-0.85, -0.85], linewidth=1.8, gid="legend", **style)
         offset = SPREAD * (x - 0.5)
         style |= {"linewidth": 1.8, "solid_capstyle": "butt"}
         for i in rows:

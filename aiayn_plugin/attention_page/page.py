@@ -29,6 +29,7 @@ def attention_page(
     data = {
         "about": about,
         "home": home,
+        "languages": [lang.replace("_", "-") for lang in pipeline.settings.languages],
         "kinds": ATTENTION_KINDS,
         "layers": maps[0].layers,
         "heads": maps[0].encoder.size(1),

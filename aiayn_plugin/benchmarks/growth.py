@@ -158,7 +158,8 @@ def draw_figure(results: dict[str, Any]) -> Any:
             points = [(row[growing], n / row["seconds"]) for row in mine if row[fixed] == value]
             _draw(axes, sorted(points), number, label)
     beam.set(title=f"Translating {BEAM_LENGTH} tokens", xlabel="beam", ylabel="sentences/s")
-    length.set(title=f"Translating with beam {SearchSettings.beam}", xlabel="tokens per sentence")
+    length.set(title=f"Translating with beam {SearchSettings.beam}", ylabel="sentences/s")
+    length.set(xlabel="tokens per sentence")
     for axes in (speed, memory, beam, length):
         is_log = axes in (beam, length)
         axes.set(xscale="log", yscale="log" if is_log else "linear")

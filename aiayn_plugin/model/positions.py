@@ -54,7 +54,7 @@ class SinusoidalPositions(nn.Module):
     ) -> None:
         super().__init__()
         self.d_model, self.formula, self.max_positions = d_model, formula, max_positions
-        # fairseq's default limit of lengths, so that training does not recompile for a larger table.
+        # fairseq's default limit, so that training does not recompile for a larger table
         self.register_buffer("table", self._compute_table(1024), persistent=False)
 
     def _compute_table(self, length: int) -> Tensor:

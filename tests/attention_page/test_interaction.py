@@ -15,6 +15,8 @@ def test_kind_layer_heads_and_sentence_can_be_selected(browser, show):
     choose(browser, "kinds", "encoder_decoder")
     assert visible(browser, ".words.from button") == TARGET
     assert visible(browser, ".words.to button") == SOURCE
+    assert visible(browser, ".words button:lang(de)") == TARGET
+    assert visible(browser, ".columns span:lang(en)") == SOURCE
     choose(browser, "kinds", "decoder")
     assert visible(browser, ".words.from button") == ["</s>", *TARGET[:-1]]
     choose(browser, "layers", "1")
@@ -50,14 +52,16 @@ def test_pointing_at_a_word_shows_only_its_lines(browser, show):
     browser.point_at(browser.find("h1"))
     few = count_lines(browser)
     assert few < everything
+    assert visible(browser, '.words [aria-pressed="true"]') == ["ani@@"]
     browser.point_at(word(browser, "from", 2))  # without a click
     assert visible(browser, ".words.from .pointed") == ["mal"]
     browser.point_at(browser.find("h1"))
     assert visible(browser, ".words.from .pointed") == ["ani@@"]
     choose(browser, "layers", "1")
     assert browser.js("document.querySelectorAll('.words button.pointed').length") == 1
+    assert visible(browser, '.words [aria-pressed="true"]') == ["ani@@"]
     browser.press("\ue00c")  # Escape
-    assert count_lines(browser) > few
+    assert count_lines(browser) > few and not visible(browser, '.words [aria-pressed="true"]')
 
 
 @pytest.mark.parametrize("side, index", [("from", 3), ("to", 1)])
