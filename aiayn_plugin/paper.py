@@ -222,7 +222,7 @@ ARCHITECTURES: Mapping[str, Mapping[str, Any]] = {
     "aiayn_tiny": TINY,
     "aiayn_parser_tiny": {**TINY, "N": 4, "tie_embeddings": "target"},
 }
-#: Scaled-down architectures, which are not in the paper, and the one each is modelled on.
+#: Scaled-down architectures, which are not in the paper, and the one each is compared with.
 SCALED_DOWN: Mapping[str, str] = {"aiayn_tiny": "aiayn_base", "aiayn_parser_tiny": "aiayn_parser"}
 
 
@@ -237,7 +237,7 @@ def count_architecture_parameters(arch: str, vocabulary: int) -> int:
     Both sides have `vocabulary` entries, except in a parser, whose target side has TREE_SYMBOLS.
     """
     settings = get_settings(arch)
-    target = vocabulary if settings.tie_embeddings == "all" else TREE_SYMBOLS
+    target = TREE_SYMBOLS if settings.tie_embeddings == "target" else vocabulary
     return count_parameters(settings, vocabulary, target)
 
 

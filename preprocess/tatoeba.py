@@ -67,11 +67,12 @@ def main() -> None:
     try:
         pairs = list(read_pairs(args.pairs))
         test = [line for path in args.test for line in read_lines(path)]
-        if len(pairs) <= args.valid:
-            raise InputError(
-                f"{args.pairs} has {len(pairs)} pairs, too few for --valid {args.valid}"
-            )
         splits = dict(zip(("train", "valid"), split_pairs(pairs, test, args.valid), strict=True))
+        if len(splits["valid"]) < args.valid or not splits["train"]:
+            raise InputError(
+                f"{args.pairs} has {len(splits['valid'])} pairs whose sentences occur once and in "
+                f"no test set, too few for --valid {args.valid}"
+            )
         for split, kept in splits.items():
             for side, lang in enumerate(("en", "de")):
                 text = "".join(f"{pair[side]}\n" for pair in kept)

@@ -2,6 +2,7 @@
 
 import re
 import resource
+import threading
 from argparse import Namespace
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,6 +18,7 @@ from . import safetensors_file, schema, torch_file
 ADVICE = "use an intact copy, or a different checkpoint"
 #: Bytes that building a model may take beyond an amount proportional to its weights.
 FREE_MEMORY = 256 << 20
+_LIMIT_LOCK = threading.Lock()  # the limit is that of the process
 
 # fairseq stores its settings as a Namespace, which is as safe as a dictionary. It is allowed
 # globally, so that a user's own torch.load can read a checkpoint.
@@ -62,13 +64,14 @@ def limited_memory(*checkpoints: Path) -> Iterator[None]:
         return
     # the file's content, and two copies in float32 of what may be float16 in it
     limit = 1024 * int(size[1]) + 5 * sum(path.stat().st_size for path in checkpoints) + FREE_MEMORY
-    soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
-    limits = [number for number in (limit, soft, hard) if number != resource.RLIM_INFINITY]
-    resource.setrlimit(resource.RLIMIT_DATA, (min(limits), hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
+    with _LIMIT_LOCK:
+        soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
+        limits = [number for number in (limit, soft, hard) if number != resource.RLIM_INFINITY]
+        resource.setrlimit(resource.RLIMIT_DATA, (min(limits), hard))
+        try:
+            yield
+        finally:
+            resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
 
 
 def configuration(state: dict) -> tuple[dict[str, Any], str | None]:

@@ -71,7 +71,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         if sys.stdout is not None:
             sys.stdout.flush()
     except KeyboardInterrupt:
-        print(f"aiayn: {command or 'help'} was interrupted", file=sys.stderr)
+        if sys.stderr is not None:  # print would otherwise use standard output
+            print(f"aiayn: {command or 'help'} was interrupted", file=sys.stderr)
         raise SystemExit(130) from None
     except BrokenPipeError:  # as with `aiayn … | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -50,7 +50,8 @@ def run(args: argparse.Namespace) -> None:
     transformer.optimize(quantization=args.quantization)
     with write_directory_atomically(args.output) as output:
         transformer.save(str(output))
-    positions = transformer.decoder.position_encodings.encodings.shape[0]
+    stacks = transformer.encoder, transformer.decoder
+    positions = min(len(stack.position_encodings.encodings) for stack in stacks)
     print(
         f"{args.output} holds the model in {args.quantization}, with {positions:,} positions; "
         "CTranslate2 truncates a source at its max_input_length (default: 1,024)"

@@ -51,7 +51,7 @@ def run(args: argparse.Namespace) -> None:
         return f"{parsed.tree.pformat()}\n" if args.pretty else format_tree(parsed.tree)
 
     stream.process_lines(args, parse, show)
-    if any(repairs):
+    if any(repairs) and sys.stderr is not None:  # print would otherwise use standard output
         repaired = sum(count > 0 for count in repairs)
         print(
             f"repaired {repaired:,} of {len(repairs):,} trees, with {sum(repairs):,} repairs",

@@ -44,8 +44,11 @@ class AiaynLabelSmoothedCrossEntropy(LabelSmoothedCrossEntropyCriterion):
 
     @property
     def needs_logits(self) -> bool:
-        """Whether an option needs the logits of all positions."""
-        return self.report_accuracy or self.ignore_prefix_size > 0
+        """Whether an option, or a subclass with a different loss, needs all positions' logits."""
+        is_different = (
+            type(self).compute_loss is not LabelSmoothedCrossEntropyCriterion.compute_loss
+        )
+        return is_different or self.report_accuracy or self.ignore_prefix_size > 0
 
     def build_log(self, loss, nll, sample) -> tuple[float, dict]:
         """Return the sample size and logging output of a batch, given its summed losses."""

@@ -147,7 +147,7 @@ def check_configuration(cfg: Any) -> None:
     if not 0 <= smoothing <= 1:
         raise InputError(f"label_smoothing {smoothing} must be from 0 to 1")
     if HydraConfig.initialized():
-        _check_hydra_name(cfg.model)
+        _check_hydra_name(cfg)
     has_lr = [*cfg.optimization.lr] != OptimizationConfig().lr
     if has_lr and cfg.lr_scheduler._name == COMPONENTS["lr_scheduler"]:
         raise InputError(
@@ -162,17 +162,18 @@ def check_configuration(cfg: Any) -> None:
         )
 
 
-def _check_hydra_name(model: Any) -> None:
+def _check_hydra_name(cfg: Any) -> None:
     """Raise InputError for the name of an architecture with the settings of base.
 
     With Hydra, all settings come from the configuration, regardless of model._name.
     """
-    if (name := model._name) not in ARCHITECTURES:
+    if (name := cfg.model._name) not in ARCHITECTURES:
         return
     row, base = vars(get_settings(name)), vars(get_settings("aiayn_base"))
-    changed = [setting for setting in vars(ModelSettings()) if row[setting] != base[setting]]
-    if changed and all(model[setting] == base[setting] for setting in changed):
-        values = " ".join(f"model.{setting}={row[setting]}" for setting in changed)
+    groups = dict.fromkeys(vars(ModelSettings()), "model") | {"label_smoothing": "criterion"}
+    changed = [setting for setting in groups if row[setting] != base[setting]]
+    if changed and all(getattr(cfg[groups[s]], s, None) == base[s] for s in changed):
+        values = " ".join(f"{groups[setting]}.{setting}={row[setting]}" for setting in changed)
         raise InputError(f"model._name={name} alone does not change the settings: give {values}")
 
 

@@ -46,6 +46,8 @@ def compare_with_paper(cfg: DictConfig) -> Iterator[tuple[str, Any, Any]]:
         settings = cfg[group] or {}
         # A component without a dataclass gets a Namespace of all command-line options.
         training.update(vars(settings) if isinstance(settings, Namespace) else settings)
+    if "lr" not in (cfg.lr_scheduler or ()):  # a user's schedule that computes its rates
+        training["lr"] = ["-"]
     if "adam_betas" in training:
         training["adam_betas"] = parse_betas(training["adam_betas"])
     training["tokens_per_update"] = training.get("tokens_per_update") or "-"

@@ -9,14 +9,13 @@ from typing import Any
 
 from ..atomic import write_file_atomically
 from ..html_page import language_pair, page
-from ..paper import SCALED_DOWN, get_settings
+from ..paper import ARCHITECTURES, SCALED_DOWN, get_settings
 from ..text.lines import printable
 from ..training.remaining_time import duration
 from .cost import FORMULA, TIME_NOTE, Cost, cost_of
 from .curves import charts_of_run, charts_of_runs, figure_of
 from .document import Block, Figures, Numbers, Section, Table, Term, to_html, to_markdown
 from .formatting import format_count, format_integer, format_number, format_power, set_name
-from .paper_results import row_named
 from .run import Run
 from .scores import compare_by_chance, examples, score_blocks
 from .setting_names import setting_term, setting_value
@@ -205,7 +204,8 @@ def _schedules(run: Run) -> dict[str, tuple[int, int]]:
     if s is None or s.warmup_updates < 1 or run.given.get("lr_scheduler") != "aiayn_inverse_sqrt":
         return {}
     schedules = {"equation (3) with this run's d_model and warm-up": (s.d_model, s.warmup_updates)}
-    row = paper_row(run) or row_named(SCALED_DOWN.get(arch, arch) or "") or "aiayn_base"
+    known = SCALED_DOWN.get(arch, arch)
+    row = paper_row(run) or (known if known in ARCHITECTURES else "aiayn_base")
     paper = get_settings(row)
     if (paper.d_model, paper.warmup_updates) not in schedules.values():
         schedules["equation (3) of the paper's model"] = paper.d_model, paper.warmup_updates
@@ -262,7 +262,8 @@ def _cost(run: Run, cost: Cost) -> list[Block]:
     }
     note = (
         f"{TIME_NOTE} Counted: {FORMULA}. All pairs are assumed to have the mean lengths, over "
-        f"{run.record.update:,} updates; those that a restart repeated are left out."
+        f"{run.record.update:,} updates; those that a restart repeated are left out. "
+        "The formula and the count assume the plugin's layers."
     )
     if not cost.source_tokens:
         note += " Source tokens are not recorded, and are assumed to equal the target tokens."

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
 from typing import TypeVar
 
 import torch
@@ -67,13 +68,17 @@ def search_in_threads(
     chunks = min(threads, sentences // MIN_CHUNK)
     if chunks < 2:
         return search(rows)
-    before = torch.get_num_threads()
-    try:
-        with ThreadPoolExecutor(
-            chunks, initializer=torch.set_num_threads, initargs=(max(1, threads // chunks),)
-        ) as pool:
-            starts = range(rows.start, rows.start + chunks)
-            results = list(pool.map(search, [slice(i, rows.stop, chunks) for i in starts]))
-    finally:
+    started, before = Barrier(chunks + 1), torch.get_num_threads()
+
+    def take_share() -> None:
+        torch.get_num_threads()  # the thread's first call, which sets its number to the process's
+        torch.set_num_threads(max(1, threads // chunks))
+        started.wait()
+
+    with ThreadPoolExecutor(chunks, initializer=take_share) as pool:
+        starts = range(rows.start, rows.start + chunks)
+        results = pool.map(search, [slice(i, rows.stop, chunks) for i in starts])
+        started.wait()
         torch.set_num_threads(before)  # for threads that start later
+    results = list(results)
     return [results[i % chunks][i // chunks] for i in range(sentences)]

@@ -1,5 +1,6 @@
 """Checkpoints as files: read without running code, and written atomically."""
 
+import resource
 import struct
 import subprocess
 import sys
@@ -7,6 +8,7 @@ import zipfile
 from argparse import Namespace
 from collections import OrderedDict
 from random import Random
+from threading import Event, Thread
 
 import pytest
 import torch
@@ -14,7 +16,7 @@ from fairseq.logging.meters import AverageMeter
 from hostile import Calls
 
 from aiayn_plugin.checkpoints import torch_file
-from aiayn_plugin.checkpoints.safe_load import configuration, load, save
+from aiayn_plugin.checkpoints.safe_load import configuration, limited_memory, load, save
 from aiayn_plugin.errors import InputError
 
 
@@ -231,6 +233,32 @@ def test_settings_of_every_version_of_fairseq():
     }
     with pytest.raises(InputError, match="neither cfg nor args"):
         configuration({"model": {}})
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="limits memory on Linux only")
+def test_threads_limit_the_memory_in_turn():
+    """Otherwise the second would restore the limit of the first."""
+    before = resource.getrlimit(resource.RLIMIT_DATA)
+    first_began, second_began, leave = Event(), Event(), Event()
+
+    def build_first():
+        with limited_memory():
+            first_began.set()
+            leave.wait(60)
+
+    def build_second():
+        with limited_memory():
+            second_began.set()
+            first.join()
+
+    first, second = Thread(target=build_first), Thread(target=build_second)
+    first.start()
+    assert first_began.wait(60)
+    second.start()
+    second_began.wait(0.5)
+    leave.set()
+    second.join()
+    assert resource.getrlimit(resource.RLIMIT_DATA) == before
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="limits memory on Linux only")

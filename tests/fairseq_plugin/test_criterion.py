@@ -46,6 +46,21 @@ def test_options_of_the_loss_have_fairseqs_effect(corpus, tmp_path):
         torch.testing.assert_close(actual, expected)  # loss, sample size and logging output
 
 
+def test_a_subclass_with_a_different_loss_replaces_it(corpus, tmp_path):
+    class Doubled(AiaynLabelSmoothedCrossEntropy):
+        def compute_loss(self, *arguments, **options):
+            loss, nll = super().compute_loss(*arguments, **options)
+            return 2 * loss, nll
+
+    training, epoch = trainer(corpus, tmp_path, "--dropout", "0")
+    sample, _ = training._prepare_sample(next(epoch.next_epoch_itr(shuffle=False)))
+    loss, doubled = (
+        criterion(training.task, False, 0.1)(training.model, sample)[0]
+        for criterion in (AiaynLabelSmoothedCrossEntropy, Doubled)
+    )
+    torch.testing.assert_close(doubled, 2 * loss)
+
+
 def test_half_precision_trains_like_float32(corpus, tmp_path):
     """The losses are nearly equal; sums over updates are float32."""
     losses = []

@@ -29,7 +29,7 @@ def run(tmp_path, pairs, *options):
 
 
 def test_pairs_with_a_test_sentence_are_dropped_and_validation_pairs_are_unique(tmp_path):
-    done = run(tmp_path, PAIRS, "--test", "test.en", "test.de", "--valid", "2")
+    done = run(tmp_path, PAIRS, "--test", "test.en", "test.de", "--valid", "1")
     assert done.stdout == "pairs: train 2, valid 1\n", done.stderr
     read = {
         path.name: path.read_text("utf-8").splitlines() for path in (tmp_path / "raw").iterdir()
@@ -43,7 +43,12 @@ def test_pairs_with_a_test_sentence_are_dropped_and_validation_pairs_are_unique(
     ("more", "options", "message"),
     [
         ("no translation\n", ["test.en"], "deu.txt, line 7: expected English, a tab and German"),
-        ("", ["test.en", "--valid", "6"], "deu.txt has 6 pairs, too few for --valid 6"),
+        (
+            "",
+            ["test.en", "test.de", "--valid", "2"],
+            "deu.txt has 1 pairs whose sentences occur once and in no test set, too few for "
+            "--valid 2",
+        ),
         ("", ["test.fr"], "[Errno 2] No such file or directory: 'test.fr'"),
     ],
 )

@@ -1,7 +1,10 @@
 """§6.1 Sentences in batches of similar length, and chunks of a batch in threads."""
 
+from threading import Thread
+
 import pytest
 import torch
+from commands import after
 
 from aiayn_plugin.search.batching import batches_by_length, search_by_length, search_in_threads
 
@@ -55,3 +58,23 @@ def test_threads_share_the_cores():
 
     assert search_in_threads(search, 8, slice(0, 64)) == list(range(64))
     assert threads == [4, 4]
+
+
+def test_threads_that_start_during_a_search_use_all_cores():
+    """Such as those of a server that shares a Translator between requests."""
+    before, numbers, late = torch.get_num_threads(), [], after(60)
+    torch.set_num_threads(3)
+
+    def search(rows):
+        while numbers[-1:] != [3] and not late():
+            thread = Thread(target=lambda: numbers.append(torch.get_num_threads()))
+            thread.start()
+            thread.join()
+        assert torch.get_num_threads() == 4
+        return range(rows.start, rows.stop, rows.step)
+
+    try:
+        search_in_threads(search, 8, slice(0, 64))
+        assert numbers[-1] == torch.get_num_threads() == 3
+    finally:
+        torch.set_num_threads(before)

@@ -51,8 +51,12 @@ def test_hydra_trains_and_resumes(run, corpus, tmp_path):
 
 
 def test_bad_settings_end_with_one_line(run, corpus, tmp_path):
-    log = hydra_train(run, corpus, tmp_path, "model._name=aiayn_c_n2")
-    assert last_line(log) == (
-        "fairseq-hydra-train: error: model._name=aiayn_c_n2 alone does not change the settings: "
-        "give model.N=2"
-    )
+    for name, setting in (
+        ("aiayn_c_n2", "model.N=2"),
+        ("aiayn_d_smoothing02", "criterion.label_smoothing=0.2"),
+    ):
+        log = hydra_train(run, corpus, tmp_path, f"model._name={name}")
+        assert last_line(log) == (
+            f"fairseq-hydra-train: error: model._name={name} alone does not change the settings: "
+            f"give {setting}"
+        )
