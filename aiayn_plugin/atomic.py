@@ -28,7 +28,7 @@ def write_file_atomically(path: Path) -> Iterator[Path]:
     """Yield an empty temporary file, which replaces `path` if the `with` block succeeds.
 
     Creates the parent directory. Raises InputError if the disk is full, another process is writing
-    `path`, or it is not a regular file (a device, say).
+    `path`, or `path` is not a regular file (a device).
     """
     is_device = path.parent in (Path("/dev"), Path("/dev/fd"))  # or a link to a redirected file
     if is_device or path.exists() and not path.is_file():
@@ -117,7 +117,7 @@ def find_os_error(error: BaseException | None) -> OSError | None:
 
 @contextmanager
 def _reserve(temporary: Path, path: Path, create: Callable[[Path], None]) -> Iterator[None]:
-    """Create and lock the temporary file or directory of `path`; remove it if it still exists."""
+    """Create and lock the temporary file or directory of `path`; on exit, remove it if left."""
     path.parent.mkdir(parents=True, exist_ok=True)
     descriptor = _create_and_lock(temporary, path, create)
     try:

@@ -8,7 +8,7 @@ from importlib.resources import files
 from typing import Any
 
 #: Okabe and Ito's colours (https://jfly.uni-koeln.de/color/), which colour-blind people can tell
-#: apart, ordered so that the first four differ most, and the last four. The yellow is darkened for
+#: apart, ordered so that the first four and the last four differ most. The yellow is darkened for
 #: a light background. html_page.css defines the same colours, with four replaced on a dark one.
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#56b4e9", "#cc79a7", "#e69f00", "#1a1a1a", "#806600")
 
@@ -41,8 +41,8 @@ def page(title: str, body: str, data: Any = None, name: str = "", fetches: bool 
     style = asset("html_page.css") + (asset(f"{name}.css") if name else "")
     script = asset(f"{name}.js") if name and data is not None else ""
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    # The browser blocks any other script and everything that would be loaded, and (default-src does
-    # not cover these) submitting a form or changing the base of links.
+    # The browser blocks other scripts and resources; form-action and base-uri, which default-src
+    # does not cover, block form submission and a changed base URL.
     policy = (
         "default-src 'none'; base-uri 'none'; form-action 'none'; style-src 'unsafe-inline'; "
         f"script-src 'sha256-{digest}'" + "; connect-src 'self'" * fetches
@@ -70,7 +70,7 @@ def language_pair(source: str, target: str) -> str:
 
 
 def follow_scheme(markup: str) -> str:
-    """Return markup with COLOURS as variables of html_page.css, which a dark page changes."""
+    """Return markup with COLOURS replaced by html_page.css variables, for dark mode."""
     for number, colour in enumerate(COLOURS):
         markup = markup.replace(colour, f"var(--c{number})")
     return markup

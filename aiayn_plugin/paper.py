@@ -12,7 +12,7 @@ from .errors import InputError
 
 #: The kinds of positional encoding: the paper's sinusoids, learned vectors or fairseq's sinusoids.
 POSITION_KINDS = ("sinusoids", "learned", "fairseq")
-#: What shares a matrix: both embeddings and the output projection (§3.4), all but the source, none.
+#: Weights that share a matrix: all (§3.4), the target embedding and output projection, or none.
 TIED_EMBEDDINGS = ("all", "target", "none")
 
 

@@ -22,7 +22,7 @@ def load_matplotlib() -> None:
         import matplotlib
     except ImportError:
         raise InputError("figures need matplotlib: pip install matplotlib") from None
-    # Text is kept as text: it can be searched, and in SVG the reader's fonts have every script.
+    # Text is kept as text: it is searchable, and SVG viewers supply fonts for other scripts.
     matplotlib.rcParams.update({"svg.fonttype": "none", "pdf.fonttype": 42})
 
 
@@ -35,7 +35,7 @@ def new_figure(width: float, height: float) -> Any:
 
 
 def check(path: Path) -> None:
-    """Raise InputError for a file name without one of FORMATS, or without matplotlib."""
+    """Raise InputError if the suffix is not in FORMATS, or without matplotlib."""
     if path.suffix[1:].lower() not in FORMATS:
         raise InputError(f"{path}: the name of a figure must end in .svg, .pdf or .png")
     load_matplotlib()

@@ -173,7 +173,7 @@ get_treebanks() {
 # Also lists GUM's files in gum.txt.
 check_treebanks() {
   printf '%s\n' "$raw"/gum/*.ptb | LC_ALL=C sort >"$raw/gum.txt"
-  # The recipe holds out its last trees.
+  # In order: the recipe holds out the last trees.
   check_trees cat ebaf2b8af144c8eba072431677c09471fb9c360f93d0b818e3644e6d31d0c889 "$raw/wsj_sample.mrg"
   check_trees sort 986f441b7472484f29c974b0022df014cff753124bbb82d7af6d06f34153fedc "$raw"/gum/*.ptb
   check_trees sort 1bf3bf638fbc3ed98d3a576085c889b568c9dde8e528a5f283338d9eed3746fc "$raw/craft.ptb"

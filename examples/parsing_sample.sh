@@ -6,7 +6,7 @@
 #   bash examples/parsing_sample.sh              download the trees
 #   bash examples/parsing_sample.sh DIRECTORY    use its ptb_sample/wsj_sample.mrg, gum/const/*.ptb and
 #                                                treebanks/{craft/train,genia/train,masc/masc}.ptb
-#   DRY_RUN=1 bash examples/parsing_sample.sh    print every command and run none
+#   DRY_RUN=1 bash examples/parsing_sample.sh    print the commands without running them
 # To resume after an interruption, run it again.
 #   RUN        results (default: runs/parsing_sample): RUN/MODEL for each model
 #   MODELS     semi: all trees; wsj: those of the Wall Street Journal alone; both with recombined WSJ

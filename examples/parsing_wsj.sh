@@ -2,7 +2,7 @@
 # The paper's parser on the Wall Street Journal only (§6.3; Table 4: F1 91.3).
 #   bash examples/parsing_wsj.sh LDC_DIRECTORY
 #   bash examples/parsing_wsj.sh LDC_DIRECTORY ARGUMENTS    more arguments for fairseq-train
-#   DRY_RUN=1 bash examples/parsing_wsj.sh LDC_DIRECTORY    print every command and run none
+#   DRY_RUN=1 bash examples/parsing_wsj.sh LDC_DIRECTORY    print the commands without running them
 # LDC_DIRECTORY is the Penn Treebank (LDC99T42 or LDC95T7, which need a licence): sections 2 to 21
 # for training, 22 for validation, 23 for testing. To resume after an interruption, run it again.
 #   RUN         results (default: runs/parsing_wsj)

@@ -3,7 +3,7 @@
 # quickstart.sh. Needs Chromium and its driver; Table 1 takes a minute on an idle machine.
 #   bash examples/pictures.sh                       all three
 #   bash examples/pictures.sh attention report      only these
-#   DRY_RUN=1 bash examples/pictures.sh             print every command and run none
+#   DRY_RUN=1 bash examples/pictures.sh             print the commands without running them
 set -euo pipefail
 RUN=runs/pictures
 # shellcheck source=examples/lib.sh

@@ -7,7 +7,7 @@
 #   bash examples/table3.sh             all rows of the table below
 #   bash examples/table3.sh base c_n2   only these rows
 #   SCALE=paper bash examples/table3.sh c_n2    the paper's sizes, on WMT 2014 (newstest2013)
-#   DRY_RUN=1 bash examples/table3.sh   print every command and run none
+#   DRY_RUN=1 bash examples/table3.sh   print the commands without running them
 # To resume after an interruption, run it again: finished rows are skipped. Each row uses all visible
 # GPUs. It is faster to train one row per GPU: once the data is prepared, start the script once for
 # each GPU (CUDA_VISIBLE_DEVICES=0, 1, ...) with different rows.
@@ -97,7 +97,7 @@ arguments() {
   if [ "$SCALE" = small ]; then
     echo --arch aiayn_base $base --seed 1 --tokens-per-update "$TOKENS" \
       --warmup-updates "$WARMUP" --max-update "$UPDATES" $more
-  else # without averaging one checkpoint is enough: 20 of the big model take 51 GB
+  else # one checkpoint is enough without averaging: 20 of the big model take 51 GB
     [ "$row" != "$1" ] || more="--seed 1"
     echo "aiayn_$row" $more --keep-interval-updates 1
   fi

@@ -2,7 +2,7 @@
 # The paper's base model on WMT 2014 en-de, from the public files to BLEU (Table 2: 27.3).
 #   bash examples/wmt14_en_de_base.sh
 #   bash examples/wmt14_en_de_base.sh ARGUMENTS     more arguments for fairseq-train
-#   DRY_RUN=1 bash examples/wmt14_en_de_base.sh     print every command and run none
+#   DRY_RUN=1 bash examples/wmt14_en_de_base.sh     print the commands without running them
 # To resume after an interruption, run it again. All visible GPUs are used; for base, one fast GPU may
 # be as fast (CUDA_VISIBLE_DEVICES=0; see "Speed on a GPU" in examples/guide.md).
 #   RUN         results (default: runs/wmt14_en_de_base)

@@ -1,7 +1,7 @@
-"""Checkpoints that try to do harm. Code in them would create a file, the mark.
+"""Malicious checkpoints. Code in some of them would create a marker file.
 
-Others try to open files or addresses, to print the environment, to write outside a tensor, or to
-take more memory or time than a file of their size should.
+Other payloads try to open files or addresses, print the environment, write outside a tensor, or
+use more memory or time than a file of their size should.
 """
 
 import copy

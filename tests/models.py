@@ -121,8 +121,8 @@ def trainer(data: Path, save_dir: Path, *flags: str, cpu: bool = True) -> tuple[
     return resumed, epoch
 
 
-def rates_taken(trainer: Trainer, epoch: Any, updates: int) -> list[float]:
-    """Return the learning rate with which the optimizer takes each of the next updates."""
+def learning_rates(trainer: Trainer, epoch: Any, updates: int) -> list[float]:
+    """Return the learning rate of each of the next updates."""
     rates = []
     trainer.optimizer.optimizer.register_step_pre_hook(
         lambda optimizer, args, kwargs: rates.append(optimizer.param_groups[0]["lr"])

@@ -7,7 +7,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 kind=" and not long"
-# A test that takes 20 minutes hangs: print its stack and end pytest. Long tests have no limit.
+# After 20 minutes a test has hung: print its stack and end pytest. Long tests have no limit.
 limits=(-o faulthandler_timeout=1200 -o faulthandler_exit_on_timeout=true)
 if [ "${1:-}" = --all ]; then
   kind="" limits=()
@@ -25,7 +25,7 @@ types=
 if [ $# = 0 ]; then
   ruff check .
   ruff format --check --quiet .
-  mypy & # beside the tests that need the environment for themselves
+  mypy & # in parallel with the tests that run alone
   types=$!
 fi
 no_tests=0 # the number of runs that selected no test, for which pytest exits with 5

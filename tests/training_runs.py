@@ -110,7 +110,7 @@ def translation_scores(wrong: int = 2, sentences: int = 20, **changes: Any) -> d
     return {
         "kind": "translations",
         **asdict(score(system, references, "de")),
-        "by_chance": {name: chance._asdict() for name, (chance,) in chances.items()},
+        "bootstrap": {name: chance._asdict() for name, (chance,) in chances.items()},
         "sources": [f"sentence {n}" for n in range(sentences)],
         "system": system,
         "references": references,

@@ -3,10 +3,10 @@
 // The coordinates of the lines; the browser stretches them to the size of the panel.
 const ROW = 24; // height of a word
 const WIDTH = 200; // between the two columns of words
-const SPREAD = 12; // between the first and the last head's line of a pair of words
+const SPREAD = 12; // height of the bundle of lines between two words
 const MIN_WEIGHT = 0.02; // lines of smaller weights would be invisible
 const MAX_LABELS = 40; // columns of the matrix; more would need too wide a matrix
-const OPACITIES = 32; // one path holds all lines of a head and an opacity, which draws fast
+const OPACITIES = 32; // one path per head and opacity, since fewer paths draw faster
 // Line styles of heads 1 to 4, 5 to 8, and so on; the colours repeat after eight heads.
 const DASHES = ["", "7 3", "2 3", "9 3 2 3", "14 4", "1 5", "9 3 2 3 2 3", "4 7"];
 const MATRIX_COLOUR = "#3d7ebf"; // visible on a light and a dark page
@@ -14,7 +14,7 @@ const MATRIX_COLOUR = "#3d7ebf"; // visible on a light and a dark page
 const data = JSON.parse(document.getElementById("data").textContent);
 const allHeads = Array.from({ length: data.heads }, (_, head) => head);
 const view = {}; // sentence, kind, layer, heads, joined, apart: set by readFragment
-let pinned = null; // the clicked word, shown until it is released: { side, index }
+let pinned = null; // the pinned word: { side, index }; null: none
 let panels = [];
 
 const $ = (id) => document.getElementById(id);
@@ -395,7 +395,7 @@ function show() {
   $("fragment").textContent = fragment();
 }
 
-// Writes the view to the address.
+// Writes the view to the URL.
 function saveView() {
   $("fragment").textContent = fragment();
   history.replaceState(null, "", fragment());
@@ -415,7 +415,7 @@ function choose(values) {
   change({});
 }
 
-// Keeps a word selected; null: none.
+// Pins a word; null unpins it.
 function pin(word) {
   pinned = word;
   markPinned();
@@ -463,7 +463,7 @@ function headButtons() {
   }
 }
 
-// Returns the fragment of the address that selects the current view.
+// Returns the URL fragment that selects the current view.
 function fragment() {
   const values = new URLSearchParams({
     sentence: view.sentence + 1,
@@ -490,7 +490,7 @@ const textAt = (side, index) => wordsOn(side)[index].text;
 const indicesOf = (side, text) =>
   wordsOn(side).flatMap((word, index) => (word.text === text ? [index] : []));
 
-// Sets the view from the address, such as attention.html#sentence=2&kind=decoder&layer=5&heads=1,5
+// Sets the view from the URL, such as attention.html#sentence=2&kind=decoder&layer=5&heads=1,5
 // &word=making. Missing and invalid values leave the default.
 function readFragment() {
   const values = new URLSearchParams(location.hash.slice(1));

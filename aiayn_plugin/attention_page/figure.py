@@ -19,7 +19,7 @@ LENGTHS = ((4, 2), (1, 2), (6, 2, 1, 2), (9, 3), (1, 4), (6, 2, 1, 2, 1, 2), (2,
 DASHES: tuple[Any, ...] = ("-", *((0, lengths) for lengths in LENGTHS))
 #: Maximum characters of a label; longer words are truncated.
 MAX_LABEL = 28
-#: The vertical distance, in rows, between the first and the last head's line of a pair of words.
+#: The height, in rows, of the bundle of lines between two words, one line per head.
 SPREAD = 0.5
 #: Lines of smaller weights would be invisible.
 MIN_WEIGHT = 0.02
@@ -36,8 +36,8 @@ def attention_figure(
 ) -> Any:
     """Return a matplotlib figure of a layer; layers and heads are counted from 1.
 
-    kind: one of ATTENTION_KINDS. layer: default: the second to last; the paper shows layer 5 of 6.
-    heads: default: all. word: show only the lines of this word on the left. join: join subwords
+    kind: one of ATTENTION_KINDS. layer: None for the second to last; the paper shows layer 5 of 6.
+    heads: None for all. word: show only the lines of this word on the left. join: join subwords
     into words. Raises InputError for an unknown layer, head or word, and without matplotlib.
     """
     if layer is None:
@@ -86,7 +86,7 @@ def join_subwords(weights: Tensor, from_counts: Sequence[int], to_counts: Sequen
     """
     summed = [columns.sum(dim=2) for columns in weights.split(list(to_counts), dim=2)]
     rows = torch.stack(summed, dim=2).split(list(from_counts), dim=1)
-    return torch.stack([of_word.mean(dim=1) for of_word in rows], dim=1)
+    return torch.stack([group.mean(dim=1) for group in rows], dim=1)
 
 
 def _join(values: Iterable[Any]) -> str:

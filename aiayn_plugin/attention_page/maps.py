@@ -27,7 +27,7 @@ class AttentionMaps:
     source: list[str]  #: (m)
     decoder_input: list[str]  #: (n)
     target: list[str]  #: (n)
-    layers: list[int]  #: numbers of the layers below, from 1
+    layers: list[int]  #: layer numbers of the maps, from 1
     encoder: Tensor  #: (layers, h, m, m), from each source position to the source
     decoder: Tensor  #: (layers, h, n, n), from each target position to the decoder's input
     encoder_decoder: Tensor  #: (layers, h, n, m), from each target position to the source
@@ -71,7 +71,7 @@ def encode_lines(
 ) -> list[EncodedSource]:
     """Return the token IDs and the subwords of raw lines, both with the end symbol.
 
-    Raises InputError for an empty line, or one that is longer than the model or max_subwords.
+    Raises InputError for an empty line, or one above the model's limit or max_subwords.
     """
     if isinstance(lines, str):
         raise TypeError("lines must be a list of lines, not one string")

@@ -89,6 +89,6 @@ def _sentence_data(maps: AttentionMaps, pipeline: TextPipeline) -> dict[str, Any
 def _encode_weights(weights: Tensor) -> str:
     """Return weights (layers, h, n, m) in base64, row by row, each as a byte: weight · 255.
 
-    Those of a user's own attention may be outside [0, 1]; they are clipped.
+    The weights of custom attention may be outside [0, 1]; they are clipped.
     """
     return base64.b64encode((weights.clamp(0, 1) * 255).round().byte().numpy().tobytes()).decode()

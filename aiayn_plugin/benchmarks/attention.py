@@ -2,7 +2,7 @@
 
 Prints Table 1 of the paper, and measures time and peak memory of one layer of each type, forward
 and backward, for one sentence of n positions with the base model's d_model: the base encoder's
-self-attention, full (by torch's fused attention, and by the steps of equation (1)) and restricted
+self-attention, full (by torch's fused attention, and equation (1) step by step) and restricted
 to a neighbourhood of r positions, torch's LSTM, and torch's Conv1d. The layers read the same input
 and alternate.
 """
@@ -161,7 +161,7 @@ def _print_ratios(rows: list[dict], r: int) -> None:
     restricted = {row["n"]: row for row in rows if row["layer"] == "restricted"}
     for layer, title in (
         ("full", "full, by torch's fused attention"),
-        ("by-steps", "full, by the steps of equation (1)"),
+        ("by-steps", "full, equation (1) step by step"),
     ):
         full = [row for row in rows if row["layer"] == layer and row["n"] in restricted]
         if full:

@@ -27,7 +27,7 @@ def measure_time(function: Callable[[], Any], device: torch.device) -> tuple[Any
 def measure_peak_memory(function: Callable[[], Any], device: torch.device) -> int:
     """Return the peak bytes of tensors that a function allocates.
 
-    On a CPU it must not free tensors allocated before: torch's profiler may count them as its own.
+    On a CPU the function must not free older tensors: the profiler may count those frees too.
     """
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)

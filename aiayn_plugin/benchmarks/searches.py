@@ -65,7 +65,7 @@ class Search:
             for number, (best, *_) in zip(batch["id"].tolist(), results, strict=True):
                 hypotheses[number] = self.task.target_dictionary.string(best["tokens"])
         if self.on_gpu:
-            torch.cuda.empty_cache()  # leaves memory to the other systems
+            torch.cuda.empty_cache()  # frees memory for the other systems
         return seconds, hypotheses
 
 

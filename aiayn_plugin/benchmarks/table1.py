@@ -36,7 +36,7 @@ def format_table() -> str:
 #: was measured.
 STYLES = {
     "full": ("self-attention (torch's fused attention)", COLOURS[0], "o", "-"),
-    "by-steps": ("the same by the steps of equation (1)", COLOURS[4], "v", ":"),
+    "by-steps": ("the same, equation (1) step by step", COLOURS[4], "v", ":"),
     "recurrent": ("recurrent (torch's LSTM)", COLOURS[2], "^", "-"),
     "convolutional": ("convolutional (torch's Conv1d), k = {kernel}", COLOURS[3], "D", "-"),
     "restricted": ("restricted self-attention, r = {neighbourhood}", COLOURS[1], "s", "-"),

@@ -39,8 +39,8 @@ FAIRSEQ_OPTIONS = (
 ).split() + ["--adam-betas", "(0.9, 0.98)"]
 #: Random sentences for a benchmark without data: roughly the lengths of WMT English-German.
 VOCABULARY, MEAN_LENGTH, LENGTH_SIGMA = 37_000, 28, 0.6
-#: Random sentences per token of a batch. More would make the lengths in a batch more alike: these
-#: have 5 to 6% padding, WMT's 4.5M in batches of 25,000 tokens less than 1%.
+#: Random sentences per token of a batch. With more, the lengths in a batch would be more alike,
+#: and the padding lower, as with WMT's 4.5M sentences.
 SENTENCES_PER_TOKEN = 8
 
 
@@ -78,7 +78,7 @@ def run(args: argparse.Namespace) -> None:
         lengths = random_lengths(SENTENCES_PER_TOKEN * max(args.max_tokens))
         data = args.data or write_random_data(folder, *lengths)
         sides = [
-            _find_fastest(name, args, data, folder, of_side) for name, of_side in precisions.items()
+            _find_fastest(name, args, data, folder, choices) for name, choices in precisions.items()
         ]
         for number in range(args.runs):
             for side in sides:
@@ -148,7 +148,7 @@ def _summarise(side: Side, args: argparse.Namespace) -> dict[str, Any]:
         "max_tokens": side.max_tokens,
         "tokens_per_s": tokens_per_s,
         "matmul_flops": matmul_flops,
-        "of_matmul": flops_per_s / matmul_flops,
+        "matmul_share": flops_per_s / matmul_flops,
         "peak_bytes": side.worker.call(Training.measure_memory, args.memory_tokens),
         "paper_hours": paper_tokens / statistics.median(tokens_per_s) / 3600,
         "padding": statistics.fmean(speed["padding"] for speed in side.speeds),
@@ -156,7 +156,7 @@ def _summarise(side: Side, args: argparse.Namespace) -> dict[str, Any]:
 
 
 def training_options(args: argparse.Namespace, data: Path, side: str, precision: str) -> list[str]:
-    """Return a side's arguments of fairseq-train. args: size and cpu of a benchmark."""
+    """Return fairseq-train's arguments for a side. args: a benchmark's size and cpu."""
     argv = [str(data), "--user-dir", str(PLUGIN)]
     argv += ["--arch", ARCHITECTURES[args.size][side], "--num-workers", "0"]
     argv += ["--required-batch-size-multiple", "1", "--disable-validation", "--no-save"]
@@ -180,7 +180,7 @@ def _print_comparison(
         print(
             f"{side['side']:<8} {side['precision']:<22} batches of {side['max_tokens']:>6,}"
             f"{statistics.median(speeds):>10,.0f} target tokens/s ({min(speeds):,.0f} to "
-            f"{max(speeds):,.0f}){side['of_matmul']:>7.1%} of "
+            f"{max(speeds):,.0f}){side['matmul_share']:>7.1%} of "
             f"{side['matmul_flops'] / 1e12:.3g} TFLOP/s{side['peak_bytes'] / 1e9:>7.2f} GB"
             f"{side['paper_hours']:>9,.1f} h for the paper's run"
         )

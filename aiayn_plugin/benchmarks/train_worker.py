@@ -61,7 +61,7 @@ class Training:
             batches = [dataset.collater([dataset[i] for i in batch]) for batch in chosen]
             on_gpu = self.device.type == "cuda"
             if on_gpu:
-                torch.cuda.empty_cache()  # leaves memory to the other side of the comparison
+                torch.cuda.empty_cache()  # frees memory for the other side of the comparison
             for _ in range(MAX_ATTEMPTS):
                 if self.update(2 * batches if on_gpu else batches[-1:]):
                     break

@@ -48,15 +48,15 @@ def export_transformers(loaded: LoadedModel, checkpoint: Path, data: Path, outpu
             "only a joined dictionary can be exported"
         )
     settings = model_settings(configuration(load(checkpoint, with_data=False))[0]["model"])
-    tokenizer, twins = build_fast_tokenizer(subwords.merges, loaded.source)
+    tokenizer, model_ids = build_fast_tokenizer(subwords.merges, loaded.source)
     positions = max_positions(loaded.model)
     contents = {
-        CONFIG_FILE: build_config(settings, len(loaded.source) + len(twins), positions),
+        CONFIG_FILE: build_config(settings, len(loaded.source) + len(model_ids), positions),
         "generation_config.json": GENERATION | {"max_length": min(256, positions)},
         "tokenizer.json": tokenizer,
         "tokenizer_config.json": TOKENIZER_CONFIG | {"model_max_length": positions},
     }
-    weights = build_weights(loaded.model, settings, twins)
+    weights = build_weights(loaded.model, settings, model_ids)
     with write_directory_atomically(output) as directory:
         write_weights(weights, directory / WEIGHTS_FILE)
         for name, content in contents.items():
@@ -122,8 +122,8 @@ def _model_card(text: TextSettings, positions: str) -> str:
     if positions != "sinusoids":
         note = (
             "\n`save_pretrained` leaves out the table of positions, and transformers then replaces "
-            "it with\nsinusoids, which this model was not trained with. Copy the two "
-            "`embed_positions.weight` of\nthis `model.safetensors` into the saved one.\n"
+            "it with\nsinusoids, which this model was not trained with. Copy both "
+            "`embed_positions.weight` tensors\nof this `model.safetensors` into the saved one.\n"
         )
     return CARD.read_text("utf-8").format(
         source=text.source_lang,

@@ -96,12 +96,12 @@ def build_config(settings: ModelSettings, vocabulary: int, max_positions: int) -
 
 
 def build_weights(
-    model: Transformer, settings: ModelSettings, twins: Sequence[int]
+    model: Transformer, settings: ModelSettings, model_ids: Sequence[int]
 ) -> dict[str, Tensor]:
     """Return the weights of a MarianMTModel that computes what the model does, in float32.
 
-    twins: see text.fast_tokenizer. A further token has the row of its twin and a logit of −∞, so
-    the probabilities of the dictionary's tokens do not change.
+    model_ids: see text.fast_tokenizer. Their tokens share the rows of these IDs and have a logit of
+    −∞, so the probabilities of the dictionary's tokens do not change.
     """
     ours = model.float().cpu().state_dict()
     order, width = _sines_first(settings.d_model), settings.d_model // settings.h
@@ -118,7 +118,7 @@ def build_weights(
         elif module == "out_proj" and kind == "weight":
             weight = _pad_heads(weight.T, settings.h, width).T
         theirs[f"model.{name}"] = _permute(weight, module, kind, order)
-    rows = torch.tensor([*range(len(model.decoder.projection)), *twins])
+    rows = torch.tensor([*range(len(model.decoder.projection)), *model_ids])
     vectors = {
         SHARED: model.encoder.embedding.weight,
         EMBEDDINGS["encoder"]: model.encoder.embedding.weight,
@@ -132,7 +132,7 @@ def build_weights(
         table = getattr(model, stack).positions(torch.arange(length)[None], length)[0]
         theirs[name] = table[:, order]
     theirs[BIAS] = torch.zeros(1, len(rows))
-    theirs[BIAS][:, len(rows) - len(twins) :] = -math.inf
+    theirs[BIAS][:, len(rows) - len(model_ids) :] = -math.inf
     return {name: weight.detach().contiguous() for name, weight in theirs.items()}
 
 
@@ -205,7 +205,7 @@ def _convert_weights(
         raise InputError(f"{BIAS} is not 0, but the paper's projection (§3.4) has no bias")
     if len(bias) < vocabulary or bias[vocabulary:].gt(-math.inf).any():
         raise InputError(
-            f"the model has a vocabulary of {len(bias):,} tokens, but the dictionary one of "
+            f"the model has a vocabulary of {len(bias):,} tokens, but the dictionary has "
             f"{vocabulary:,}: give the --data that it was exported with"
         )
     names = _vector_names(settings.tie_embeddings)

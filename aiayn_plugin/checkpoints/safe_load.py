@@ -28,7 +28,7 @@ torch.serialization.add_safe_globals([Namespace])
 def load(path: Path, with_data: bool = True) -> dict:
     """Return a fairseq checkpoint on the CPU, without running any code in it.
 
-    with_data: False does not verify the weights, or, in a .pt, read their data.
+    with_data: if False, neither verify the weights nor read their data from a .pt.
 
     Raises InputError if the file is broken, unsafe or not a fairseq checkpoint, and OSError if
     it cannot be read.
@@ -106,7 +106,7 @@ def _namespace(settings: Any) -> Namespace:
 def save(state: dict, path: Path) -> None:
     """Write a checkpoint atomically, and create its directory.
 
-    Raises InputError if the disk is full, and for the name of a bundle's weights.
+    Raises InputError if the disk is full, or if the path ends in .safetensors.
     """
     if path.suffix == safetensors_file.WEIGHTS_SUFFIX:
         raise InputError(f"{path}: checkpoints end in .pt; aiayn bundle writes {path.suffix}")

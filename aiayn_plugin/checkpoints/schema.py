@@ -38,9 +38,8 @@ TYPES: dict[str, tuple[type, ...]] = {
 METERS = ("AverageMeter", "SumMeter", "TimeMeter", "StopwatchMeter")
 ARRAYS = (np.generic, np.ndarray, Tensor)
 PLAIN = (str, bytes, int, float, type(None), *ARRAYS)
-#: Limits of a checkpoint's plain values, of its settings, and of how deep they are nested: a list
-#: may contain itself, or occur a billion times. Limits of a setting's characters, and of all
-#: settings'.
+#: Limits on the number of plain values, on the number of settings, and on nesting: a list may
+#: contain itself, or occur a billion times. Limits on the characters of one setting and of all.
 MAX_VALUES, MAX_SETTINGS, MAX_DEPTH = 1_000_000, 100_000, 20
 MAX_TEXT, MAX_ALL_TEXT = 100_000, 1_000_000
 #: Characters of a setting that fairseq may evaluate.
@@ -115,13 +114,13 @@ def _check_settings(groups: dict, max_layers: float) -> None:
         named = vars(settings) if isinstance(settings, Namespace) else settings or {}
         for name in ("arch", "task", "_name") if part != "cfg" else ():
             if not isinstance(named.get(name), (str, type(None))):
-                raise FileError(f"its settings have a {type(named[name]).__name__} as {name}")
+                raise FileError(f"its setting {name} has type {type(named[name]).__name__}")
     texts, characters_left = set(), MAX_ALL_TEXT
     for name, value in _iterate(groups, MAX_SETTINGS):
         if isinstance(value, (dict, Namespace, list, tuple)):
             continue
         if not isinstance(value, (str, int, float, type(None))):
-            raise FileError(f"its settings have a {type(value).__name__} as {name}")
+            raise FileError(f"its setting {name} has type {type(value).__name__}")
         if isinstance(value, str) and (name, value) not in texts:
             texts.add((name, value))
             characters_left -= len(value)
@@ -130,8 +129,8 @@ def _check_settings(groups: dict, max_layers: float) -> None:
             _check_text(name, value)
         if LAYERS.search(name) and _parse_number(value) > max_layers:
             raise FileError(
-                f"its settings have {printable(str(value)[:80])} as {name}, but it has weights "
-                "for fewer"
+                f"its setting {name} is {printable(str(value)[:80])}, but it has weights for "
+                "fewer layers"
             )
 
 
@@ -150,7 +149,7 @@ def _check_text(name: str, text: str) -> None:
     # White space may be part of a path or of JSON; other control characters may be escapes.
     controls = (c for c in text if c not in "\t\n\r" and unicodedata.category(c) in ("Cc", "Cs"))
     if len(text) > MAX_TEXT or any(controls):
-        raise FileError(f"its settings have text that is too long or unprintable as {name}")
+        raise FileError(f"its setting {name} has text that is too long or unprintable")
     if name in COMPONENTS and not re.fullmatch(r"[\w.-]{0,100}", text):
         raise FileError(f"its settings have an invalid name in {where}")
     if "${" in text:
@@ -164,7 +163,7 @@ def _check_text(name: str, text: str) -> None:
     except (SyntaxError, ValueError):
         return  # fairseq cannot evaluate it either
     except (RecursionError, MemoryError):
-        raise FileError(f"its settings contain a too deeply nested expression in {where}") from None
+        raise FileError(f"its settings nest an expression too deeply in {where}") from None
     repetitions: float = 1
     for node in nodes:
         attribute = node.attr if isinstance(node, ast.Attribute) else ""

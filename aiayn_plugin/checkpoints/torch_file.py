@@ -1,4 +1,4 @@
-"""The files of torch.save, read without torch.load.
+"""torch.save files, read without torch.load.
 
 torch's reader, even with weights_only, builds tensors that reach outside their data and trusts the
 sizes in the file. This reader interprets only the opcodes that torch.save writes by default
@@ -44,13 +44,13 @@ MAX_OPCODES = 1_000_000
 #: Numeric keys of dictionaries; the optimizer's state has one for each weight. A file chooses their
 #: hashes, so the time to insert n of them may grow as n².
 MAX_NUMERIC_KEYS = 20_000
-#: Bytes of an archive's directory.
+#: Bytes of a central directory.
 MAX_DIRECTORY = 16 << 20
 #: Dimensions of a tensor.
 MAX_DIMENSIONS = 8
 #: How much larger than the file its tensors may be.
 MAX_SHARING = 8
-#: The first two pickles of a file of torch before 1.6.
+#: The first two pickles of a pre-1.6 torch file.
 LEGACY_MAGIC, LEGACY_PROTOCOL = 0x1950A86A20F9469CFC6C, 1001
 
 
@@ -59,10 +59,10 @@ class FileError(Exception):
 
 
 def read(path: Path, with_data: bool = True) -> Any:
-    """Return the object in a file of torch.save, its tensors on the CPU.
+    """Return the object in a torch.save file, its tensors on the CPU.
 
-    with_data: False leaves the data in the file and returns tensors on the meta device; files of
-    torch before 1.6 are always read completely. Raises FileError, and OSError if the file cannot be
+    with_data: False leaves the data in the file and returns tensors on the meta device; pre-1.6
+    torch files are always read completely. Raises FileError, and OSError if the file cannot be
     read.
     """
     if path.exists() and not path.is_file():
@@ -82,7 +82,7 @@ def read(path: Path, with_data: bool = True) -> Any:
         except Exception as error:  # a malformed file may raise any of them
             first_line = str(error).partition("\n")[0]
             raise FileError(
-                f"it is damaged, or not a file of torch.save ({type(error).__name__}: "
+                f"it is damaged, or not a torch.save file ({type(error).__name__}: "
                 f"{ascii(first_line)[1:-1]:.200})"
             ) from None
 
@@ -132,7 +132,7 @@ def _read_archive(file: BufferedReader, budget: _Budget, with_data: bool) -> Any
             raise FileError("it is compressed")  # torch never does that: it may be a zip bomb
         if min(record.header_offset for record in records.values()) != 0:
             # zipfile finds the directory by its size, and then shifts all offsets, even below 0
-            raise FileError("its directory is not where its end record says")
+            raise FileError("its central directory is misplaced")
         (pickled,) = (record for name, record in records.items() if name.endswith("/data.pkl"))
         folder = pickled.filename.removesuffix("data.pkl")
         byte_order = records.get(f"{folder}byteorder")
@@ -154,7 +154,7 @@ def _read_archive(file: BufferedReader, budget: _Budget, with_data: bool) -> Any
 
 
 def _check_directory(file: BufferedReader) -> None:
-    """Raise FileError for an archive without its end, or with a directory of too many records."""
+    """Raise FileError for a truncated archive, or too large a central directory."""
     size = file.seek(0, 2)
     file.seek(max(0, size - 98))
     end = file.read()  # the end record of 22 bytes, after those of zip64 for more than 4 GiB
@@ -165,7 +165,7 @@ def _check_directory(file: BufferedReader) -> None:
         (directory,) = struct.unpack("<Q", end[-58:-50])
         (place,) = struct.unpack("<Q", end[-34:-26])
         if end[-98:-94] != b"PK\6\6" or place != size - 98:
-            raise FileError("its directory is not where it should be")
+            raise FileError("its central directory is misplaced")
     if directory > MAX_DIRECTORY:
         raise FileError("it has too many records")
 
@@ -182,7 +182,7 @@ def _read_legacy(file: BufferedReader, budget: _Budget) -> Any:
         return _unpickle(file, budget, new_storage)
 
     if (unpickle(), unpickle()) != (LEGACY_MAGIC, LEGACY_PROTOCOL):
-        raise FileError("it is not a file of torch.save")
+        raise FileError("it is not a torch.save file")
     system, value, keys = unpickle(), unpickle(), unpickle()
     if not system["little_endian"]:
         raise FileError("its numbers are big-endian")

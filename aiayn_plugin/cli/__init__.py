@@ -46,9 +46,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="aiayn", description=__doc__)
     parser.add_argument("--version", nargs=0, action=Version, help="print versions and exit")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    # torch warns from 2.14 on about code that fairseq runs when it is imported.
+    # Since 2.14, torch warns about code that fairseq runs on import.
     warnings.filterwarnings("ignore", message="`torch.jit.script` is deprecated")
-    # Their messages concern users of fairseq's own commands.
+    # These libraries log messages for users of fairseq's commands.
     for library in ("fairseq", "sacrebleu", "aiayn_plugin.fairseq_plugin"):
         logging.getLogger(library).setLevel(logging.WARNING)
     # Only the given command is imported: importing fairseq takes seconds, and some commands need
@@ -138,7 +138,7 @@ def add_commands(commands: Any, modules: Iterable[Any]) -> None:
     """Add a command per module, named after it, to argparse's subparsers.
 
     A module defines add_options(parser) and run(args); its docstring is the command's description,
-    and the first line of that the help. A module that only groups subcommands has no `run`.
+    and its first line is the help text. A module that only groups subcommands has no `run`.
     """
     for module in modules:
         name = module.__name__.rpartition(".")[2].replace("_", "-")

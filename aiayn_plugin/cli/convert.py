@@ -1,11 +1,11 @@
 """Convert a fairseq or transformers model for the plugin, or a plugin model for fairseq.
 
-A checkpoint of fairseq's post-norm Transformers (transformer_wmt_en_de,
-transformer_vaswani_wmt_en_de_big, …) becomes one for the plugin; one of the plugin's, with
---positions fairseq or learned, becomes one for fairseq. The dictionaries do not change.
+Converts checkpoints of fairseq's post-norm Transformers (transformer_wmt_en_de,
+transformer_vaswani_wmt_en_de_big, …) for the plugin, and plugin checkpoints with --positions
+fairseq or learned for fairseq. The dictionaries do not change.
 
-A directory with a MarianMTModel of Hugging Face's transformers, such as one fine-tuned after aiayn
-export --format transformers, becomes a bundle.
+Converts a directory with a MarianMTModel of Hugging Face's transformers, such as one fine-tuned
+after aiayn export --format transformers, to a bundle.
 """
 
 import argparse

@@ -81,8 +81,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     option(
         "--wsj-labels",
         action="store_true",
-        help="map the labels and tags of --extra trees that the Wall Street Journal lacks, such as "
-        "NML and HYPH, to its own, or remove them, and report how many",
+        help="map labels and tags of --extra trees that the Wall Street Journal lacks, such as NML "
+        "and HYPH, to ones it has, or remove them, and report how many",
     )
     option = parser.add_argument
     option("--destdir", metavar="DIR", required=True, help="data directory to create")
@@ -98,7 +98,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _split_line(line: str) -> list[str]:
-    """Return the argument on a line of @FILE; empty lines have none."""
+    """Return the argument on a line of @FILE; skip empty lines."""
     return [line] if line.strip() else []
 
 

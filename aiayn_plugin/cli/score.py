@@ -60,7 +60,7 @@ def run(args: argparse.Namespace) -> None:
     print("\n".join(scores.lines()))
     if args.json is not None:
         if not is_tree:
-            content = {**asdict(scores), "by_chance": _bootstrap(content), **content}
+            content = {**asdict(scores), "bootstrap": _bootstrap(content), **content}
         record = {"format": 1, "kind": f"{kind}s", "split": args.data and args.split, **content}
         with write_file_atomically(args.json) as temporary:
             temporary.write_text(json.dumps(record, ensure_ascii=False, indent=1) + "\n", "utf-8")
@@ -76,8 +76,8 @@ def _bootstrap(text: dict[str, Any]) -> dict[str, Any]:
     """Return the bootstrap interval of each BLEU; empty if there are too many sentences."""
     if len(text["system"]) > MAX_RESAMPLED:
         return {}
-    chances = resample([text["system"]], text["references"], text["target_lang"])
-    return {name: chance._asdict() for name, (chance,) in chances.items()}
+    bootstraps = resample([text["system"]], text["references"], text["target_lang"])
+    return {name: result._asdict() for name, (result,) in bootstraps.items()}
 
 
 def _score_trees(args: argparse.Namespace) -> tuple[Any, dict[str, Any]]:

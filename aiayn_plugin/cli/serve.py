@@ -46,7 +46,7 @@ def run(args: argparse.Namespace) -> None:
         raise InputError(f"aiayn serve needs {error.name}: pip install starlette uvicorn") from None
 
     limits = app.Limits(args.max_length, args.max_waiting, args.beam)
-    with server.listen(args.host, args.port) as listening:
+    with server.listen(args.host, args.port) as listener:
         # The first process of a container ignores SIGTERM without a handler.
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
         translator = Translator.load(
@@ -77,7 +77,7 @@ def run(args: argparse.Namespace) -> None:
             level=logging.INFO,
             force=True,
         )
-        url = server.base_url(listening)
-        hosts = server.allowed_hosts(args.host, listening, args.allow_host)
-        server.serve(app.application(service, hosts, url), listening)
+        url = server.base_url(listener)
+        hosts = server.allowed_hosts(args.host, listener, args.allow_host)
+        server.serve(app.application(service, hosts, url), listener)
         app.logger.info("stopped")

@@ -111,5 +111,5 @@ def make_data(texts: dict[str, list[Text]], dest: Path, job: Job) -> None:
     """Make dest/data from the texts."""
     inputs = {f"{split}.{text.name}": "".join(text.key) for split in texts for text in texts[split]}
     job = job._replace(settings=replace(job.settings, inputs=inputs))
-    made_of = asdict(replace(job.settings, versions={}))
-    make_stage(dest, "data", made_of, lambda folder: {"summary": build(job, folder, texts)})
+    inputs = asdict(replace(job.settings, versions={}))
+    make_stage(dest, "data", inputs, lambda folder: {"summary": build(job, folder, texts)})

@@ -47,8 +47,8 @@ def count_subwords(sides: Sequence[Iterable[str]]) -> Counts:
     """Return the count of each subword of each side: {"0 the": 7, "1 der": 5}."""
     counts = Counts()
     for side, lines in enumerate(sides):
-        of_side = Counts(subword for line in lines for subword in line.split())
-        counts.update({f"{side} {subword}": count for subword, count in of_side.items()})
+        side_counts = Counts(subword for line in lines for subword in line.split())
+        counts.update({f"{side} {subword}": count for subword, count in side_counts.items()})
     return counts
 
 
@@ -79,11 +79,11 @@ def binarise(job: Job, split: str, encoded: Stage, destdir: Path) -> None:
     with contextlib.ExitStack() as stack:
         outputs = [stack.enter_context(open(f"{stem}.bin", "wb")) for stem in stems]
         for batch in map_pairs(job.workers, step, [files], pairs, f"binarising {split}"):
-            for side, (ids, its_lengths) in enumerate(batch):
+            for side, (ids, side_lengths) in enumerate(batch):
                 outputs[side].write(ids.astype(types[side]).tobytes())
-                lengths[side] += its_lengths
-    for stem, dtype, its_lengths in zip(stems, types, lengths, strict=True):
-        _write_index(Path(f"{stem}.idx"), dtype, np.array(its_lengths, np.int32))
+                lengths[side] += side_lengths
+    for stem, dtype, side_lengths in zip(stems, types, lengths, strict=True):
+        _write_index(Path(f"{stem}.idx"), dtype, np.array(side_lengths, np.int32))
 
 
 def _write_index(path: Path, dtype: np.dtype, lengths: np.ndarray) -> None:

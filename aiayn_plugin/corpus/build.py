@@ -132,12 +132,14 @@ def find_versions(
 def _write_dictionaries(job: Job, learned: Stage, train: Stage, destdir: Path) -> None:
     """Write fairseq's dictionary of each side; except for trees, they are the same."""
     counts = read_counts(train.folder / SUBWORDS_FILE)
-    for name, of_side in zip(job.settings.dictionaries, counts, strict=True):
+    for name, side_counts in zip(job.settings.dictionaries, counts, strict=True):
         path = destdir / name
         if job.settings.subword == "wordpiece":
             shutil.copyfile(learned.folder / "dict.txt", path)
         else:
-            write_dictionary(path, of_side if job.settings.holds_trees else sum(counts, Counts()))
+            write_dictionary(
+                path, side_counts if job.settings.holds_trees else sum(counts, Counts())
+            )
 
 
 def _keep_raw(split: str, texts: list[Files], destdir: Path, langs: Langs) -> None:

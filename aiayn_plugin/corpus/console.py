@@ -26,8 +26,8 @@ def progress(
 ) -> Iterator[Callable[[int], object]]:
     """Yield a function that adds to the work done and shows the progress.
 
-    On a terminal it advances a bar; otherwise it prints a line for every tenth of the total, for
-    bytes in MB and with the rate. A total of 0 shows nothing; None is unknown.
+    On a terminal it advances a bar; otherwise it prints a line for every tenth of the total, in MB
+    and with the rate if the unit is bytes. A total of 0 shows nothing; None means unknown.
     """
     done, began = initial, time.monotonic()
 
@@ -66,7 +66,7 @@ def add_tokenizer(parser: argparse.ArgumentParser) -> None:
         help="keep times, fractions, units and compounds with a slash or a dash whole, such as "
         "15:05, and/or, km² and 1939–1945, which Moses splits, and tokenise by sacremoses's rules, "
         "which differ from Moses's in rare letters, single quotes and control characters "
-        "(default: the tokens of Moses, exactly in English, German and French)",
+        "(default: Moses's tokens, exact for English, German and French)",
     )
 
 

@@ -28,8 +28,8 @@ def is_up_to_date(
 
     Raises InputError if it is not a data directory, has different settings or inputs from those of
     find_settings, or if a file of its manifest is missing or has a different size. Library versions
-    are not compared: a newer library does not invalidate finished data. program: makes such
-    directories; option: chooses a different one.
+    are not compared: a newer library does not invalidate finished data. program and
+    option: named in the error messages.
     """
     if not data.exists() or (data.is_dir() and not any(data.iterdir())):
         return False
@@ -41,7 +41,7 @@ def is_up_to_date(
         for settings in (wanted, existing)
     )
     names = [name for name in ours if ours[name] != theirs[name]]
-    differences = [f"{name} ({theirs[name]} there, {ours[name]} now)" for name in names]
+    differences = [f"{name} (was {theirs[name]}, now {ours[name]})" for name in names]
     inputs = existing.inputs.items() ^ wanted.inputs.items()
     differences += sorted(f"input {name}" for name in {name for name, _ in inputs})
     if differences:

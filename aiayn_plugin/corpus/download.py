@@ -25,8 +25,8 @@ CURL = (
     *("--proto", "=http,https,ftp,file", "--proto-redir", "=http,https,ftp"),
     *("--connect-timeout", TIMEOUT, "--speed-limit", "1", "--speed-time", TIMEOUT),
 )
-#: curl's exit codes for a server that cannot resume, for a file above the size limit, and for other
-#: errors that a retry would not avoid: bad URL, unsupported protocol, missing file (file, ftp).
+#: curl's exit codes for an unknown host, a server that cannot resume, a file above the size limit,
+#: and errors that a retry would not avoid: bad URL, unsupported protocol, missing file (file, ftp).
 CANNOT_RESOLVE, CANNOT_RESUME, TOO_LARGE, PERMANENT = 6, 33, 63, {1, 3, 37, 63, 78}
 
 

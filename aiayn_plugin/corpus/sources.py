@@ -27,7 +27,7 @@ def read_texts(pair: LanguagePair, dest: Path, workers: Workers) -> dict[str, li
         corpus.archive.name: corpus.archive
         for corpus in pair.corpora
         if corpus.archive
-        and not find_stage(dest / "work", f"raw.{corpus.name}", _made_of(pair, corpus))
+        and not find_stage(dest / "work", f"raw.{corpus.name}", _list_inputs(pair, corpus))
     }
     _check_disk_space(list(needed.values()), dest / "download")
     problems = []
@@ -60,7 +60,7 @@ def find_inputs(pair: LanguagePair, workers: Workers) -> dict[str, str]:
             if corpus.archive is None:
                 key = "".join(_read_from_disk(pair, corpus, workers).key)
             else:
-                key = stage_key(f"raw.{corpus.name}", _made_of(pair, corpus))
+                key = stage_key(f"raw.{corpus.name}", _list_inputs(pair, corpus))
             inputs[f"{split}.{corpus.name}"] = key
     return inputs
 
@@ -80,7 +80,7 @@ def _check_disk_space(archives: list[Download], folder: Path) -> None:
         )
 
 
-def _made_of(pair: LanguagePair, corpus: Corpus) -> list[Any]:
+def _list_inputs(pair: LanguagePair, corpus: Corpus) -> list[Any]:
     """Return what the text of a corpus in an archive depends on."""
     assert corpus.archive
     return [corpus.archive.checksums, corpus.files, pair.langs, corpus.strict]
@@ -97,7 +97,7 @@ def _unpack(pair: LanguagePair, corpus: Corpus, dest: Path, workers: Workers) ->
         extract(dest / "download" / archive.name, dict(zip(corpus.files, files, strict=True)))
         return {"lines": _load(corpus, files, workers).lines}
 
-    stage = make_stage(dest / "work", f"raw.{corpus.name}", _made_of(pair, corpus), make)
+    stage = make_stage(dest / "work", f"raw.{corpus.name}", _list_inputs(pair, corpus), make)
     files = stage.folder / source, stage.folder / target
     return Text(corpus.name, files, stage.result["lines"], (stage.key,))
 

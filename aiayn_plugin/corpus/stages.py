@@ -26,36 +26,36 @@ class Stage(NamedTuple):
     result: dict[str, Any]
 
 
-def stage_key(name: str, made_of: Any) -> str:
+def stage_key(name: str, inputs: Any) -> str:
     """Return the key of a stage: the SHA-256 of its name and of everything it depends on."""
-    return hashlib.sha256(json.dumps([name, made_of], sort_keys=True).encode()).hexdigest()
+    return hashlib.sha256(json.dumps([name, inputs], sort_keys=True).encode()).hexdigest()
 
 
-def find_stage(work: Path, name: str, made_of: Any) -> Stage | None:
+def find_stage(work: Path, name: str, inputs: Any) -> Stage | None:
     """Return the stage work/name, or None if it is missing or has a different key."""
     try:
         record = json.loads((work / name / RECORD).read_bytes())
         stage = Stage(work / name, record["key"], record["result"])
     except (OSError, ValueError, KeyError, TypeError):
         return None
-    return stage if stage.key == stage_key(name, made_of) else None
+    return stage if stage.key == stage_key(name, inputs) else None
 
 
 def make_stage(
-    work: Path, name: str, made_of: Any, make: Callable[[Path], dict[str, Any] | None]
+    work: Path, name: str, inputs: Any, make: Callable[[Path], dict[str, Any] | None]
 ) -> Stage:
     """Return the stage work/name, which is made if it is missing or has a different key.
 
-    made_of: everything that the stage depends on, as JSON: settings and keys of earlier stages.
+    inputs: everything that the stage depends on, as JSON: settings and keys of earlier stages.
     make: writes the files of the stage to a temporary directory and returns its result as JSON.
     """
     kind, _, text = name.partition(".")
     outcome = f"{text}: {OUTCOMES.get(kind, kind)}" if text else f"{name}: made"
-    if stage := find_stage(work, name, made_of):
+    if stage := find_stage(work, name, inputs):
         say(f"{outcome} by an earlier run")
         return stage
     began = time.monotonic()
-    key = stage_key(name, made_of)
+    key = stage_key(name, inputs)
     (work / name / RECORD).unlink(missing_ok=True)  # a kill may leave the old stage incomplete
     with write_directory_atomically(work / name, replace=True) as unfinished:
         result = make(unfinished) or {}

@@ -43,14 +43,14 @@ def learn(job: Job, tokenised: list[Stage]) -> Stage:
             learn_bpe(words, size, bool(settings.vocabulary), folder / settings.codes)
 
     library = "sentencepiece" if settings.subword == "wordpiece" else "subword-nmt"
-    made_of = [
+    inputs = [
         [stage.key for stage in tokenised],
         settings.subword,
         settings.merges,
         settings.vocabulary,
         importlib.metadata.version(library),
     ]
-    return make_stage(job.work, "subwords", made_of, make)
+    return make_stage(job.work, "subwords", inputs, make)
 
 
 def learn_bpe(words: Counts, size: int, total: bool, codes: Path) -> None:
@@ -138,14 +138,14 @@ def encode(
         write_counts(folder / SUBWORDS_FILE, counts)
         return {"dropped": dropped, "pairs": lines - dropped.total()}
 
-    made_of = [
+    inputs = [
         [stage.key for stage in tokenised],
         learned.key,
         cleaning,
         SUBWORDS_FILE,
         train.key if train else "",
     ]
-    return make_stage(job.work, f"split.{split}", made_of, make)
+    return make_stage(job.work, f"split.{split}", inputs, make)
 
 
 def split_batch(

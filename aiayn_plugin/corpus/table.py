@@ -60,11 +60,11 @@ def load_pair(table: Path, name: str) -> LanguagePair:
         raise InputError(f"{table}: not a table of corpora: {problem}") from None
     if name not in pairs:
         known = ", ".join(map(str, pairs)) or "none"
-        raise InputError(f"{table} lacks the pair {name!r}; it has {known}")
+        raise InputError(f"{table} has no pair {name!r}; pairs: {known}")
     source, _, target = name.partition("-")
     if source == target or not re.fullmatch(r"\w+-\w+", name):
         raise InputError(
-            f"{table}: {name}: a pair is named after two languages, of letters and digits, such as "
+            f"{table}: {name}: a pair's name is two different codes of letters and digits, such as "
             "en-de"
         )
     try:

@@ -111,11 +111,11 @@ def tokenise(job: Job, text: Text, split: str) -> Stage:
     options = settings.normalize_punctuation, settings.tokenizer
     step = functools.partial(tokenise_batch, job.settings.languages, options, cleaning)
     versions = [importlib.metadata.version(library) for library in ("sacremoses", "regex")]
-    made_of = [text.key, job.settings.languages, options, cleaning, MAX_WORD_LENGTH, versions]
-    return make_tokens(job, text, step, f"tokenising {text.name}", made_of)
+    inputs = [text.key, job.settings.languages, options, cleaning, MAX_WORD_LENGTH, versions]
+    return make_tokens(job, text, step, f"tokenising {text.name}", inputs)
 
 
-def make_tokens(job: Job, text: Text, step: Step, activity: str, made_of: list[Any]) -> Stage:
+def make_tokens(job: Job, text: Text, step: Step, activity: str, inputs: list[Any]) -> Stage:
     """Write the result of a step on a text, and its word counts."""
 
     def make(folder: Path) -> dict[str, Any]:
@@ -126,7 +126,7 @@ def make_tokens(job: Job, text: Text, step: Step, activity: str, made_of: list[A
             file.writelines(f"{word}\t{count}\n" for word, count in words.items())
         return {"lines": text.lines, "dropped": dropped}
 
-    return make_stage(job.work, f"tokenised.{text.name}", made_of, make)
+    return make_stage(job.work, f"tokenised.{text.name}", inputs, make)
 
 
 def tokenise_batch(

@@ -13,10 +13,10 @@ from .parallel import Workers
 
 
 class TreeSet(NamedTuple):
-    """Trees of one kind: those in the slice `kept` of the files, each `weight` times.
+    """Trees of one kind: the slice `kept` of those in the files, each repeated `weight` times.
 
     wsj_labels: whether their labels and tags are mapped to those of the Wall Street Journal.
-    recombined: if above 0, this number of recombined trees replaces each of them.
+    recombined: if above 0, the number of recombined trees that replace each tree.
     """
 
     name: str

@@ -30,7 +30,7 @@ from .tree_files import TreeSet
 def read_tree_set(job: Job, trees: TreeSet) -> Text:
     """Return a parallel text: the words of each sentence, and its cleaned tree on one line.
 
-    Raises InputError if a tree is malformed, with file and line, or if there are none.
+    Raises InputError, with file and line, if a tree is malformed, or if no tree is left.
     """
 
     def make(folder: Path) -> dict[str, Any]:

@@ -134,7 +134,7 @@ def check_split(
         if counts[0] != counts[-1]:
             raise InputError(
                 f"{data / sides[0]} holds {counts[0]:,} sentences, but {data / sides[1]} "
-                f"{counts[1]:,}: prepare the data again"
+                f"holds {counts[1]:,}: prepare the data again"
             )
 
 
@@ -149,7 +149,7 @@ def _find_prefixes(
     """Yield the prefixes of a split's files: test.en-de; with combine also test1.en-de, and so on.
 
     As in fairseq, the source side decides which exist, and the first missing number ends the split.
-    Raises InputError if there is none.
+    Raises InputError for a missing split.
     """
     pairs = ["-".join(langs), "-".join(reversed(langs))]
     for number in itertools.count() if combine else (0,):
@@ -178,8 +178,8 @@ def check_lengths(indices: Any, dataset: FairseqDataset, max_positions: Any) -> 
         exceed = "1 sentence exceeds" if number == 1 else f"{number:,} sentences exceed"
         tokens = tuple(map(int, dataset.size(first)))
         raise InputError(
-            f"{exceed} the (source, target) limits {max_positions} of the model and the task, such "
-            f"as sentence {first + 1} with {tokens} tokens: raise "
+            f"{exceed} the (source, target) limits {max_positions} of the model and the task; the "
+            f"first is sentence {first + 1} with {tokens} tokens: raise "
             "--max-source-positions and --max-target-positions (except for learned positions), or "
             "skip these sentences with --skip-invalid-size-inputs-valid-test"
         )

@@ -48,7 +48,7 @@ def needed_bytes(cfg: DictConfig, parameters: int) -> int:
 
 
 def used_bytes(directory: str) -> int:
-    """Return the size of the checkpoints in a directory; hard links of a file count once."""
+    """Return the size of the checkpoints in a directory; hard links to a file count once."""
     stats = (path.lstat() for path in Path(directory).glob("checkpoint*.pt"))
     return sum({stat.st_ino: stat.st_size for stat in stats}.values())
 

@@ -113,7 +113,7 @@ def _prepare_fairseq_search(models: list, options: Namespace, reason: str) -> No
         raise InputError(f"--beam {options.beam} must be at least 1")
     for model in models:
         for module in model.modules():
-            # ConvS2S, whose beam is that of its configuration. fairseq's attention has this method
+            # ConvS2S takes its beam from its configuration. fairseq's attention has set_beam_size
             # too, but would then share keys between the sentences of a training batch.
             if isinstance(module, BeamableMM):
                 module.set_beam_size(options.beam)
@@ -137,7 +137,7 @@ def _tree_grammar(task: Any, trees: bool) -> TreeGrammar:
 
 
 def check_eval_bleu_args(text: str) -> None:
-    """Raise InputError if --eval-bleu-args has unknown options, or values of a wrong type."""
+    """Raise InputError if --eval-bleu-args has unknown options, or values of the wrong type."""
     given, defaults = json.loads(text), vars(GenerationConfig())
     if unknown := sorted(given.keys() - defaults.keys()):
         advice = ": give --length-penalty itself" if unknown[0] == "length_penalty" else ""

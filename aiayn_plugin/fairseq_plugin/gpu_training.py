@@ -18,7 +18,7 @@ from .optimizer import AiaynAdam
 
 logger = logging.getLogger(__name__)
 
-#: What a graph reads of a batch; src_lengths is not used.
+#: Inputs that a graph supports; it ignores src_lengths.
 NET_INPUT_KEYS = {"src_tokens", "src_lengths", "prev_output_tokens"}
 #: Maximum padding of the shorter side, as a fraction of the longer side's length.
 MAX_PADDING = 1 / 8
@@ -48,7 +48,7 @@ def _is_compiled(cfg: Any, model: Any) -> bool:
 
 
 def can_capture(cfg: Any, model: Any, criterion: Any, optimizer: Any) -> bool:
-    """Return whether a batch's forward and backward pass can be a CUDA graph.
+    """Return whether CUDA graphs can capture the forward and backward pass.
 
     Requires the paper's components, a single process, and float32 or --bf16: other precisions wrap
     the optimizer and use a dynamic loss scale.
@@ -89,7 +89,7 @@ class GraphedTrainStep:
 
     @staticmethod
     def can_replay(sample: Mapping[str, Any]) -> bool:
-        """Return whether a graph reads everything in a batch."""
+        """Return whether a graph supports a batch's inputs."""
         return sample["net_input"].keys() == NET_INPUT_KEYS
 
 

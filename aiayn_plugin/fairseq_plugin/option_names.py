@@ -75,5 +75,5 @@ def to_paper_settings(cli_options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def flag(name: str) -> str:
-    """Return the command-line option of a setting: --d-model of d_model."""
+    """Return the command-line option for a setting: --d-model for d_model."""
     return "--" + name.replace("_", "-")

@@ -33,15 +33,15 @@ class TrainingMemoryError(InputError, RuntimeError):
 
 
 def should_stop_early() -> Callable:
-    """Return fairseq's function for --patience, which keeps its counts in its own attributes."""
-    from fairseq_cli import train  # whose import configures logging
+    """Return fairseq's --patience function, which keeps its counts as function attributes."""
+    from fairseq_cli import train  # importing it configures logging
 
     # With `python -m fairseq_cli.train` __main__ is running, and this import is a second copy.
     return getattr(sys.modules["__main__"], "should_stop_early", train.should_stop_early)
 
 
 def forget_earlier_runs() -> None:
-    """Reset what the process keeps of a run: Hydra's sweeps train several, one after the other."""
+    """Reset the process's state of a run: a Hydra sweep trains several in one process."""
     vars(should_stop_early()).clear()
     vars(checkpoint_utils.save_checkpoint).pop("best", None)
     interrupt.reset()
@@ -66,7 +66,7 @@ class TrainerHooks(TranslationTask):
         return Identity.of(words, self.settings, (self.cfg.source_lang, self.cfg.target_lang))
 
     def state_dict(self) -> dict[str, Any]:
-        """Like fairseq's, with the checkpoint's identity."""
+        """Like fairseq's, with this task's identity."""
         return {**super().state_dict(), **self.identity().task_state()}
 
     def get_checkpoint_dict(self) -> dict[str, Any]:
@@ -81,7 +81,7 @@ class TrainerHooks(TranslationTask):
             vars(should_stop_early()).update(best=float(best), num_runs=int(num_runs))
             if 0 < cfg.patience <= num_runs and cfg.restore_file == "checkpoint_last.pt":
                 logger.info(
-                    "this run has finished (--patience %d): nothing is left to train, unless "
+                    "this run has finished (--patience %d): nothing left to train, unless "
                     "you raise --patience or give --reset-meters",
                     cfg.patience,
                 )
@@ -156,7 +156,7 @@ class TrainerHooks(TranslationTask):
             return super().valid_step(sample, model, criterion)
 
     def optimizer_step(self, optimizer, model, update_num) -> None:
-        """Like fairseq's, but with --amp gradients are divided by the loss scale once.
+        """Like fairseq's, but with --amp, unscale the gradients only once.
 
         fairseq unscales the gradients of torch's optimizer and then steps its own wrapper, so the
         scaler unscales them again.

@@ -26,7 +26,7 @@ def build_translator(loaded: LoadedModel, precision: str) -> Any:
     ctranslate2 = import_ctranslate2()
     specification = build_specification(loaded.model, loaded.source.symbols, loaded.target.symbols)
     specification.validate()
-    specification.optimize()  # stores the matrix that embeddings share once
+    specification.optimize()  # stores a shared embedding matrix only once
     with TemporaryDirectory(prefix="aiayn-") as directory:
         try:
             specification.save(directory)
@@ -43,9 +43,9 @@ def build_translator(loaded: LoadedModel, precision: str) -> Any:
 
 
 class CTranslate2Search:
-    """A search by a model of build_translator, with the interface of BeamSearch.
+    """A search by CTranslate2's translator, with the interface of BeamSearch.
 
-    CTranslate2 ends a sentence at `beam` finished hypotheses, as fairseq does. These are ranked by
+    CTranslate2 ends a sentence at `beam` finished hypotheses, as fairseq does. They are ranked by
     the length penalty of the settings. All sentences of a batch share the limit of the longest one,
     and the score of a hypothesis that reaches it lacks log P of the end symbol.
     """
@@ -89,7 +89,7 @@ class CTranslate2Search:
         return list(map(self._rank, results))
 
     def _rank(self, result: Any) -> list[Hypothesis]:
-        """Return the best hypotheses of a sentence, with the score of the settings."""
+        """Return a sentence's best hypotheses, scored with the settings' penalty."""
         hypotheses = []
         for symbols, log_p in zip(result.hypotheses, result.scores, strict=True):
             tokens = torch.tensor(self.target.encode(symbols))

@@ -50,8 +50,8 @@ class Parser(Predictor):
     ) -> list[list[Parse]]:
         """Return the trees of each sentence, best first; at most `nbest`, none for an empty line.
 
-        A sentence that is too long for the model gets a tree without constituents, with a warning,
-        which numbers lines from `first`. progress is called after each batch with its number of
+        A sentence that is too long for the model gets a tree without constituents; the warning
+        numbers lines from `first`. progress is called after each batch with its number of
         sentences.
         """
         if isinstance(lines, str):

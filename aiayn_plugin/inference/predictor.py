@@ -76,9 +76,9 @@ class Predictor:
     ) -> P:
         """Return the predictor of a run directory, from a recipe or from `aiayn bundle`.
 
-        device: default: the first GPU, if there is one. max_tokens: source tokens of a batch,
+        device: by default the first GPU, if any. max_tokens: source tokens of a batch,
         padding included. trees_only: restrict a parser's search to trees. user_dir: the
-        directory that registers the model's class, if that is not the plugin's; its code runs.
+        directory that registers a model class from outside the plugin; its code is executed.
         engine: "torch", or "ctranslate2" for its search on the CPU (CTranslate2Search).
         options: those of fairseq-generate's search (beam, lenpen, nbest, …), by default the
         paper's. Raises InputError or OSError for a directory without such a model, and for invalid

@@ -50,8 +50,8 @@ class RunDirectory:
     ) -> LoadedModel:
         """Return the model, on its device and in its precision.
 
-        device: default: the first GPU, if there is one; the CPU for int8. with_fairseq: load the
-        model class that is registered with fairseq, as a user's own models need. engine:
+        device: by default the first GPU, if any; the CPU for int8. with_fairseq: load the
+        model class that is registered with fairseq, as custom models need. engine:
         "ctranslate2" adds its translator, which uses the CPU; the model stays in float32. Raises
         InputError for an unusable device, checkpoint, dictionary or engine.
         """

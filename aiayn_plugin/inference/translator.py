@@ -48,7 +48,7 @@ class Translator(Predictor):
         """Return the translations of each raw line, best first; at most `nbest`.
 
         An empty line has an empty translation. A line with more tokens than the model can read is
-        translated in segments, with a warning, which numbers lines from `first`. progress is called
+        translated in segments; the warning numbers lines from `first`. progress is called
         after each batch with its number of sentences. All translations are held in memory, so pass
         a large corpus in chunks of about 10,000 lines. Raises InputError if a sentence has no
         translation.

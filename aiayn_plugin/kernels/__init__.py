@@ -1,1 +1,1 @@
-"""The model's operations, each by the fastest implementation for the device, dtype and shape."""
+"""The fastest implementations of the model's operations, by device, dtype and shape."""

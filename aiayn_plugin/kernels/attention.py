@@ -1,4 +1,4 @@
-"""Scaled dot-product attention by the fastest implementation for the device, dtype and shape."""
+"""The fastest scaled dot-product attention for the device, dtype and shape."""
 
 import math
 from collections.abc import Callable

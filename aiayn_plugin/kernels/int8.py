@@ -20,8 +20,8 @@ ONEDNN_MIN_OUTPUTS, ONEDNN_MIN_ROWS = 4096, 48
 def quantize_linear_layers(model: nn.Module) -> None:
     """Replace all linear layers of a model with int8 ones, in place; it can no longer be trained.
 
-    Embeddings, the residual stream and norms stay in float32. Raises the InputErrors of
-    Int8Linear.
+    Embeddings, the residual stream and norms stay in float32. Raises InputError as
+    Int8Linear does.
     """
     replace_linear_layers(model, Int8Linear)
 

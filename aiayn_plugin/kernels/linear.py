@@ -9,7 +9,7 @@ from torch.autograd.function import once_differentiable
 
 from .device import is_amd
 
-#: Minimum multiplications in a matmul for oneDNN's higher overhead per call to pay off.
+#: Minimum multiplications in a matmul to outweigh oneDNN's higher overhead per call.
 MIN_MULTIPLICATIONS = 2**24
 
 

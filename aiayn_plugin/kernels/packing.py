@@ -38,8 +38,8 @@ def replace_linear_layers(model: nn.Module, build: BuildLayer) -> None:
     """Replace each nn.Linear of an inference model with build(weight, bias), in place.
 
     Also adds the layers whose weights and biases a module's inference_layers() returns, by the
-    names of their attributes. Does not replace an nn.Linear that shares its weight with one of
-    these, or subclasses that override forward. A second call changes nothing.
+    names of their attributes. Skips an nn.Linear that shares its weight with an added
+    layer, and subclasses that override forward. A second call changes nothing.
     """
     modules = list(model.modules())
     if any(isinstance(module, InferenceLinear) for module in modules):

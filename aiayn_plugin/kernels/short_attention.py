@@ -33,7 +33,7 @@ def _weights(q, k, padding, b, n, m, scale, i, j, CAUSAL: tl.constexpr, PADDED: 
 
 @triton.jit
 def _tile(base, b, h, rows, columns, size, stride_b, stride_h, stride_n):
-    """Return the addresses (rows, columns) of one head of a tensor, and which of them exist."""
+    """Return the addresses (rows, columns) of one head of a tensor, and which are valid."""
     address = base + b.to(tl.int64) * stride_b + h * stride_h
     return address + rows[:, None] * stride_n + columns[None, :], (rows < size)[:, None]
 

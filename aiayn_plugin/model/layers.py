@@ -11,7 +11,7 @@ from ..kernels.linear import Linear
 from ..paper import ModelSettings
 from .attention import AttentionCache, MultiHeadAttention
 
-#: Builds an attention sub-layer from the keyword arguments that depend on its place.
+#: Builds an attention sub-layer from MultiHeadAttention's keyword arguments.
 BuildAttention = Callable[..., MultiHeadAttention]
 
 

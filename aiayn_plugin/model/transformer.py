@@ -230,7 +230,7 @@ class Transformer(nn.Module):
         target: int,
         max_positions: tuple[int, int] = (1024, 1024),
     ) -> None:
-        """Build a model with new weights; source, target: the sizes of the vocabularies.
+        """Build a model with random weights; source, target: vocabulary sizes.
 
         max_positions: of source and target; the paper's sinusoids ignore them. Raises InputError
         for settings that contradict each other or the sizes.

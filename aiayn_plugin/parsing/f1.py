@@ -1,4 +1,4 @@
-"""§6.3, Table 4: labelled bracketing F1, counted as EVALB does with COLLINS.prm.
+"""§6.3, Table 4: labelled bracketing F1, as EVALB computes it with COLLINS.prm.
 
 Constituents labelled TOP and the words with a deleted tag do not count, and PRT equals ADVP. Each
 side deletes words by its own tags; a sentence whose remaining words differ is skipped. EVALB stops
@@ -34,7 +34,7 @@ class BracketCounts:
     words: int = 0  #: counted words
     exact: int = 0  #: sentences whose brackets all match the gold tree
     sentences: int = 0  #: including skipped ones
-    skipped: int = 0  #: sentences whose words differ or that have none
+    skipped: int = 0  #: sentences with different or no counted words
 
     def __add__(self, other: "BracketCounts") -> "BracketCounts":
         return BracketCounts(
@@ -61,8 +61,8 @@ class BracketCounts:
 def compare_trees(gold: Tree, system: Tree) -> BracketCounts:
     """Return the counts of one sentence.
 
-    Raises InputError if EVALB skips the sentence: the counted words differ, or the system tree
-    has none.
+    Raises InputError if EVALB skips the sentence: the counted words differ, or the system
+    tree has no counted words.
     """
     (gold_words, gold_tags), (words, tags) = map(_counted_words, (gold, system))
     if not words:

@@ -1,4 +1,4 @@
-"""§6.3 Which symbols may follow in a hypothesis that must be a tree over its sentence's words.
+"""§6.3 Constrained decoding: the symbols that keep a hypothesis a tree over the sentence.
 
 The paper's search has no such rule; it is an option. Trees are linearised as in linearisation.py:
 (S (NP NNP )NP (VP VBZ )VP )S is a tree over two words.

@@ -54,7 +54,7 @@ class TreeScores:
         scored = counts.sentences - counts.skipped
         lines = [
             f"F1           {100 * counts.f1:.2f}   labelled brackets, to compare with Table 4 "
-            "(counted as EVALB does with COLLINS.prm)",
+            "(computed like EVALB with COLLINS.prm)",
             f"precision    {100 * counts.precision:.2f}   recall {100 * counts.recall:.2f}",
             f"F1 short     {100 * short.f1:.2f}   of the {short.sentences - short.skipped:,} "
             f"scored sentences of up to {MAX_SHORT_WORDS} words",
@@ -67,7 +67,7 @@ class TreeScores:
         ranges = tags_by_position(zip(self.gold, self.system, strict=True))
         if len(ranges) > 1:
             by_word = (f"{first} {correct / words:.1%}" for first, correct, words in ranges)
-            lines.append(f"tags by word {', '.join(by_word)}   from this word on, with punctuation")
+            lines.append(f"tags by word {', '.join(by_word)}   per ten words, with punctuation")
         if self.skipped:
             lines.append(
                 f"skipped      {counts.skipped:,} of {counts.sentences:,} sentences, as EVALB "

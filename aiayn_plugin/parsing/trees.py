@@ -50,8 +50,8 @@ def read_trees(path: str | Path) -> Iterator[Tree]:
 def read_sentences(path: str | Path) -> Iterator[Tree]:
     """Yield a tree for each sentence of a file, as EVALB reads it: one sentence per line.
 
-    Several trees on a line are put under TOP, and a line without words gives an empty TOP. Each
-    tree is a sentence, however, if some span lines, as in the Penn Treebank. Raises InputError as
+    Several trees on a line are put under TOP, and a line without words gives an empty TOP. However,
+    if any tree spans lines, as in the Penn Treebank, each tree is a sentence. Raises InputError as
     `read_trees` does.
     """
     lines = list(enumerate(map(clean_line, read_lines(path)), start=1))

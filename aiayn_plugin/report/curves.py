@@ -12,7 +12,7 @@ from .training_record import Point, TrainingRecord
 
 #: Points per line; more would not be visible.
 MAX_POINTS = 500
-#: Styles of lines, each with all colours before the next one, and their dashes in SVG.
+#: Line styles and their SVG dashes; each style is used with all colours before the next.
 STYLES = {"-": "none", "--": "6 3", ":": "2 3", "-.": "7 3 2 3"}
 #: A translucent grey for lines in the background.
 BACKGROUND = "#80808080"

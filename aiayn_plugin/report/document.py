@@ -28,7 +28,7 @@ class Table(NamedTuple):
     caption: str
     head: Sequence[str]
     rows: Sequence[Sequence[Any]]
-    emphasised: Collection[int] = ()  #: numbers of rows
+    emphasised: Collection[int] = ()  #: row indices
 
 
 class Key(NamedTuple):

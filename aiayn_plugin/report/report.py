@@ -17,7 +17,7 @@ from .curves import charts_of_run, charts_of_runs, figure_of
 from .document import Block, Figures, Numbers, Section, Table, Term, to_html, to_markdown
 from .formatting import format_count, format_integer, format_number, format_power, set_name
 from .run import Run
-from .scores import compare_by_chance, examples, score_blocks
+from .scores import compare_by_bootstrap, examples, score_blocks
 from .setting_names import setting_term, setting_value
 from .tables import paper_row, published_result, skipped_note, table_2, table_3, table_4
 
@@ -27,7 +27,7 @@ Facts = dict[str | Term, str | None]
 
 @dataclass(frozen=True)
 class Report:
-    """A report: its title, its sections, and everything that is known as plain data."""
+    """A report: its title, its sections, and all known values as plain data."""
 
     title: str
     sections: list[Section]
@@ -64,7 +64,7 @@ def report(runs: Sequence[Run], tflops: float | None = None) -> Report:
             repeats = any(run.path == earlier.path for earlier in runs[:number])
             run.name = printable(str(run.path)) + f" ({number + 1})" * repeats
     costs = [cost_of(run, tflops) for run in runs]
-    compare_by_chance(runs)
+    compare_by_bootstrap(runs)
     if len(runs) == 1:
         title, sections = f"Training run {runs[0].name}", _single(runs[0], costs[0])
     else:

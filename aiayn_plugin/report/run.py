@@ -28,7 +28,7 @@ SCORES: dict[Any, dict[str, Any]] = {
     "translations": {
         **dict.fromkeys(("paper_bleu", "bleu", "chrf", "exact"), float),
         **dict.fromkeys(("target_lang", "words", "signature", "chrf_signature"), str),
-        **{"sentences": int, "by_chance": {str: {"mean": float, "half_width": float}}, **TEXTS},
+        **{"sentences": int, "bootstrap": {str: {"mean": float, "half_width": float}}, **TEXTS},
     },
     "trees": {
         **{"all": {**COUNTS, "tags": int, "words": int}, "short": COUNTS},
@@ -80,7 +80,7 @@ class Run:
 
 
 def read_run(path: Path) -> Run:
-    """Return what is known of a run. Raises InputError if there is no run under that path."""
+    """Return what is known of a run. Raises InputError if there is no run at that path."""
     run = Run(printable(path.resolve().name), path)
     if path.is_file():
         name, absent = run.name, "has no record of a training run"

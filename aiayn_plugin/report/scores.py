@@ -14,7 +14,7 @@ from .run import SCORE_FILES, Run
 EXAMPLES = 4
 
 
-def compare_by_chance(runs: Sequence[Run]) -> None:
+def compare_by_bootstrap(runs: Sequence[Run]) -> None:
     """Add p to each BLEU, from a paired test against the first run of the split.
 
     Runs with different references and sets too large to resample are left out.
@@ -25,9 +25,9 @@ def compare_by_chance(runs: Sequence[Run]) -> None:
         same = [scores for scores in others if all(scores[key] == first[key] for key in texts)]
         if same and 0 < len(first["references"]) <= MAX_RESAMPLED:
             systems = [scores["system"] for scores in (first, *same)]
-            for name, chances in resample(systems, *(first[key] for key in texts)).items():
-                for scores, chance in zip((first, *same), chances, strict=True):
-                    scores["by_chance"][name] = chance._asdict()
+            for name, results in resample(systems, *(first[key] for key in texts)).items():
+                for scores, result in zip((first, *same), results, strict=True):
+                    scores["bootstrap"][name] = result._asdict()
 
 
 def score_blocks(runs: Sequence[Run]) -> list[Block]:
@@ -52,7 +52,7 @@ def _translation_scores(scored: dict[str, dict], several: bool) -> list[Block]:
     for label, scores in scored.items():
         row: list[Any] = [label]
         for name, key in (("paper BLEU", "paper_bleu"), ("sacreBLEU", "bleu")):
-            chance = scores["by_chance"].get(name) or {}
+            chance = scores["bootstrap"].get(name) or {}
             row += [
                 format_number(scores[key]),
                 _interval(chance),
@@ -104,7 +104,7 @@ def _tree_scores(scored: dict[str, dict]) -> list[Block]:
     head += ["correct tags", "trees repaired", "sentences", "skipped", "F1 of all"]
     note = (
         "Labelled brackets are counted as EVALB does with COLLINS.prm: TOP and punctuation do not "
-        "count, ADVP equals PRT, and sentences whose words differ without punctuation are skipped; "
+        "count, ADVP equals PRT, and sentences whose words differ, punctuation aside, are skipped; "
         "F1 of all skips none: the gold tree's tags decide what is punctuation."
     )
     return [Table("Scores of the trees", head, rows), note]
@@ -129,5 +129,5 @@ def examples(run: Run) -> list[Block]:
 
 
 def _spread(items: list[Any], n: int) -> list[Any]:
-    """Return at most n items at equal distances."""
+    """Return at most n evenly spaced items."""
     return items[:: max(1, len(items) // n)][:n] if n else []

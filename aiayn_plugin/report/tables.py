@@ -31,7 +31,7 @@ def uses_paper_set(run: Run, split: str, *targets: str) -> bool:
 
 
 def uses_wsj_23(run: Run) -> bool:
-    """Return whether a run parsed the whole section 23 of the Wall Street Journal."""
+    """Return whether a run parsed all of section 23 of the Wall Street Journal."""
     counts = run.trees.get("test", {}).get("all", {})
     return WSJ_23[0] in run.inputs and counts.get("sentences") == WSJ_23[1]
 
@@ -63,7 +63,7 @@ def table_2(run: Run, cost: Cost) -> list[Block]:
     scores = run.translations.get("test")
     if not (scores and uses_paper_set(run, "test", "de", "fr")):
         return [
-            "The run has no result in Table 2: its test set is not known to be the whole "
+            "The run has no result in Table 2: its test set is not known to be all of "
             "newstest2014, English to German or French."
         ]
     rows: list[list[Any]] = [
@@ -96,7 +96,7 @@ def table_3(runs: Sequence[Run], costs: Sequence[Cost]) -> list[Block]:
         blocks = [Table("This run, as in Table 3", table.head[:-3], [table.rows[0][:-3]])]
     else:
         blocks.append(
-            "PPL is per subword, of the last validation. BLEU is the paper BLEU of the validation "
+            "PPL is per subword, in the last validation. BLEU is the paper BLEU of the validation "
             f"set. Δ is the difference from the first row, {runs[0].name}; an empty cell has that "
             "row's value, and ? is unknown. Runs on different text or subwords are not comparable."
         )
@@ -251,7 +251,7 @@ def table_4(runs: Sequence[Run]) -> list[Block]:
         blocks.append(Table("Table 4: English constituency parsing", head, rows, own))
     if foreign:
         blocks.append(
-            f"The test set of {', '.join(foreign)} is not known to be the whole section 23 of the "
+            f"The test set of {', '.join(foreign)} is not known to be all of section 23 of the "
             "Wall Street Journal: its F1 is among the scores, and is not comparable here."
         )
     return blocks

@@ -29,7 +29,7 @@ START = {
 LINE = {"event": str, "time": str, "update": int, "seconds": float, "subset": str, "values": dict}
 #: The logged values that the report uses.
 VALUES = dict.fromkeys(("loss", "ppl", "lr", "wps", "gnorm", "bleu", "wpb", "bsz"), float)
-#: Bytes of a line and of the file; points of a curve, of which every second one is then dropped.
+#: Limits: bytes per line and per file; points per curve, which is thinned by half beyond that.
 MAX_LINE, MAX_BYTES, MAX_POINTS = 1 << 20, 1 << 28, 10_000
 
 
@@ -54,7 +54,7 @@ class TrainingRecord:
     #: The update that each start restored, and the hours of training until then.
     starts: list[tuple[int, float]] = field(default_factory=list)
     unrecorded_updates: int = 0  #: before the first recorded start
-    changed_devices: bool = False  #: whether not all starts used the same devices
+    changed_devices: bool = False  #: whether starts used different devices
     last_time: str | None = None
     finished: bool = False
     faults: Counter[str] = field(default_factory=Counter)
@@ -78,7 +78,7 @@ class TrainingRecord:
 
     @property
     def restarts(self) -> list[tuple[int, float]]:
-        """The starts that continued from earlier updates and added some."""
+        """The starts that resumed the run and trained further."""
         return [start for start in self.starts if 0 < start[0] < self.update]
 
     @property

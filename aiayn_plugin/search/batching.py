@@ -71,14 +71,14 @@ def search_in_threads(
     started, before = Barrier(chunks + 1), torch.get_num_threads()
 
     def take_share() -> None:
-        torch.get_num_threads()  # the thread's first call, which sets its number to the process's
+        torch.get_num_threads()  # a thread's first call resets its number of threads
         torch.set_num_threads(max(1, threads // chunks))
         started.wait()
 
     with ThreadPoolExecutor(chunks, initializer=take_share) as pool:
         starts = range(rows.start, rows.start + chunks)
-        results = pool.map(search, [slice(i, rows.stop, chunks) for i in starts])
+        iterator = pool.map(search, [slice(i, rows.stop, chunks) for i in starts])
         started.wait()
         torch.set_num_threads(before)  # for threads that start later
-    results = list(results)
+    results = list(iterator)
     return [results[i % chunks][i // chunks] for i in range(sentences)]

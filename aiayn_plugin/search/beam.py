@@ -56,7 +56,7 @@ def generate(
     model: in evaluation mode. source: (batch, m), each sentence with its end symbol, padded on
     either side; see Transformer. settings: by default the paper's; SearchSettings(beam=1) is a
     greedy search. Each row ends with the end symbol, then padding, on the device of the source.
-    BeamSearch also returns scores and further hypotheses. Raises InputError as it does.
+    BeamSearch also returns scores and further hypotheses. Raises the same InputErrors.
     """
     search = BeamSearch(settings, [AiaynSearchModel(model.encoder, model.decoder)])
     best = [hypotheses[0].tokens for hypotheses in search.search_batch(source)]
@@ -101,7 +101,7 @@ class BeamSearch:
     ) -> list[list[Hypothesis]]:
         """Return the hypotheses of each sentence, best first.
 
-        sentences: source tokens of each, the end symbol last. max_tokens: source tokens of a batch,
+        sentences: source token IDs, the end symbol last. max_tokens: source tokens of a batch,
         padding included. progress is called after each batch with its number of sentences. Raises
         InputError as search_batch does.
         """

@@ -133,7 +133,7 @@ class FinishedHypotheses:
         self, tokens: Tensor, totals: Tensor, weights: Tensor | None
     ) -> list[list[Hypothesis]]:
         """Return the hypotheses in CPU tensors (batch, kept, length), cut after the end symbol."""
-        # A copy, because tensors of the search's inference mode are unusable with gradients.
+        # A copy, because tensors created in inference mode cannot be used in autograd.
         score, lengths = self.score.cpu().clone(), (self.step + 1).tolist()
         positional = totals.diff(dim=2, prepend=torch.zeros_like(totals[:, :, :1]))
 

@@ -31,14 +31,14 @@ from ..model.attention import MultiHeadAttention, Positions, additive_mask, spli
 
 #: Minimum number of free slots of a new buffer: enough for 4 steps of the paper's search.
 MIN_FREE_SLOTS = 16
-#: Capacities are multiples of this, because oneDNN generates code for each one.
+#: Capacities are multiples of this, since oneDNN generates code for each size.
 CAPACITY_MULTIPLE = 16
 #: Minimum batch size for bfloat16 attention in an int8 model to save more than converting costs.
 MIN_BFLOAT16_BATCH = 16
 
 
 class SlotTable:
-    """The slots that are visible to each hypothesis: its past, or the last r positions of it."""
+    """The slots that are visible to each hypothesis: its past, or the last r positions."""
 
     def __init__(self, neighbourhood: int | None = None) -> None:
         self.neighbourhood, self.steps = neighbourhood, 0

@@ -57,8 +57,8 @@ class PaperRules:
 class FairseqRules:
     """fairseq's rules: log P / |Y|^lenpen, a limit per batch, stopping at `beam` hypotheses.
 
-    fairseq returns all finished hypotheses, these rules only the best `kept`. With stop_early, a
-    sentence also stops once these cannot change, as in PaperRules.
+    fairseq returns all finished hypotheses, this class only the best `kept`. With stop_early, a
+    sentence also stops once those cannot change, as in PaperRules.
     """
 
     lenpen: float

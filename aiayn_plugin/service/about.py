@@ -1,4 +1,4 @@
-"""What the translation page shows about its model: languages, training text, example sentences."""
+"""What the translation page shows about its model: training data and example sentences."""
 
 import re
 from contextlib import suppress
@@ -14,7 +14,7 @@ EXAMPLES, LENGTHS = 4, range(12, 90)
 
 
 def describe_model(data: Path, settings: TextSettings, characters: int) -> dict[str, Any]:
-    """Return the training text and examples, of a bundle or the test set, if `data` holds them.
+    """Return the number of training pairs, the corpora and example sentences, where known.
 
     characters: the length of the longest sentence that the service accepts.
     """

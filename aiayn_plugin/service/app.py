@@ -27,7 +27,7 @@ from .schema import Limits, parse_request
 
 logger = logging.getLogger("aiayn serve")
 
-#: The kind of a batch is its number of translations per sentence, or this: attention pages.
+#: A batch's kind is its number of translations per sentence, or this for attention pages.
 ATTENTION_PAGE = 0
 #: Browsers must not guess content types, embed pages in frames, send referrers, or cache.
 SECURITY_HEADERS = {
@@ -170,7 +170,7 @@ class _Gateway:
     """Logs each request, adds the security headers, and rejects unsafe requests.
 
     The host check prevents DNS rebinding: a web page whose name resolves to this computer could
-    otherwise read the answers, but its requests carry its own name as Host.
+    otherwise read the responses, but the Host header holds the page's name.
     """
 
     def __init__(self, app: ASGIApp, hosts: Sequence[str] | None) -> None:

@@ -103,7 +103,7 @@ class Batcher:
         return batch
 
     async def _run_batch(self, batch: list[_Entry]) -> None:
-        """Process a batch; if it fails, each item alone, so that a bad one fails alone."""
+        """Process a batch; if it fails, each item alone, so that only a bad one fails."""
         self._batch = batch
         items = [entry.item for entry in batch]
         try:

@@ -30,30 +30,30 @@ def listen(host: str, port: int) -> socket.socket:
         family, kind, _, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
-        listening = socket.socket(family, kind)
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind(address)
-        listening.listen()  # reserves the port; connections queue until the server accepts them
+        listener = socket.socket(family, kind)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+        listener.listen()  # reserves the port; connections queue until the server accepts them
     except (OSError, UnicodeError) as error:
         reason = getattr(error, "strerror", None) or error
         raise InputError(
             f"cannot listen on {host}, port {port}: {reason}; give another --host or --port"
         ) from None
-    return listening
+    return listener
 
 
-def base_url(listening: socket.socket) -> str:
+def base_url(listener: socket.socket) -> str:
     """Return the URL of a listening socket, for a browser."""
-    host, port = listening.getsockname()[:2]
+    host, port = listener.getsockname()[:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-def allowed_hosts(host: str, listening: socket.socket, extra: list[str]) -> list[str] | None:
+def allowed_hosts(host: str, listener: socket.socket, extra: list[str]) -> list[str] | None:
     """Return the Host headers that a service accepts; None: any.
 
     host: as given on the command line; the socket's address may be its resolved form.
     """
-    address = listening.getsockname()[0]
+    address = listener.getsockname()[0]
     if address in ANY_ADDRESS and not extra:
         return None
     return [*LOCAL_HOSTS, *(_host_name(name.lower()) for name in (host, address, *extra))]
@@ -74,7 +74,7 @@ class Connection(H11Protocol):
     service.
     """
 
-    timer: asyncio.TimerHandle  #: runs whenever the client has to send or to read
+    timer: asyncio.TimerHandle  #: runs while the client has to send or to read
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -84,7 +84,7 @@ class Connection(H11Protocol):
             waiting = [other for other in others if not other.timer.cancelled()]
             if waiting:
                 longest = min(waiting, key=lambda other: other.timer.when())
-                self.connections.discard(longest)  # it counts until the transport reports its end
+                self.connections.discard(longest)  # otherwise counted until connection_lost
                 longest.transport.abort()
 
     def handle_events(self) -> None:
@@ -121,7 +121,7 @@ class Connection(H11Protocol):
             self._start_timer()
 
 
-def serve(app: ASGIApp, listening: socket.socket) -> None:
+def serve(app: ASGIApp, listener: socket.socket) -> None:
     """Serve until Ctrl-C or SIGTERM; then complete the requests in flight, and return."""
     # uvicorn raises the signal again after its shutdown, for the original handler.
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -138,4 +138,4 @@ def serve(app: ASGIApp, listening: socket.socket) -> None:
         server_header=False,
         timeout_graceful_shutdown=SHUTDOWN_TIMEOUT,
     )
-    uvicorn.Server(config).run(sockets=[listening])
+    uvicorn.Server(config).run(sockets=[listener])

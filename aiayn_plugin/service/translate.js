@@ -26,7 +26,7 @@ function element(name, className, text) {
   return Object.assign(document.createElement(name), { className, textContent: text });
 }
 
-/** An element with text of the user or the model, in its language and direction. */
+/** An element with text from the user or model, in its language and direction. */
 function sentenceElement(name, className, text, lang) {
   return Object.assign(element(name, className, text), { lang, dir: "auto" });
 }

@@ -20,12 +20,12 @@ TOKENIZER_CONFIG = {
 def build_fast_tokenizer(
     merges: Sequence[tuple[str, str]], vocabulary: Vocabulary
 ) -> tuple[dict[str, Any], list[int]]:
-    """Return the content of `tokenizer.json`, and the twins of the tokens beyond the dictionary.
+    """Return the content of `tokenizer.json`, and the model's ID for each token that it adds.
 
     A dictionary writes `he@@` and `llo` where tokenizers writes `he` and `llo</w>`; token IDs are
-    the same. A merge may also give a subword that the dictionary lacks, `<unk>` to our model.
-    tokenizers needs a token ID for each: these follow the dictionary's, and the twins are the IDs
-    that our model reads in their place. Raises InputError if the dictionary has no such form.
+    the same. A merge may also yield a subword that the dictionary lacks, `<unk>` to our model.
+    tokenizers needs an ID for each: new IDs follow the dictionary's, and the list holds the IDs
+    that our model reads in their place. Raises InputError for a duplicate or special entry.
     """
     tokens = build_tokens(vocabulary.symbols)
     ids = {token: i for i, token in enumerate(tokens)}
@@ -35,11 +35,11 @@ def build_fast_tokenizer(
             "data again"
         )
     subwords = dict.fromkeys(subword for merge in merges for subword in (*merge, "".join(merge)))
-    twins = []
+    model_ids = []
     for token in subwords:
         if token not in ids:
             ids[token] = len(ids)
-            twins.append(vocabulary.encode([_to_symbol(token)])[0])
+            model_ids.append(vocabulary.encode([_to_symbol(token)])[0])
     end = SPECIAL_SYMBOLS[Vocabulary.eos]
     sequence = {"Sequence": {"id": "A", "type_id": 0}}
     end_symbol = {"SpecialToken": {"id": end, "type_id": 0}}
@@ -72,7 +72,7 @@ def build_fast_tokenizer(
             "merges": [" ".join(merge) for merge in merges],
         },
     }
-    return content, twins
+    return content, model_ids
 
 
 def build_tokens(symbols: Sequence[str]) -> list[str]:

@@ -46,7 +46,7 @@ def write_manifest(directory: Path, names: Iterable[str]) -> None:
 
 
 def read_manifest(directory: Path) -> dict[str, Checksum]:
-    """Return the checksum of each file by its name; an empty dictionary without a manifest.
+    """Return the checksum of each file by name; empty if the directory has no manifest.
 
     Raises InputError if the manifest is malformed or cannot be read.
     """
@@ -104,7 +104,7 @@ def describe_change(
 def verify_files(
     directory: Path, manifest: Mapping[str, Checksum], names: Iterable[str], contents: bool
 ) -> None:
-    """Raise InputError if one of the files differs from its checksum, if the manifest has one."""
+    """Raise InputError if a file that the manifest lists differs from its checksum."""
     for name in names:
         if name in manifest:
             if change := describe_change(directory / name, manifest[name], contents):

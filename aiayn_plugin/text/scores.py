@@ -1,4 +1,4 @@
-"""§6.1: the scores of a translation, with BLEU as counted in 2017 and as counted today."""
+"""§6.1: the scores of a translation, with BLEU as computed in 2017 and today."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -212,7 +212,7 @@ def score(system: list[str], references: list[str], target_lang: str) -> Scores:
     )
 
 
-class Chance(NamedTuple):
+class Bootstrap(NamedTuple):
     """A BLEU score and its variation over bootstrap samples of the sentences."""
 
     bleu: float
@@ -223,7 +223,7 @@ class Chance(NamedTuple):
 
 def resample(
     systems: Sequence[list[str]], references: list[str], target_lang: str, samples: int = 1000
-) -> dict[str, list[Chance]]:
+) -> dict[str, list[Bootstrap]]:
     """Return the "paper BLEU" and "sacreBLEU" of each system of raw text, with p-values.
 
     The seed is sacrebleu's (12345, or the variable SACREBLEU_SEED). The memory needed grows with
@@ -232,7 +232,7 @@ def resample(
     tokens = PaperTokens(target_lang)
     words = [[tokens(line) for line in side] for side in (*systems, references)]
     plain = BLEU(tokenize="none", smooth_method="none", force=True)
-    chances = {}
+    by_metric = {}
     for name, metric, texts in (
         ("paper BLEU", plain, words),
         ("sacreBLEU", sacrebleu_metric(target_lang), [*systems, references]),
@@ -240,8 +240,8 @@ def resample(
         named: list = [(f"system {number}", text) for number, text in enumerate(texts[:-1])]
         test: Any = PairedTest(named, {"BLEU": metric}, [texts[-1]], "bs", samples)
         results = test()[1]["BLEU"]
-        chances[name] = [
-            Chance(
+        by_metric[name] = [
+            Bootstrap(
                 result.score,
                 float(result.mean),
                 float(result.ci),
@@ -250,7 +250,7 @@ def resample(
             )
             for number, result in enumerate(results)
         ]
-    return chances
+    return by_metric
 
 
 #: An unknown word in references. fairseq writes <<unk>> for it, so that it never matches

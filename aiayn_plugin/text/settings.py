@@ -113,7 +113,7 @@ class TextSettings:
                 raise InputError(f"{path}: {item.name} is not of type {expected}")
         for name, kinds in (("cleaning", (int, float)), ("inputs", str), ("versions", str)):
             if not all(isinstance(value, kinds) for value in content[name].values()):
-                raise InputError(f"{path}: {name} has a value of a wrong type")
+                raise InputError(f"{path}: {name} has a value of the wrong type")
         try:
             return cls(**content)
         except InputError as error:

@@ -162,8 +162,8 @@ class Tokenizer:
       apostrophe, two more facts decide: whether it is the first word of the line, and how the next
       word begins (`dog. and` keeps the full stop, `dog. And` loses it).
 
-    So this class splits plain words itself, and passes each of the others to sacremoses once. With
-    the kind SACREMOSES it passes whole lines, because the longest match of a line is protected
+    So this class splits most words itself, passes the rest to sacremoses, and caches the results.
+    With the kind SACREMOSES it passes whole lines, because the longest match of a line is protected
     first.
     """
 
@@ -189,12 +189,12 @@ class Tokenizer:
         tokens: list[str] = []
         for i, word in enumerate(words):
             long = len(word) > MAX_CACHED_LENGTH
-            of_word = self._split_plain(word) if long else self._plain(word)
-            if of_word is None:
+            split_word = self._split_plain(word) if long else self._plain(word)
+            if split_word is None:
                 next_word = "" if i + 1 == len(words) else self._representative(words[i + 1])
                 split = self._split_in_context if long else self._in_context
-                of_word = split(word, i == 0, next_word)
-            tokens += of_word.split()
+                split_word = split(word, i == 0, next_word)
+            tokens += split_word.split()
         return tokens
 
     def detokenize(self, tokens: Iterable[str]) -> str:

@@ -19,7 +19,7 @@ FLOAT16_SCALE = 2.0**10
 #: LayerNorm limits |x| to √d_model (32 for big) times its gain.
 FLOAT16_ROWS = 2**10
 #: Elements that a CPU converts to float32 at once. New memory for a large tensor costs more than
-#: the arithmetic on it; small ones reuse the same memory.
+#: the arithmetic on it; small tensors reuse memory.
 TILE_SIZE = 2**20
 
 
@@ -52,8 +52,8 @@ def projected_loss(
     """Compute logits and loss in chunks, without ever storing the positions × vocabulary matrix.
 
     x: (…, d_model), weight: (V, d_model), of one dtype; target: (…), where padding_idx marks
-    positions to ignore. static_shapes: compute these as well and count them as 0, so that no shape
-    depends on the targets, which CUDA graphs need (default: except on a CPU).
+    positions to ignore. static_shapes: process ignored positions too, with loss 0, so that no shape
+    depends on the targets, as CUDA graphs require (default: not on a CPU).
     Returns the sums of the smoothed loss (with gradients to x and weight) and of the plain negative
     log-likelihood (without), in nats.
     """
@@ -62,7 +62,7 @@ def projected_loss(
     if static_shapes is None:
         static_shapes = x.device.type != "cpu"
     if static_shapes:
-        # Rows of zeros contribute nothing to the sums over x and to the gradient of W.
+        # Rows of zeros contribute nothing to the sums over x or to the gradient of W.
         x = x.masked_fill(~is_target[:, None], 0)
     elif not is_target.all():
         x, target, is_target = x[is_target], target[is_target], is_target[is_target]
@@ -74,7 +74,7 @@ class _ProjectedLoss(torch.autograd.Function):
     """Σ label_smoothed_nll(x Wᵀ) over the rows where is_target, in chunks of rows.
 
     The gradients are computed together with the loss, while a chunk's probabilities are in memory.
-    The uniform part of q, ε'/V for every class, is added without a pass over them: the logits of a
+    The uniform part of q, ε'/V for every class, needs no pass over the classes: the logits of a
     position sum to x · ΣW, and subtracting ε'/V from all of p − q subtracts ε'/V · ΣW from the
     gradient of each x, and ε'/V · Σx from that of each row of W.
     """
@@ -170,7 +170,7 @@ def _fused_softmax(
 ) -> tuple[Tensor, Tensor]:
     """Return softmax(logits) · scale (n, V) and log p of target (n, 1).
 
-    Not in place: torch 2.11 then compiles it to code that takes log p from the new values.
+    Does not overwrite logits: torch 2.11 would then take log p from the new values.
     """
     log_p = logits.log_softmax(-1, sum_dtype)
     target_log_p = log_p.gather(1, target)

@@ -2,7 +2,7 @@
 
 import time
 
-#: Updates to time before an estimate, or fewer that take at least this many seconds.
+#: Updates to time before an estimate; fewer suffice after this number of seconds.
 UPDATES, SECONDS = 20, 60
 
 
@@ -17,7 +17,7 @@ class RemainingTime:
         self._update: int | None = None
 
     def begin_update(self, update: int) -> str | None:
-        """Return the estimate, once there is one, and only once.
+        """Return the estimate when first available, else None.
 
         update: the number of the current update; repeated calls for the same one are ignored.
         """

@@ -73,7 +73,7 @@ def money_in_words(rng: Random) -> Pair:
 
 
 def arithmetic(rng: Random) -> Pair:
-    """Return a sum in words: two times two equals four / zwei mal zwei ist gleich vier."""
+    """Return an equation in words: two times two equals four / zwei mal zwei ist gleich vier."""
     b, a = sorted(rng.choices(range(100), k=2))  # a is greater, so that no result is negative
     results = (("plus", "plus", a + b), ("minus", "minus", a - b), ("times", "mal", a * b))
     sign, zeichen, result = rng.choice(results)

@@ -17,7 +17,7 @@ WORDS = ["a", "b"], ["c", "d"]
     [
         ({"d_ff": 24}, {"d_ff": 32}, "W_1.bias is .24,. in it and .32,. here"),
         ({"positions": "learned"}, {}, "positions.weight is .64, 16. in it and missing here"),
-        ({"words": 30}, {"words": 31}, "dictionary of 30 entries, the data one of 31"),
+        ({"words": 30}, {"words": 31}, "dictionary has 30 entries, the data's has 31"),
     ],
 )
 def test_weights_of_a_different_architecture_are_refused(trained, other, message):

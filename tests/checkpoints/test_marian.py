@@ -40,12 +40,12 @@ def model(settings):
     return built
 
 
-def write(directory, settings, twins=()):
+def write(directory, settings, model_ids=()):
     """Write a MarianMTModel, and return our model."""
     ours = model(settings)
-    weights = build_weights(ours, settings, twins)
+    weights = build_weights(ours, settings, model_ids)
     positions = len(weights["model.encoder.embed_positions.weight"])
-    config = build_config(settings, WORDS + len(twins), positions)
+    config = build_config(settings, WORDS + len(model_ids), positions)
     (directory / "config.json").write_text(json.dumps(config))
     save_file(weights, directory / "model.safetensors", metadata={"format": "pt"})
     return ours
@@ -55,7 +55,7 @@ def write(directory, settings, twins=()):
 @pytest.mark.parametrize("changes", VARIANTS, ids=str)
 def test_transformers_computes_the_same_and_so_does_the_way_back(transformers, tmp_path, changes):
     settings = ModelSettings(**{**SIZES, **changes})
-    ours = write(tmp_path, settings, twins=[3, 5])
+    ours = write(tmp_path, settings, model_ids=[3, 5])
     theirs = transformers.AutoModelForSeq2SeqLM.from_pretrained(tmp_path).eval()
     assert type(theirs) is transformers.MarianMTModel
     source, target = sentences(9, 7)
@@ -178,7 +178,7 @@ def set_weights(change):
         (set_weights(lambda w: w["final_logits_bias"].fill_(0.1)), "final_logits_bias is not 0"),
         (
             set_weights(lambda w: w.update(final_logits_bias=torch.zeros(1, 31))),
-            "vocabulary of 31 tokens, but the dictionary one of 30",
+            "vocabulary of 31 tokens, but the dictionary has 30",
         ),
         (set_weights(lambda w: w.update(extra=torch.zeros(1))), "has no weight extra"),
         (

@@ -138,14 +138,14 @@ def test_the_old_format_of_torch_is_loaded(tmp_path):
 @pytest.mark.parametrize(
     "settings, message",
     [
-        ({"dropout": torch.ones(1)}, "have a Tensor as dropout"),
-        ({"encoder_layers": 3}, "have 3 as encoder_layers, but it has weights for fewer"),
-        ({"N": " 0x190 "}, "have  0x190  as N"),
+        ({"dropout": torch.ones(1)}, "its setting dropout has type Tensor"),
+        ({"encoder_layers": 3}, "encoder_layers is 3, but it has weights for fewer layers"),
+        ({"N": " 0x190 "}, "its setting N is  0x190 "),
         ({"x": {"\x1b[31m": 8}}, r"it has the invalid name '\\x1b\[31m'"),
         ({"x": {None: 8}}, "it has the invalid name None"),
-        ({"_name": ["a"]}, "have a list as _name"),
-        ({"task": {"_name": "a"}}, "have a dict as task"),
-        ({"x": [[b"bytes"]]}, "have a bytes as x"),
+        ({"_name": ["a"]}, "_name has type list"),
+        ({"task": {"_name": "a"}}, "task has type dict"),
+        ({"x": [[b"bytes"]]}, "x has type bytes"),
     ],
 )
 def test_settings_that_are_not_plain_values_are_refused(written, part, settings, message):

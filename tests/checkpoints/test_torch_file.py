@@ -1,4 +1,4 @@
-"""The files of torch.save, read without torch.load."""
+"""torch.save files, read without torch.load."""
 
 import struct
 from argparse import Namespace
@@ -98,7 +98,7 @@ def test_an_array_that_does_not_fit_its_bytes_is_refused(shape, data, tmp_path):
         ("weight of a gigabyte in one number", "a tensor that is larger than its data"),
         ("weight with less data than it states", "claims more data than it holds"),
         ("compressed archive", "it is compressed"),
-        ("two directories", "directory is not where its end record says"),
+        ("two directories", "its central directory is misplaced"),
         ("directory of two sizes", "has too many records"),
         ("pickle with views of replaced data", "a ndarray where torch.save writes something else"),
         ("pickle with keys of equal hashes", "a huge number as a key"),

@@ -1,4 +1,4 @@
-"""§5, §6.1: the paper's settings are defaults of fairseq's commands, and given options win."""
+"""§5, §6.1: the paper's settings are defaults of fairseq's commands, and options override them."""
 
 from dataclasses import dataclass, field
 
@@ -18,7 +18,7 @@ from aiayn_plugin.text.settings import PENN, SETTINGS_FILE, TextSettings
 pytestmark = pytest.mark.usefixtures("quiet")
 
 
-def test_without_options_a_training_is_the_papers():
+def test_without_options_a_run_is_the_papers():
     cfg = configuration("--arch", "aiayn_big")
     assert cfg.task._name == "aiayn_translation"
     assert cfg.criterion._name == "aiayn_label_smoothed_cross_entropy"
@@ -73,7 +73,7 @@ def test_every_architecture_of_our_model_has_the_papers_settings(arch):
     assert log.format_table(cfg).startswith(f"{arch} (not in the paper; compared with aiayn_base)")
 
 
-def test_a_users_class_chooses_its_defaults_and_given_options_win():
+def test_a_users_class_chooses_defaults_and_options_override_them():
     layers = "--encoder-layers", "3", "--decoder-layers", "3"
     model = configuration("--arch", "own_tiny_model", *layers)
     assert (model.model.N, model.model.d_model, model.lr_scheduler.d_model) == (3, 128, 128)

@@ -36,9 +36,7 @@ from aiayn_plugin.text.pipeline import TextPipeline
         ),
     ],
 )
-def test_options_that_would_fail_later_end_a_training_at_its_start(
-    corpus, tmp_path, options, message
-):
+def test_options_that_would_fail_later_end_a_run_at_its_start(corpus, tmp_path, options, message):
     with pytest.raises(InputError, match=re.escape(message)):
         trainer(corpus, tmp_path, *options.split())
 

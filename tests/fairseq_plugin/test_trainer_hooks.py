@@ -8,7 +8,7 @@ import torch
 from fairseq import checkpoint_utils, tasks
 from fairseq.models.ema import build_ema
 from fairseq.trainer import Trainer
-from models import build, configuration, rates_taken, trainer
+from models import build, configuration, learning_rates, trainer
 
 from aiayn_plugin.checkpoints.averaging import average
 from aiayn_plugin.errors import InputError
@@ -16,20 +16,20 @@ from aiayn_plugin.fairseq_plugin.patches.errors import input_error
 from aiayn_plugin.fairseq_plugin.trainer_hooks import should_stop_early
 
 pytestmark = pytest.mark.usefixtures("quiet")
-#: A deterministic training with the same batches in every precision.
+#: A deterministic run with the same batches in every precision.
 FIXED = ("--warmup-updates 20 --tokens-per-update 0 --max-tokens 1000 --dropout 0 --seed 3").split()
 
 
 # ---- NaN and memory
 
 
-def test_gradients_that_are_nan_end_the_training(corpus, tmp_path):
+def test_gradients_that_are_nan_end_the_run(corpus, tmp_path):
     training, epochs = trainer(corpus, tmp_path)
-    rates_taken(training, epochs, 2)
+    learning_rates(training, epochs, 2)
     with torch.no_grad():
         next(training.model.parameters())[:] = torch.inf
     with pytest.raises(InputError, match="^gradients are NaN or infinite: lower the learning"):
-        rates_taken(training, epochs, 1)
+        learning_rates(training, epochs, 1)
     assert list(tmp_path.glob("*.pt")) == [], "no crash.pt"
 
 
@@ -54,7 +54,7 @@ class LossOf(torch.nn.Module):
 
 
 @pytest.mark.parametrize("loss", [math.nan, math.inf])
-def test_a_loss_that_is_not_finite_ends_the_training(corpus, tmp_path, loss):
+def test_a_loss_that_is_not_finite_ends_the_run(corpus, tmp_path, loss):
     first, epochs = trainer(corpus, tmp_path)
     criterion = LossOf(first.criterion, loss)
     training = Trainer(first.cfg, first.task, first.get_model(), criterion)
@@ -66,7 +66,7 @@ def test_a_loss_that_is_not_finite_ends_the_training(corpus, tmp_path, loss):
 
 
 @pytest.mark.parametrize("processes", [1, 2])
-def test_a_training_ends_where_memory_does(corpus, processes):
+def test_a_run_ends_when_memory_runs_out(corpus, processes):
     """fairseq continues without the batch, if a GPU is out of memory.
 
     In several processes that blocks the others.

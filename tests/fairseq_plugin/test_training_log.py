@@ -13,7 +13,7 @@ from aiayn_plugin.kernels.device import device_name
 pytestmark = pytest.mark.usefixtures("quiet")
 
 
-def test_typed_flags_win_and_are_marked():
+def test_given_flags_are_used_and_marked():
     cfg = configuration(
         *("--arch", "aiayn_big", "--lr-scheduler", "fixed", "--lr", "0.001"),
         *("--label-smoothing", "0.2", "--dropout", "0.1", "--max-update", "7", "--clip-norm", "1"),
@@ -39,7 +39,7 @@ def test_typed_flags_win_and_are_marked():
     assert marked == changed
 
 
-def test_what_a_training_runs_on_and_its_command(monkeypatch):
+def test_the_environment_and_command_of_a_run(monkeypatch):
     monkeypatch.setattr(sys, "argv", ["/x/bin/fairseq-train", "a b", "--cpu"])
     found = log.describe_environment(configuration("--arch", "aiayn_tiny", "--cpu"))
     assert f"torch {torch.__version__}, fairseq {fairseq.__version__}" in found["versions"]

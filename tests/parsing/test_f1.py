@@ -1,4 +1,4 @@
-"""§6.3 F1, counted by hand and compared with EVALB and PYEVALB."""
+"""§6.3 F1, computed by hand and compared with EVALB and PYEVALB."""
 
 import random
 

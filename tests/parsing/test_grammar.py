@@ -1,4 +1,4 @@
-"""§6.3 The constraint of a search that finds only trees."""
+"""§6.3 Decoding constrained to trees."""
 
 import itertools
 import random

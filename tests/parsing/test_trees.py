@@ -105,7 +105,7 @@ def test_other_labels_become_those_of_the_wall_street_journal(text, expected, ch
     assert (tree and format_tree(tree), counted) == (expected, changes)
 
 
-def test_spaces_of_typesetting_do_not_separate_words(tmp_path):
+def test_typographic_spaces_do_not_separate_words(tmp_path):
     [tree] = read_text("(S (NN a\u200ab) (NN\u00a0 c))", tmp_path)
     assert format_tree(tree) == "(S (NN ab) (NN c))"
 

@@ -85,7 +85,7 @@ def test_segments_are_the_text_without_markup():
 # ---- Hostile archives
 
 #: The resources of the command. A gigabyte exceeds the memory if it is held, and the disk space if
-#: it is written; a petabyte exceeds the processor time.
+#: it is written; a petabyte exceeds the CPU time.
 MEMORY, DISK, SECONDS = 1 << 29, 1 << 28, 10
 COMMAND = """
 import sys

@@ -62,9 +62,9 @@ def test_files_are_those_of_fairseq_preprocess(encoded, run, tmp_path):
     assert done.returncode == 0, done.stderr
     ours.mkdir()
     counts = binary.read_counts(splits["train"].folder / binary.SUBWORDS_FILE)
-    for lang, of_side in zip(("en", "de"), counts, strict=True):
+    for lang, side_counts in zip(("en", "de"), counts, strict=True):
         binary.write_dictionary(
-            ours / f"dict.{lang}.txt", counts[0] + counts[1] if joined else of_side
+            ours / f"dict.{lang}.txt", counts[0] + counts[1] if joined else side_counts
         )
     with start_workers(2) as workers:
         for split, stage in splits.items():

@@ -37,9 +37,9 @@ def table(change):
         (table(lambda archive, _: archive.update(urls=[5])), "en-de or its archives: "),
         (table(lambda _, pair: pair.update(subword=["bpe"])), "en-de or its archives: "),
         ("pairs: 5\narchives: {}", "not a table of corpora"),
-        ("pairs: {5: {}}\narchives: {}", "lacks the pair 'en-de'; it has 5"),
+        ("pairs: {5: {}}\narchives: {}", "has no pair 'en-de'; pairs: 5"),
         ("[" * 2000, "not a table of corpora"),
-        ("pairs:\narchives:", "lacks the pair"),
+        ("pairs:\narchives:", "has no pair"),
         ("a: [", "not a table of corpora"),
         ("a: 1", "not a table of corpora: 'pairs'"),
         ("pairs: {en-de: {train: []}}\narchives: {}", "en-de or its archives lack 'valid'"),
@@ -59,7 +59,7 @@ def test_names_of_pairs_are_those_that_fairseq_reads(tmp_path, error, name):
     path = tmp_path / "table.yaml"
     path.write_text(table(lambda *_: None).replace("en-de", name))
     message = error("wmt14", name, "--dest", tmp_path / "dest", "--table", path)
-    assert f"{name}: a pair is named after two languages" in message
+    assert f"{name}: a pair's name is two different codes" in message
 
 
 @pytest.mark.parametrize(

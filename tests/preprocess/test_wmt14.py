@@ -109,7 +109,7 @@ def test_different_settings_are_refused_and_otherwise_reuse_stages(
     assert "train.en-de.en.bin is missing" in error("wmt14", *args, "--vocabulary=400")
     (tmp_path / "bin").rename(folder / "data" / "train.en-de.en.bin")
     line = error("wmt14", *args, "--vocabulary=300")
-    assert "different settings: vocabulary (400 there, 300 now)" in line and "--dest" in line
+    assert "different settings: vocabulary (was 400, now 300)" in line and "--dest" in line
     assert content(folder / "data") == before
     shutil.rmtree(folder / "data")
 

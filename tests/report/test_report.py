@@ -157,7 +157,7 @@ def test_settings_data_and_origin(make):
     shown = {name[0]: row["paper"] for name, row in settings.items()}
     assert shown["biases in the attention projections"] == "no"
     assert shown["neighbourhood of restricted self-attention"] == "none"
-    assert shown["decay rates of Adam"] == "0.9, 0.98"
+    assert shown["Adam's decay rates"] == "0.9, 0.98"
     assert shown["target tokens per update"] == "25,000"
     assert all(isinstance(name, Term) for name in settings), "every setting has an English name"
     data = {name: row[""] for name, row in rows_of(found, "Data").items()}

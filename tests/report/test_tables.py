@@ -204,7 +204,7 @@ def test_only_section_23_is_in_table_4(tmp_path, name, sentences, f1):
     write_scores(run, test=tree_scores(sentences=sentences))
     found = report_on(run)
     assert numbers_of(found)[1][0] == ("−31.2" if f1 else "0.0%")
-    assert ("is not known to be the whole section 23" in markdown_of(run)) == (f1 is None)
+    assert ("is not known to be all of section 23" in markdown_of(run)) == (f1 is None)
     if f1 is None:
         assert "Luong" not in markdown_of(run)
         return
@@ -218,7 +218,7 @@ def test_only_section_23_is_in_table_4(tmp_path, name, sentences, f1):
 
 def test_the_scores_of_translations(tmp_path):
     scores = translation_scores(paper_bleu=1.25, bleu=2.5, chrf=3.75, exact=0.9)
-    scores["by_chance"] = {
+    scores["bootstrap"] = {
         "paper BLEU": {"mean": 1.5, "half_width": 0.25},
         "sacreBLEU": {"mean": 2.75, "half_width": 3.5},
     }
@@ -239,7 +239,7 @@ def test_several_runs_have_a_paired_test_where_references_are_the_same(tmp_path)
     runs.append(write_scores(tmp_path / "other", test=other))
     found = report_on(*runs)
     chances = {
-        run["name"]: run["translations"]["test"]["by_chance"]["sacreBLEU"]
+        run["name"]: run["translations"]["test"]["bootstrap"]["sacreBLEU"]
         for run in found.data["runs"]
     }
     assert chances["first"]["p"] is None and "p" not in chances["other"]

@@ -352,13 +352,13 @@ def test_an_invalid_address_or_limit_is_reported_before_the_model_is_loaded(opti
     ],
 )
 def test_allowed_hosts(host, extra, allowed, rejected):
-    with listen(host, 0) as listening:
-        hosts = set(allowed_hosts(host, listening, extra))
-        address = listening.getsockname()[0]
-        assert base_url(listening).startswith(f"http://{address}:") and address in hosts
+    with listen(host, 0) as listener:
+        hosts = set(allowed_hosts(host, listener, extra))
+        address = listener.getsockname()[0]
+        assert base_url(listener).startswith(f"http://{address}:") and address in hosts
     assert allowed <= hosts and not rejected & hosts
 
 
 def test_any_host_is_allowed_on_every_interface():
-    with listen("0", 0) as listening:
-        assert allowed_hosts("0", listening, []) is None
+    with listen("0", 0) as listener:
+        assert allowed_hosts("0", listener, []) is None

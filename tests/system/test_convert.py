@@ -22,7 +22,7 @@ def hypotheses(log):
 
 @pytest.fixture(scope="module")
 def stock(run, corpus, tmp_path_factory):
-    """A model of fairseq's own, hardly trained, without the plugin."""
+    """A fairseq model, barely trained, without the plugin."""
     folder = tmp_path_factory.mktemp("stock")
     log = run(
         *("fairseq-train", corpus, *stock_model(32, 64, 4), *STOCK_TRAINING, "--lr", "0.005"),
@@ -88,7 +88,7 @@ def old_form(state):
     return {"args": args, "model": weights, "optimizer_history": [{}], "extra_state": {}}
 
 
-def test_checkpoints_of_old_are_converted(stock):
+def test_old_checkpoints_are_converted(stock):
     state = torch.load(stock)
     today, _ = convert(state)
     old, _ = convert(old_form(torch.load(stock)))
@@ -99,7 +99,7 @@ def test_checkpoints_of_old_are_converted(stock):
         torch.testing.assert_close(old["model"][name].float(), weight, rtol=1e-3, atol=1e-3)
 
 
-def test_checkpoints_of_old_translate(corpus, stock, tmp_path):
+def test_old_checkpoints_translate(corpus, stock, tmp_path):
     torch.save(convert(old_form(torch.load(stock)))[0], tmp_path / "old.pt")
     hub = AiaynTransformer.from_pretrained(str(tmp_path), "old.pt", str(corpus))
     assert len(hub.translate(["May", "June"])) == 2
@@ -125,8 +125,8 @@ def test_broken_checkpoints_are_refused(stock, spoil, message):
 
 
 @pytest.mark.long
-def test_two_hundred_updates_lose_as_fairseqs_model_does(run, corpus, tmp_path):
-    """From the same weights, on the same batches: this compares model, loss and Adam in one.
+def test_losses_of_200_updates_equal_fairseqs(run, corpus, tmp_path):
+    """From the same weights, on the same batches: this compares model, loss and Adam at once.
 
     At twice this learning rate fairseq's own losses with 1 and 2 threads differ by 0.002 bits.
     """

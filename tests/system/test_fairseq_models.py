@@ -16,7 +16,7 @@ PLUGINS = (
     "--arch aiayn_tiny --N 1 --d-model 8 --d-ff 8 --tie-embeddings target --max-update 3".split()
 )
 SMALL = ["--encoder-embed-dim", "8", "--decoder-embed-dim", "8"]
-#: fairseq's own models, the ConvS2S that the paper compares itself with among them.
+#: fairseq's models, including ConvS2S, one of the paper's baselines.
 MODELS = {
     "fconv": [
         *("--arch", "fconv", *SMALL, "--encoder-layers", "[(8, 3), (8, 3)]"),

@@ -115,7 +115,7 @@ def test_fairseqs_own_data_is_unaffected(run, learned, tmp_path):
     assert samples(log.stdout + log.stderr) == dict(zip(targets, texts, strict=True))
 
 
-def test_options_of_the_user_win(run, learned):
+def test_user_options_override_the_defaults(run, learned):
     folder, _ = learned
     data, codes = folder / "data", folder / "data" / "codes.bpe"
     subword_nmt = ["--bpe", "subword_nmt", "--bpe-codes", codes]

@@ -1,4 +1,4 @@
-"""No checkpoint does harm, whichever command reads it."""
+"""Malicious checkpoints fail, whichever command reads them."""
 
 import os
 import re
@@ -168,7 +168,7 @@ def is_refused(payload: str, good: dict, folder: Path) -> bool:
 @pytest.mark.parametrize(
     "every_entry", [False, pytest.param(True, marks=pytest.mark.long)], ids=["one", "every entry"]
 )
-def test_no_payload_does_harm(every_entry, payload, attack, good, tmp_path_factory):
+def test_no_payload_succeeds(every_entry, payload, attack, good, tmp_path_factory):
     """In the entry that uses this part of a checkpoint, and in every other one."""
     if is_refused(payload, good, tmp_path_factory.mktemp("check")):
         return

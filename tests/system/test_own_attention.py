@@ -98,7 +98,7 @@ def alibi(run, page, corpus, tmp_path_factory) -> tuple[Path, str]:
     return folder, log.stdout + log.stderr
 
 
-def test_an_option_of_its_own_reaches_the_attention_and_the_table(alibi):
+def test_a_custom_option_reaches_the_attention_and_the_table(alibi):
     folder, log = alibi
     assert re.search(r"^slope +- +0\.25 +< changed$", log, re.MULTILINE)
     model = Translator.load(folder / "run", "cpu", user_dir=folder / "alibi").model

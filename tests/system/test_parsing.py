@@ -200,13 +200,13 @@ def test_the_report_says_why_a_run_is_not_in_table_4(recipe):
     main(["report", str(folder)])
     report = (folder / "report.md").read_text()
     assert f"| test set | F1 {f1(output):.2f} |" in report
-    assert "is not known to be the whole section 23" in report
+    assert "is not known to be all of section 23" in report
     assert "Table 4:" not in report and "Table 2" not in report
     found = json.loads((folder / "report.json").read_text())["runs"][0]["trees"]["test"]
     assert 100 * found["all"]["f1"] == pytest.approx(f1(output), abs=0.01)
 
 
-def test_a_dry_run_prints_every_command_and_runs_none(run, treebank, tmp_path):
+def test_a_dry_run_prints_commands_without_running_them(run, treebank, tmp_path):
     """With extra trees; the fixture `recipe` runs the recipe without them."""
     done = run(
         *("bash", "examples/parsing_semi.sh", treebank / "LDC"),
@@ -229,7 +229,7 @@ def test_a_dry_run_prints_every_command_and_runs_none(run, treebank, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_the_trees_for_everyone_are_checked(run, repo, tmp_path):
+def test_the_free_treebanks_are_checked(run, repo, tmp_path):
     shared = repo.parent / "shared" / "data"
     if not (shared / "gum").is_dir():
         pytest.skip(f"needs the treebanks in {shared}")

@@ -21,7 +21,7 @@ def report_on(run):
 
 
 @pytest.mark.long
-def test_a_killed_training_is_reported_as_one(run, repo, corpus, tmp_path, report_on):
+def test_a_killed_run_is_reported_as_one(run, repo, corpus, tmp_path, report_on):
     save_dir = tmp_path / "checkpoints"
     intervals = ("--save-interval-updates", "10", "--validate-interval-updates", "10")
     command = ["fairseq-train", corpus, *TRAIN, "--log-format", "none", "--max-update", "40"]

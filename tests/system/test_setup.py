@@ -81,7 +81,7 @@ def test_a_missing_compiler_is_an_error(copy, run):
 
 @pytest.fixture(scope="module")
 def quick_python(tmp_path_factory) -> Path:
-    """A Python whose `-m venv --clear DIR` copies a virtual environment, which takes no seconds."""
+    """A Python whose `-m venv --clear DIR` quickly copies an existing virtual environment."""
     folder = tmp_path_factory.mktemp("python")
     subprocess.run([PYTHON, "-m", "venv", folder / "venv"], check=True)
     path = folder / "python"

@@ -1,4 +1,4 @@
-"""Table 3 scaled down: each row is the paper's change in its ratio; only finished rows count."""
+"""Table 3 scaled down: each row changes base in the paper's ratio; only finished rows count."""
 
 import fcntl
 import os
@@ -40,7 +40,7 @@ def dry_run(run, tmp_path_factory):
 
 
 @pytest.mark.usefixtures("quiet")
-def test_every_row_is_the_papers_change_in_its_ratio(dry_run):
+def test_every_row_changes_base_in_the_papers_ratio(dry_run):
     folder, output = dry_run
     training_commands = commands(output, "fairseq-train")
     assert [command[1] for command in training_commands] == [
@@ -192,7 +192,7 @@ def test_a_row_is_trained_once_at_a_time(run, repo, corpus, tmp_path):
 
 @pytest.mark.long
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
-def test_a_killed_training_resumes_and_is_not_finished(run, places, tmp_path, how):
+def test_a_killed_run_resumes_and_is_not_finished(run, places, tmp_path, how):
     """SIGTERM ends the recipe, and SIGKILL the training run under it."""
     places["UPDATES"] = "60"
     row = tmp_path / "run" / "c_n2"

@@ -30,7 +30,7 @@ def recipe(repo, corpus, tmp_path) -> Path:
     return tmp_path
 
 
-def test_ctrl_c_ends_a_training_after_the_update_and_saves_it(run, corpus, tmp_path):
+def test_ctrl_c_ends_a_run_after_the_update_and_saves_it(run, corpus, tmp_path):
     """A terminal sends the signal to every process, including those that load the data.
 
     Until then the training prints no debugging.

@@ -73,7 +73,7 @@ def test_a_run_stopped_and_started_is_the_same_run(run, corpus, tmp_path):
 
 @pytest.mark.long
 def test_a_directory_is_trained_in_once_at_a_time(run, corpus, tmp_path):
-    """A killed training leaves no lock, even while the processes that load its data live on."""
+    """A killed run leaves no lock, even while the processes that load its data live on."""
     options = [corpus, *TRAIN, "--num-workers", "2", "--disable-validation"]
     options += ["--save-dir", tmp_path, "--max-update"]
     program, log = Path(sys.executable).with_name("fairseq-train"), tmp_path / "log"
@@ -110,7 +110,7 @@ def test_patience_resumes_its_count_after_a_restart(run, corpus, tmp_path):
     assert second.stdout.count("| valid on 'valid' subset |") == 1, second.stderr
     assert "early stop since valid performance hasn't improved for last 2 runs" in second.stdout
     third = run(*command, "--max-epoch", "9")
-    assert "this run has finished (--patience 2): nothing is left to train" in third.stdout
+    assert "this run has finished (--patience 2): nothing left to train" in third.stdout
     assert third.returncode == 0 and "valid on" not in third.stdout, third.stderr
 
 
@@ -139,7 +139,7 @@ def small_disk(tmp_path):
     subprocess.run(["umount", "-l", tmp_path], check=True)
 
 
-def test_a_full_disk_ends_the_training_and_leaves_what_is_whole(run, corpus, small_disk):
+def test_a_full_disk_ends_the_run_and_leaves_complete_files(run, corpus, small_disk):
     log = run(
         *("fairseq-train", corpus, *TRAIN, "--save-dir", small_disk, "--max-update", "6"),
         *("--save-interval-updates", "1", "--keep-interval-updates", "1", "--disable-validation"),

@@ -21,7 +21,7 @@ RECIPES = {
 
 
 @pytest.mark.parametrize("name", RECIPES)
-def test_a_dry_run_prints_every_command_and_runs_none(run, tmp_path, name):
+def test_a_dry_run_prints_commands_without_running_them(run, tmp_path, name):
     pair, arch, checkpoints, bleu = RECIPES[name]
     places = {"RUN": str(tmp_path / "run"), "DATA": str(tmp_path / "data")}
     done = run(

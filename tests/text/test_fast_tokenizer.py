@@ -26,16 +26,16 @@ HARD = [
 
 @pytest.fixture
 def encode():
-    """`encode(bpe, vocabulary, tokens)` returns the IDs by tokenizer.json, twins replaced."""
+    """`encode(bpe, vocabulary, tokens)` returns the IDs by tokenizer.json, model_ids replaced."""
     tokenizers = pytest.importorskip("tokenizers", reason="needs transformers: pip install it")
     built = {}
 
     def by_tokenizers(bpe, vocabulary, tokens):
         if bpe not in built:
-            content, twins = build_fast_tokenizer(bpe.merges, vocabulary)
+            content, model_ids = build_fast_tokenizer(bpe.merges, vocabulary)
             tokenizer = tokenizers.Tokenizer.from_str(json.dumps(content))
             tokenizer.encode_special_tokens = True
-            built[bpe] = tokenizer, [*range(len(vocabulary)), *twins]
+            built[bpe] = tokenizer, [*range(len(vocabulary)), *model_ids]
         tokenizer, ids = built[bpe]
         return [ids[i] for i in tokenizer.encode(" ".join(tokens)).ids]
 

@@ -56,14 +56,14 @@ KINDS = [(kind, normalise) for kind in TOKENIZERS for normalise in (False, True)
 
 
 def seconds(function, text):
-    """Return the processor's seconds of one call."""
+    """Return the CPU seconds of one call."""
     began = time.process_time()
     function(text)
     return time.process_time() - began
 
 
 def assert_not_quadratic(function, texts):
-    """texts: (short, long) pairs, the long one eight times as long: squared, 64 times the time."""
+    """texts: pairs, the second 8 times as long as the first: quadratic time would be 64 times."""
     for short, long in texts:
         for attempt in range(3):  # a busy machine may spoil one
             limit = 24 * seconds(function, short) + 0.05

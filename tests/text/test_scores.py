@@ -133,7 +133,7 @@ def test_paper_bleu_counted_by_hand():
     assert f"sacreBLEU against the same {found.bleu:.2f} (" in line
 
 
-def test_what_chance_has_to_do_with_it():
+def test_bootstrap_intervals_and_p():
     """One system differs from the reference in a few sentences, another in most."""
     references = [f"Der Hund Nummer {n} läuft heute sehr schnell weg ." for n in range(60)]
     good = [
@@ -160,7 +160,7 @@ def test_paper_bleu_without_a_common_4_gram_is_0():
     assert resample([system], references, "de", samples=2)["paper BLEU"][0].bleu == 0
 
 
-def test_the_scorer_says_what_it_cannot_know():
+def test_the_scorer_counts_unknown_words():
     references = [f"ein {UNKNOWN} läuft schnell"]
     text = describe_paper_bleu(["ein Hund läuft schnell"], references, "de")
     assert "unknown words: 1;" in text and "aiayn score" in text
@@ -221,7 +221,7 @@ def test_scores_are_written_as_json(files, tmp_path, capsys):
         *(0.5, 2),
     )
     expected = resample([found["system"]], found["references"], "de")
-    assert found["by_chance"] == {name: chance[0]._asdict() for name, chance in expected.items()}
+    assert found["bootstrap"] == {name: chance[0]._asdict() for name, chance in expected.items()}
     assert found["system"] == ["Der Hund läuft schnell weg.", "Ja."] and found["sources"] == []
 
 

@@ -20,8 +20,8 @@ def test_language_that_no_file_name_can_hold_is_refused():
         ({"surplus": 1}, "surplus"),
         ({"merges": "8"}, "merges is not of type int"),
         ({"inputs": []}, "inputs is not of type dict"),
-        ({"inputs": {"train.en": []}}, "inputs has a value of a wrong type"),
-        ({"cleaning": {"max_tokens": "x"}}, "cleaning has a value of a wrong type"),
+        ({"inputs": {"train.en": []}}, "inputs has a value of the wrong type"),
+        ({"cleaning": {"max_tokens": "x"}}, "cleaning has a value of the wrong type"),
     ],
 )
 def test_unknown_or_malformed_settings_are_refused(data_dir, change, message):

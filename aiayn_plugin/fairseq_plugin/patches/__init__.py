@@ -74,7 +74,7 @@ PATCHES: tuple[Patch, ...] = (
     Patch(
         "fairseq.checkpoint_utils.torch_persistent_save",
         checkpoint_io.save_atomically,
-        "fairseq writes weights that are NaN, writes into hard links of other checkpoints, leaves "
+        "fairseq writes weights that are NaN, writes into hard links to other checkpoints, leaves "
         "half-written files when the disk is full, and skips an interval checkpoint at the end of "
         "an epoch and of the run",
         "fairseq checks the weights and writes new files that it renames",
@@ -106,7 +106,7 @@ PATCHES: tuple[Patch, ...] = (
     Patch(
         "fairseq.logging.progress_bar.progress_bar",
         with_record,
-        "everything that fairseq-train logs passes only through its progress bars",
+        "only fairseq-train's progress bars receive the statistics that it logs",
         "fairseq has a hook for what it logs",
     ),
 )

@@ -74,7 +74,7 @@ def _is_finite(weight: tuple[str, torch.Tensor]) -> bool:
 def interval_path(state: Mapping[str, Any], path: Path) -> Path | None:
     """Return the --save-interval-updates name that a checkpoint lacks, if any.
 
-    One at the end of an epoch lacks it, and so does the last if the interval does not divide it.
+    It is missing at the end of an epoch, and at a last update that the interval does not divide.
     """
     cfg, iterator = state["cfg"], state["extra_state"]["train_iterator"]
     updates = state["optimizer_history"][-1]["num_updates"]
@@ -195,7 +195,7 @@ def _check_state(cfg: Any, task: Any, filename: str) -> None:
     """Raise InputError if our task's dictionaries or model differ from a checkpoint's.
 
     Fine-tuning may change the dictionaries, with a warning, and needs no optimizer state; without
-    one, fairseq would resume as update 0.
+    it, fairseq would resume at update 0.
     """
     state = safe_load.load(Path(filename), with_data=False)
     starts_anew = cfg.reset_optimizer or filename == cfg.finetune_from_model
@@ -263,7 +263,7 @@ def newest_first(directory: Path, suffix: str = "") -> list[Path]:
 def _end_if_finished(trainer: Any, epoch: int) -> None:
     """End the training loop, and log it, if the run has reached one of its limits.
 
-    epoch: the one with which training would continue.
+    epoch: the epoch in which training would resume.
     """
     limits, updates = trainer.cfg.optimization, trainer.get_num_updates()
     if 0 < limits.max_update <= updates:
@@ -275,6 +275,6 @@ def _end_if_finished(trainer: Any, epoch: int) -> None:
     else:
         return
     logger.info(
-        "this run has finished (%s, after %d updates): nothing is left to train", limit, updates
+        "this run has finished (%s, after %d updates): nothing left to train", limit, updates
     )
     limits.max_epoch = -1  # fairseq-train loops while the next epoch is at most max_epoch

@@ -31,8 +31,8 @@ DICTIONARIES: dict[str, Callable[[str], Any]] = {
 def with_paper_defaults(parse: Callable) -> Callable:
     """Wrap parse_args_and_arch: make our task and the paper's settings the defaults.
 
-    fairseq-generate, -interactive and -validate ignore the checkpoint's task: without --task they
-    run `translation`. fairseq-train's hook for defaults, modify_parser, is not open to plugins.
+    fairseq-generate and fairseq-interactive ignore the checkpoint's task: without --task they run
+    `translation`. fairseq-train's hook for defaults, modify_parser, is not open to plugins.
     """
 
     def parse_args_and_arch(

@@ -16,7 +16,7 @@ from ...text.lines import printable
 from ..interrupt import interrupt
 from ..optimizer import DIVERGENCE_ADVICE
 
-#: The command whose task and criterion come from the checkpoint, with any settings.
+#: Names of the command that builds task and criterion from a checkpoint's settings.
 VALIDATION = ("fairseq-validate", "validate.py")
 
 
@@ -33,7 +33,7 @@ def show_one_line(show: Callable) -> Callable:
     def show_input_error(kind, error, trace) -> None:
         command = os.path.basename(sys.argv[0])
         if isinstance(error, KeyboardInterrupt):
-            # fairseq-train has one for each GPU; data loaders are daemons
+            # fairseq-train has a child per GPU; data loaders are daemons
             if not all(child.daemon for child in multiprocessing.active_children()):
                 outcome = "stopping after this update, once its checkpoint is saved"
             else:

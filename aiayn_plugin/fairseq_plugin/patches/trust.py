@@ -31,7 +31,7 @@ FILES = re.compile(
 )
 #: Settings that match FILES but are not opened when a checkpoint is loaded.
 NEVER_OPENED = {"plasma_path", "restore_file", "save_dir", "user_dir", "finetune_from_model"}
-#: Settings that match FILES but must be strings; the checkpoint's weights replace these models.
+#: Settings that match FILES but must be strings; a checkpoint's weights replace the models.
 REQUIRED = {"w2v_path", "hubert_path"}
 _replacing_load = threading.Lock()
 
@@ -139,7 +139,7 @@ def report_unusable_model(load: Callable) -> Callable:
     @functools.wraps(load)
     def load_model_ensemble_and_task(filenames, *args, **kwargs):
         paths = [Path(name) for name in filenames]
-        are_files = all(path.is_file() for path in paths)  # not so for shards, with suffixes
+        are_files = all(path.is_file() for path in paths)  # false if names lack a shard's suffix
         try:
             with safe_load.limited_memory(*paths) if are_files else nullcontext():
                 return load(filenames, *args, **kwargs)

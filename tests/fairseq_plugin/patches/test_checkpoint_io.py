@@ -8,7 +8,7 @@ import torch
 from breakages import DICTIONARY, change
 from fairseq import checkpoint_utils, tasks
 from fairseq.file_io import PathManager
-from models import configuration, rates_taken, trainer
+from models import configuration, learning_rates, trainer
 
 from aiayn_plugin.errors import InputError
 from aiayn_plugin.fairseq_plugin.patches.checkpoint_io import newest_first
@@ -26,7 +26,7 @@ def save(training, epochs, loss=1.0):
 def train(corpus, folder, *flags, updates=1):
     """Train for some updates, save, and return fairseq's iterator of epochs."""
     training, epochs = trainer(corpus, folder, *flags)
-    rates_taken(training, epochs, updates)
+    learning_rates(training, epochs, updates)
     save(training, epochs)
     return epochs
 
@@ -167,7 +167,7 @@ def test_a_broken_last_checkpoint_names_the_newest_intact_one(corpus, trained, t
         trainer(corpus, tmp_path)
 
 
-def test_restore_file_resumes_the_whole_training(corpus, tmp_path):
+def test_restore_file_resumes_the_whole_run(corpus, tmp_path):
     train(corpus, tmp_path, updates=3)
     other = shutil.copy(tmp_path / "checkpoint_last.pt", tmp_path / "checkpoint_1_3.pt")
     (plain, epochs), (named, same) = (
@@ -208,7 +208,7 @@ def test_training_does_not_resume_without_the_optimizers_state(corpus, tmp_path)
 def test_batches_are_those_of_the_first_epoch_in_each(corpus, tmp_path):
     """fairseq-fixed would make different batches in the epoch in which a run resumes."""
     training, epochs = trainer(corpus, tmp_path)
-    rates_taken(training, epochs, 1)
+    learning_rates(training, epochs, 1)
     epochs.epoch = 3
     save(training, epochs)
     _, resumed = trainer(corpus, tmp_path)
@@ -232,7 +232,7 @@ def test_a_finished_run_takes_no_further_update(corpus, tmp_path):
 
 def test_a_run_that_has_reached_its_last_epoch_is_finished(corpus, tmp_path):
     training, epochs = trainer(corpus, tmp_path)
-    rates_taken(training, epochs, 1)
+    learning_rates(training, epochs, 1)
     epochs.epoch = 3
     save(training, epochs)
     last = str(tmp_path / "checkpoint_last.pt")
