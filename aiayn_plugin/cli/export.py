@@ -51,7 +51,7 @@ def run(args: argparse.Namespace) -> None:
     with write_directory_atomically(args.output) as output:
         transformer.save(str(output))
     stacks = transformer.encoder, transformer.decoder
-    positions = min(len(stack.position_encodings.encodings) for stack in stacks)
+    positions = min(stack.position_encodings.encodings.shape[0] for stack in stacks)
     print(
         f"{args.output} holds the model in {args.quantization}, with {positions:,} positions; "
         "CTranslate2 truncates a source at its max_input_length (default: 1,024)"

@@ -145,7 +145,7 @@ def test_the_old_format_of_torch_is_loaded(tmp_path):
         ({"x": {None: 8}}, "it has the invalid name None"),
         ({"_name": ["a"]}, "_name has type list"),
         ({"task": {"_name": "a"}}, "task has type dict"),
-        ({"x": [[b"bytes"]]}, "x has type bytes"),
+        ({"x": [[b"bytes"]]}, r"x\[\]\[\] has type bytes"),
     ],
 )
 def test_settings_that_are_not_plain_values_are_refused(written, part, settings, message):
