@@ -222,7 +222,7 @@ ARCHITECTURES: Mapping[str, Mapping[str, Any]] = {
     "aiayn_tiny": TINY,
     "aiayn_parser_tiny": {**TINY, "N": 4, "tie_embeddings": "target"},
 }
-#: Scaled-down architectures, which are not in the paper, and the one each is compared with.
+#: Scaled-down architectures, which are not in the paper, and the architecture to compare each with.
 SCALED_DOWN: Mapping[str, str] = {"aiayn_tiny": "aiayn_base", "aiayn_parser_tiny": "aiayn_parser"}
 
 

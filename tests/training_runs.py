@@ -106,11 +106,11 @@ def translation_scores(wrong: int = 2, sentences: int = 20, **changes: Any) -> d
     """Return what `aiayn score --json` writes; the first `wrong` hypotheses are hostile."""
     references = [f"Der Hund Nummer {n} läuft heute weg ." for n in range(sentences)]
     system = [HOSTILE] * wrong + references[wrong:]
-    chances = resample([system], references, "de", samples=20)
+    bootstraps = resample([system], references, "de", samples=20)
     return {
         "kind": "translations",
         **asdict(score(system, references, "de")),
-        "bootstrap": {name: chance._asdict() for name, (chance,) in chances.items()},
+        "bootstrap": {name: result._asdict() for name, (result,) in bootstraps.items()},
         "sources": [f"sentence {n}" for n in range(sentences)],
         "system": system,
         "references": references,

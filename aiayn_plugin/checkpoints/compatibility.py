@@ -141,7 +141,7 @@ def check_shapes(checkpoint: Mapping[str, Tensor], model: Mapping[str, Tensor]) 
     is_vocabulary = name.endswith(("embedding.weight", "vocabulary.weight"))
     if is_vocabulary and theirs and ours and theirs[1:] == ours[1:]:
         raise InputError(
-            f"the checkpoint's dictionary has {theirs[0]} entries, the data's has {ours[0]}.  "
+            f"the checkpoint's dictionary has {theirs[0]} entries, the data's has {ours[0]}. "
             "Use the data the model was trained with, or prepare yours with its dictionary"
         )
     raise _architecture_error(name, theirs or "missing", ours or "missing")

@@ -100,8 +100,8 @@ def build_weights(
 ) -> dict[str, Tensor]:
     """Return the weights of a MarianMTModel that computes what the model does, in float32.
 
-    model_ids: see text.fast_tokenizer. Their tokens share the rows of these IDs and have a logit of
-    −∞, so the probabilities of the dictionary's tokens do not change.
+    model_ids: see text.fast_tokenizer. Each added token shares the row of its model ID and has a
+    logit of −∞, so the probabilities of the dictionary's tokens do not change.
     """
     ours = model.float().cpu().state_dict()
     order, width = _sines_first(settings.d_model), settings.d_model // settings.h

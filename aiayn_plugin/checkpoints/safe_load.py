@@ -18,7 +18,7 @@ from . import safetensors_file, schema, torch_file
 ADVICE = "use an intact copy, or a different checkpoint"
 #: Bytes that building a model may take beyond an amount proportional to its weights.
 FREE_MEMORY = 256 << 20
-_LIMIT_LOCK = threading.Lock()  # the limit is that of the process
+_LIMIT_LOCK = threading.RLock()  # the limit is the process's; building a model may load another
 
 # fairseq stores its settings as a Namespace, which is as safe as a dictionary. It is allowed
 # globally, so that a user's own torch.load can read a checkpoint.
@@ -55,16 +55,17 @@ def limited_memory(*checkpoints: Path) -> Iterator[None]:
     Settings may ask for any width. Linux then refuses the memory, which raises MemoryError or
     torch's RuntimeError; other systems have no such limit.
     """
-    torch.zeros(1 << 20).add_(1)  # starts torch's threads, whose stacks count as data
-    status = Path("/proc/self/status")
-    text = status.read_text("ascii") if status.exists() else ""
-    size = re.search(r"^VmData:\s*(\d+) kB", text, re.MULTILINE)
-    if size is None:
-        yield
-        return
-    # the file's content, and two copies in float32 of what may be float16 in it
-    limit = 1024 * int(size[1]) + 5 * sum(path.stat().st_size for path in checkpoints) + FREE_MEMORY
     with _LIMIT_LOCK:
+        torch.zeros(1 << 20).add_(1)  # starts torch's threads, whose stacks count as data
+        status = Path("/proc/self/status")
+        text = status.read_text("ascii") if status.exists() else ""
+        size = re.search(r"^VmData:\s*(\d+) kB", text, re.MULTILINE)
+        if size is None:
+            yield
+            return
+        # the file's content, and two copies in float32 of what may be float16 in it
+        contents = 5 * sum(path.stat().st_size for path in checkpoints)
+        limit = 1024 * int(size[1]) + contents + FREE_MEMORY
         soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
         limits = [number for number in (limit, soft, hard) if number != resource.RLIM_INFINITY]
         resource.setrlimit(resource.RLIMIT_DATA, (min(limits), hard))

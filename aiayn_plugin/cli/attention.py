@@ -51,7 +51,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("--output", type=Path, metavar="FILE.html", help=output_help)
     add_numbers("--layers", metavar="L", help="layers on the page, from 1 (default: all)")
     add = parser.add_argument_group("a figure of one layer, instead of a page").add_argument
-    figure_help = "figure to write: .svg (for every script), .pdf or .png; needs matplotlib"
+    figure_help = "figure to write: .svg (best for non-Latin text), .pdf or .png; needs matplotlib"
     add("--figure", type=Path, metavar="FILE", help=figure_help)
     kinds = [kind.replace("_", "-") for kind in ATTENTION_KINDS]
     add("--kind", choices=kinds, help="kind of attention (default: encoder self-attention)")

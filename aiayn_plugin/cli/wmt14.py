@@ -111,5 +111,5 @@ def make_data(texts: dict[str, list[Text]], dest: Path, job: Job) -> None:
     """Make dest/data from the texts."""
     inputs = {f"{split}.{text.name}": "".join(text.key) for split in texts for text in texts[split]}
     job = job._replace(settings=replace(job.settings, inputs=inputs))
-    inputs = asdict(replace(job.settings, versions={}))
-    make_stage(dest, "data", inputs, lambda folder: {"summary": build(job, folder, texts)})
+    stage_inputs = asdict(replace(job.settings, versions={}))
+    make_stage(dest, "data", stage_inputs, lambda folder: {"summary": build(job, folder, texts)})

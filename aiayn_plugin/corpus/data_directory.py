@@ -28,8 +28,8 @@ def is_up_to_date(
 
     Raises InputError if it is not a data directory, has different settings or inputs from those of
     find_settings, or if a file of its manifest is missing or has a different size. Library versions
-    are not compared: a newer library does not invalidate finished data. program and
-    option: named in the error messages.
+    are not compared: a newer library does not invalidate finished data. The error messages name
+    program and option.
     """
     if not data.exists() or (data.is_dir() and not any(data.iterdir())):
         return False

@@ -26,8 +26,8 @@ OPTIONS = ("tokenizer", "bpe")
 def default_encoders(data: str, given: Container[str]) -> dict[str, str]:
     """Return the defaults of OPTIONS for the data directory of a task.
 
-    given: the names of the options that were given. The result is empty if one of OPTIONS is, and
-    for trees and data of fairseq-preprocess. Raises InputError if the settings of the
+    given: the names of the options that were given. The result is empty if any of OPTIONS was
+    given, and for trees and data of fairseq-preprocess. Raises InputError if the settings of the
     data are malformed.
     """
     settings = find_settings(first_directory(data))

@@ -1,4 +1,4 @@
-"""The scores of runs on their test and validation sets, and what chance contributes to them."""
+"""The scores of runs on their test and validation sets, with bootstrap intervals."""
 
 from collections.abc import Sequence
 from itertools import zip_longest
@@ -52,11 +52,11 @@ def _translation_scores(scored: dict[str, dict], several: bool) -> list[Block]:
     for label, scores in scored.items():
         row: list[Any] = [label]
         for name, key in (("paper BLEU", "paper_bleu"), ("sacreBLEU", "bleu")):
-            chance = scores["bootstrap"].get(name) or {}
+            bootstrap = scores["bootstrap"].get(name) or {}
             row += [
                 format_number(scores[key]),
-                _interval(chance),
-                *[format_number(chance.get("p"), ".3f")] * several,
+                _interval(bootstrap),
+                *[format_number(bootstrap.get("p"), ".3f")] * several,
             ]
         row += [
             format_number(scores["chrf"]),
@@ -66,8 +66,8 @@ def _translation_scores(scored: dict[str, dict], several: bool) -> list[Block]:
         rows.append(row)
     methods = {"paper BLEU": "words", "sacreBLEU": "signature", "chrF": "chrf_signature"}
     used = [f"{name}: {scores[key]}" for scores in scored.values() for name, key in methods.items()]
-    chance_head = ["95% interval", *["p"] * several]
-    head = ["set", "paper BLEU", *chance_head, "sacreBLEU", *chance_head]
+    bootstrap_head = ["95% interval", *["p"] * several]
+    head = ["set", "paper BLEU", *bootstrap_head, "sacreBLEU", *bootstrap_head]
     head += ["chrF", "exact matches", "sentences"]
     note = (
         "The interval is centred on the mean of 1,000 bootstrap samples of the sentences and as "
@@ -82,10 +82,10 @@ def _translation_scores(scored: dict[str, dict], several: bool) -> list[Block]:
     return [Table("Scores of the translations", head, rows), note, list(dict.fromkeys(used))]
 
 
-def _interval(chance: dict[str, float]) -> str | None:
-    if not chance:
+def _interval(bootstrap: dict[str, float]) -> str | None:
+    if not bootstrap:
         return None
-    mean, half = chance["mean"], chance["half_width"]
+    mean, half = bootstrap["mean"], bootstrap["half_width"]
     return f"{max(0, mean - half):.2f} to {min(100, mean + half):.2f}"
 
 
@@ -105,7 +105,7 @@ def _tree_scores(scored: dict[str, dict]) -> list[Block]:
     note = (
         "Labelled brackets are counted as EVALB does with COLLINS.prm: TOP and punctuation do not "
         "count, ADVP equals PRT, and sentences whose words differ, punctuation aside, are skipped; "
-        "F1 of all skips none: the gold tree's tags decide what is punctuation."
+        "F1 of all covers every sentence: the gold tree's tags decide what is punctuation."
     )
     return [Table("Scores of the trees", head, rows), note]
 

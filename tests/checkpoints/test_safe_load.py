@@ -242,7 +242,7 @@ def test_threads_limit_the_memory_in_turn():
     first_began, second_began, leave = Event(), Event(), Event()
 
     def build_first():
-        with limited_memory():
+        with limited_memory(), limited_memory():  # a model may load another
             first_began.set()
             leave.wait(60)
 

@@ -10,7 +10,7 @@ from aiayn_plugin.model.attention import MultiHeadAttention, scaled_dot_product_
 
 @pytest.mark.parametrize("causal", [False, True])
 def test_the_output_is_the_same_with_weights(causal):
-    """test_equations.py compares the output without them with loops."""
+    """test_equations.py checks the output without weights against loops."""
     torch.manual_seed(1)
     module = MultiHeadAttention(d_model=6, h=2, d_k=2, d_v=5, causal=causal).double()
     x, padding = torch.randn(2, 5, 6).double(), torch.arange(5) >= torch.tensor([[5], [3]])

@@ -238,13 +238,13 @@ def test_several_runs_have_a_paired_test_where_references_are_the_same(tmp_path)
     runs = [write_scores(tmp_path / name, test=translation_scores(n)) for name, n in wrong.items()]
     runs.append(write_scores(tmp_path / "other", test=other))
     found = report_on(*runs)
-    chances = {
+    bootstraps = {
         run["name"]: run["translations"]["test"]["bootstrap"]["sacreBLEU"]
         for run in found.data["runs"]
     }
-    assert chances["first"]["p"] is None and "p" not in chances["other"]
-    assert chances["worse"]["p"] < 0.05 and chances["same"]["p"] == 1
-    interval = chances["other"]
+    assert bootstraps["first"]["p"] is None and "p" not in bootstraps["other"]
+    assert bootstraps["worse"]["p"] < 0.05 and bootstraps["same"]["p"] == 1
+    interval = bootstraps["other"]
     low, high = (interval["mean"] + sign * interval["half_width"] for sign in (-1, 1))
     assert f"| {low:.2f} to {min(100, high):.2f} |" in markdown_of(*runs)
 

@@ -72,8 +72,8 @@ def test_sacrebleu_splits_languages_without_spaces():
     expected = sacrebleu.corpus_bleu(system, [references], tokenize="zh").score
     assert found.bleu == pytest.approx(expected) and expected > 50
     assert "tok:zh" in found.signature
-    chance = resample([system], references, "zh_CN", samples=10)["sacreBLEU"][0]
-    assert chance.bleu == pytest.approx(expected)
+    result = resample([system], references, "zh_CN", samples=10)["sacreBLEU"][0]
+    assert result.bleu == pytest.approx(expected)
 
 
 def test_a_missing_library_of_sacrebleu_is_an_error(monkeypatch):
@@ -149,8 +149,8 @@ def test_bootstrap_intervals_and_p():
         assert first.bleu == same.bleu == pytest.approx(metric(good)) and first.p is None
         assert same.p == 1, "equal scores are no difference"
         assert other.p < 0.01 and other.bleu == pytest.approx(metric(poor))
-        for chance in (first, other):
-            assert abs(chance.mean - chance.bleu) < chance.half_width < 10
+        for result in (first, other):
+            assert abs(result.mean - result.bleu) < result.half_width < 10
     assert found == resample([good, list(good), poor], references, "de"), "the seed is fixed"
 
 
@@ -221,7 +221,7 @@ def test_scores_are_written_as_json(files, tmp_path, capsys):
         *(0.5, 2),
     )
     expected = resample([found["system"]], found["references"], "de")
-    assert found["bootstrap"] == {name: chance[0]._asdict() for name, chance in expected.items()}
+    assert found["bootstrap"] == {name: result[0]._asdict() for name, result in expected.items()}
     assert found["system"] == ["Der Hund läuft schnell weg.", "Ja."] and found["sources"] == []
 
 
