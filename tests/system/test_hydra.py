@@ -55,7 +55,8 @@ def test_bad_settings_end_with_one_line(run, corpus, tmp_path):
         ("aiayn_c_n2", "model.N=2"),
         ("aiayn_d_smoothing02", "criterion.label_smoothing=0.2"),
     ):
-        log = hydra_train(run, corpus, tmp_path, f"model._name={name}")
+        settings = f"model._name={name}", "optimization.max_update=1"
+        log = hydra_train(run, corpus, tmp_path, *settings)
         assert last_line(log) == (
             f"fairseq-hydra-train: error: model._name={name} alone does not change the settings: "
             f"give {setting}"
