@@ -230,7 +230,7 @@ class Tokenizer:
             return split()
 
     def _split_plain(self, word: str) -> str | None:
-        """Return a word that does not depend on its context with spaces between its tokens.
+        """Return the tokens of a word, separated by spaces; None if they depend on its context.
 
         `(well-known)` gives `( well-known )`. `end.`, `1,000` and `it's` give None. A string takes
         less memory in the cache than a list.
@@ -252,7 +252,7 @@ class Tokenizer:
         return "0" if start <= "9" else "a"
 
     def _split_in_context(self, word: str, first: bool, next_word: str) -> str:
-        """Return a word that has a full stop, a comma or an apostrophe, with spaces between tokens.
+        """Return the tokens of a word with a full stop, comma or apostrophe, separated by spaces.
 
         first: the word is the first of its line. next_word: the `_representative` of the following
         word; empty at the end of the line. Four cases, by example:
