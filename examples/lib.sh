@@ -1,6 +1,7 @@
 # Functions of the recipes. A recipe sources this file, checks its variables and calls begin. DRY_RUN=1
-# prints the commands, for a shell in the project's root, without running them. PREPARE holds extra options for
-# aiayn prepare (multi30k.sh, tatoeba.sh, table3.sh) or aiayn wmt14, such as --protect-patterns.
+# prints the commands, for a shell in the project's root, without running them. PREPARE holds extra
+# options for aiayn prepare (multi30k.sh, tatoeba.sh, table3.sh) or aiayn wmt14, such as
+# --protect-patterns.
 # shellcheck shell=bash
 unset CDPATH
 # --help: print the comment at the head of the recipe.
@@ -275,8 +276,8 @@ wmt14() {
 }
 
 # device_tokens: print MAX_TOKENS or the tokens per batch that one device holds: one per 2 MiB of the
-# smallest GPU, at most 30,000 (an update of 25,000 plus padding); 4,096 without a GPU. Per token of each side
-# the big model keeps 0.44 MiB in bfloat16 and 0.74 in float32 until the backward pass.
+# smallest GPU, at most 30,000 (an update of 25,000 plus padding); 4,096 without a GPU. Per token of each
+# side the big model keeps 0.44 MiB in bfloat16 and 0.74 in float32 until the backward pass.
 device_tokens() {
   local memory=
   if has_gpu; then

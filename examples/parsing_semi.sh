@@ -4,7 +4,7 @@
 # et al. (2015), which have not been published.
 #   bash examples/parsing_semi.sh LDC_DIRECTORY TREES...
 #   bash examples/parsing_semi.sh LDC_DIRECTORY TREES... -- ARGUMENTS    more arguments for fairseq-train
-#   DRY_RUN=1 bash examples/parsing_semi.sh LDC_DIRECTORY TREES...       print the commands without running them
+#   DRY_RUN=1 bash examples/parsing_semi.sh LDC_DIRECTORY TREES...    print the commands without running
 # TREES are files of bracketed trees, or @FILE, a list of their paths, one per line, relative to the
 # project's root.
 #   RUN     results (default: runs/parsing_semi)
