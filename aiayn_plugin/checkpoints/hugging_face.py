@@ -17,7 +17,7 @@ from ..text.fast_tokenizer import TOKENIZER_CONFIG, build_fast_tokenizer, build_
 from ..text.lines import read_data_file
 from ..text.manifest import read_verified_dictionary
 from ..text.pipeline import load_subwords
-from ..text.settings import SACREMOSES, TextSettings
+from ..text.settings import SACREMOSES, TextSettings, rules_language
 from ..text.subwords import Bpe
 from ..text.tokenizer import PROTECTED
 from .bundle import text_files, write_bundle
@@ -25,7 +25,7 @@ from .compatibility import Identity
 from .loading import LoadedModel, model_settings
 from .marian import GENERATION, build_config, build_weights, max_positions, read_marian
 from .safe_load import configuration, load
-from .safetensors_file import CONFIG_FILE, NO_TRAINING, WEIGHTS_FILE, write_weights
+from .safetensors_file import CONFIG_FILE, EMPTY_TRAINING_STATE, WEIGHTS_FILE, write_weights
 
 CARD = Path(__file__).with_name("model_card.md")
 
@@ -64,7 +64,9 @@ def export_transformers(loaded: LoadedModel, checkpoint: Path, data: Path, outpu
             (directory / name).write_text(written + "\n", "utf-8")
         for name in text_files(data, text):
             shutil.copyfile(data / name, directory / name)
-        (directory / "README.md").write_text(_model_card(text, settings.positions), "utf-8")
+        (directory / "README.md").write_text(
+            _model_card(text, settings.positions, len(loaded.source)), "utf-8"
+        )
     return positions
 
 
@@ -92,7 +94,7 @@ def import_transformers(directory: Path, data: Path, output: Path) -> None:
             "task": {"_name": "aiayn_translation", **limits},
         },
         "task_state": Identity.of(words, settings, text.languages).task_state(),
-        **NO_TRAINING,
+        **EMPTY_TRAINING_STATE,
     }
     write_bundle(state, data, text, output)
 
@@ -104,7 +106,7 @@ def _check_tokenizer(tokenizer: Path, words: Sequence[str], data: Path) -> None:
         tokens = build_tokens([*SPECIAL_SYMBOLS, *words])
         matches = all(ids.get(token) == i for i, token in enumerate(tokens))
     except (KeyError, TypeError, AttributeError, ValueError, RecursionError):
-        raise InputError(f"{tokenizer} is not a tokenizer.json that aiayn export wrote") from None
+        raise InputError(f"{tokenizer} was not written by aiayn export") from None
     if not matches:
         raise InputError(
             f"the dictionaries in {data} do not match {tokenizer}: token IDs differ. Give the "
@@ -112,12 +114,13 @@ def _check_tokenizer(tokenizer: Path, words: Sequence[str], data: Path) -> None:
         )
 
 
-def _model_card(text: TextSettings, positions: str) -> str:
+def _model_card(text: TextSettings, positions: str, vocabulary: int) -> str:
     """Return README.md, with code that tokenises as the data was tokenised."""
+    source, target = rules_language(text.source_lang), rules_language(text.target_lang)
     options = "escape=False"
     if text.tokenizer == SACREMOSES:
         options += f", protected_patterns={list(PROTECTED)!r}"
-    normalized = f'MosesPunctNormalizer("{text.source_lang}").normalize(line)'
+    normalized = f'MosesPunctNormalizer("{source}").normalize(line)'
     note = ""
     if positions != "sinusoids":
         note = (
@@ -126,10 +129,11 @@ def _model_card(text: TextSettings, positions: str) -> str:
             "`embed_positions.weight` tensors\nof this `model.safetensors` into the saved one.\n"
         )
     return CARD.read_text("utf-8").format(
-        source=text.source_lang,
-        target=text.target_lang,
+        source=source,
+        target=target,
+        vocabulary=vocabulary,
         line=normalized if text.normalize_punctuation else "line",
         options=options,
-        arguments=f'"{text.source_lang}", {text.normalize_punctuation}, "{text.tokenizer}"',
+        arguments=f'"{source}", {text.normalize_punctuation}, "{text.tokenizer}"',
         note=note,
     )

@@ -1,8 +1,8 @@
 """Our model as a MarianMTModel of Hugging Face's transformers, and back.
 
 MarianMTModel has the paper's post-norm layers and sinusoids, but all sines precede the cosines:
-feature 2i of d_model is its feature i, and 2i + 1 its d_model/2 + i. So every vector of width
-d_model is permuted, and every weight that reads or writes one.
+our features 2i and 2i + 1 are its features i and d_model/2 + i. So every vector of width d_model
+is permuted, and every weight that reads or writes one.
 """
 
 import json
@@ -146,7 +146,10 @@ def read_marian(directory: Path, vocabulary: int) -> tuple[ModelSettings, int, d
         config = json.loads(read_data_file(directory / CONFIG_FILE, MAX_SETTINGS_FILE))
         settings = _read_settings(config)
         if not (path := directory / WEIGHTS_FILE).is_file():
-            raise InputError(f"{WEIGHTS_FILE} is missing: save the model with save_pretrained")
+            raise InputError(
+                f"{WEIGHTS_FILE} is missing: save the model with save_pretrained (before "
+                "transformers 4.35 with safe_serialization=True)"
+            )
         weights = read_weights(path)
         settings, ours = _convert_weights(weights, settings, vocabulary)
         table = weights.get(POSITIONS["encoder"])

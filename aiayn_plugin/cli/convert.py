@@ -12,9 +12,10 @@ import argparse
 from pathlib import Path
 
 from ..checkpoints.hugging_face import import_transformers
-from ..checkpoints.safe_load import limited_memory, load, save
+from ..checkpoints.safe_load import limit_memory, load, save
 from ..errors import InputError
 from ..fairseq_plugin.convert import convert
+from ..text.settings import SETTINGS_FILE
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -30,12 +31,18 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     """Convert a model. Raises InputError or OSError if it cannot be converted."""
     if args.input.is_dir():
-        import_transformers(args.input, args.data or args.input, args.output)
+        data = args.data or args.input
+        if not (args.data or (data / SETTINGS_FILE).is_file()):
+            raise InputError(
+                f"{data / SETTINGS_FILE} is missing: add --data with the directory that aiayn "
+                "export wrote"
+            )
+        import_transformers(args.input, data, args.output)
         print(f"{args.output} is a bundle: pass it to aiayn translate")
         return
     if args.data:
         raise InputError("--data applies only to a directory of a MarianMTModel")
-    with limited_memory(args.input):
+    with limit_memory(args.input):
         state, kind = convert(load(args.input))
     save(state, args.output)
     print(f"{args.output} is a checkpoint of {kind}")

@@ -13,7 +13,7 @@ import sys
 from ..errors import InputError
 from ..inference.translator import Translator
 from ..paper import SearchSettings
-from ..text.lines import printable
+from ..text.lines import escape_unprintable
 from . import options
 
 
@@ -33,19 +33,21 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("--batch-size", metavar="N", type=int, default=64, help="sentences per batch")
     length_help = "maximum characters per sentence; a longer one is rejected"
     add("--max-length", metavar="N", type=int, default=2000, help=length_help)
-    waiting_help = "maximum sentences in the queue; a request beyond it is rejected"
-    add("--max-waiting", metavar="N", type=int, default=1000, help=waiting_help)
+    queued_help = "maximum sentences in the queue; a request beyond it is rejected"
+    add("--max-queued", metavar="N", type=int, default=1000, help=queued_help)
 
 
 def run(args: argparse.Namespace) -> None:
     """Serve a model. Raises InputError or OSError for an unusable model or address."""
-    options.check_positive(args, "beam", "batch_size", "max_length", "max_waiting")
+    options.check_positive(args, "beam", "batch_size", "max_length", "max_queued")
     try:
         from ..service import app, server
     except ModuleNotFoundError as error:
-        raise InputError(f"aiayn serve needs {error.name}: pip install starlette uvicorn") from None
+        raise InputError(
+            f"aiayn serve needs {error.name}: pip install '.[serve]' in the project's root"
+        ) from None
 
-    limits = app.Limits(args.max_length, args.max_waiting, args.beam)
+    limits = app.Limits(args.max_length, args.max_queued, args.beam)
     with server.listen(args.host, args.port) as listener:
         # The first process of a container ignores SIGTERM without a handler.
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
@@ -69,7 +71,7 @@ def run(args: argparse.Namespace) -> None:
             )
             for nbest in range(1, args.beam + 1)
         ]
-        name = printable(args.model.resolve().name)
+        name = escape_unprintable(args.model.resolve().name)
         service = app.Service(name, translators, limits, args.batch_size)
         logging.basicConfig(  # in the format of fairseq's log
             format="%(asctime)s | %(levelname)s | %(name)s | %(message)s",

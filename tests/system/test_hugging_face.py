@@ -71,7 +71,9 @@ def test_it_comes_back_as_a_bundle(transformers, run, exported, tmp_path):
     if json.loads((output / "config.json").read_text())["positions"] == "sinusoids":
         log = run(*convert, tmp_path / "tuned")
         assert (log.returncode, log.stderr.count("\n")) == (1, 1)
-        assert "text.json is missing" in log.stderr and not (tmp_path / "bundle").exists()
+        assert (
+            "text.json is missing: add --data" in log.stderr and not (tmp_path / "bundle").exists()
+        )
         shutil.copy(output / "tokenizer.json", tmp_path / "tuned")
         different = shutil.copytree(output, tmp_path / "different")
         for lang, message in (("de", "has separate dictionaries"), ("en", "token IDs differ")):
