@@ -34,15 +34,15 @@ def save_atomically(save: Callable) -> Callable:
 
     With the plugin's task, also write the checkpoint of --save-interval-updates where an epoch ends
     at that update, and at the end of the run: fairseq skips it, so the average would miss, for
-    example, base's final weights, since 100,000 is not a multiple of 1,500. It is written first, so
-    that a run killed before the other name exists does not resume without it.
+    example, base's final weights, since 100,000 is not a multiple of 1,500. That checkpoint is
+    written first, so a run killed before its second name exists does not resume without it.
     """
 
     def torch_persistent_save(obj: Any, filename: str, async_write: bool = False) -> None:
         is_resumable = "train_iterator" in (obj.get("extra_state") or {})  # crash.pt is not
-        if is_resumable and not all(map(_is_finite, obj["model"].items())):
+        if is_resumable and (name := _find_infinite(obj["model"])):
             raise InputError(
-                f"update {obj['optimizer_history'][-1]['num_updates']} made weights NaN or "
+                f"update {obj['optimizer_history'][-1]['num_updates']} made {name} NaN or "
                 f"infinite, and {filename} is not written: {DIVERGENCE_ADVICE}"
             )
         if async_write:
@@ -65,10 +65,12 @@ def save_atomically(save: Callable) -> Callable:
     return torch_persistent_save
 
 
-def _is_finite(weight: tuple[str, torch.Tensor]) -> bool:
-    """Return whether a named tensor is finite, or one that fairseq never initialises."""
-    name, value = weight
-    return name.endswith("_float_tensor") or bool(value.isfinite().all())
+def _find_infinite(weights: Mapping[str, torch.Tensor]) -> str | None:
+    """Return the name of a tensor that is not finite, except one that fairseq never sets."""
+    for name, value in weights.items():
+        if not name.endswith("_float_tensor") and not value.isfinite().all():
+            return name
+    return None
 
 
 def interval_path(state: Mapping[str, Any], path: Path) -> Path | None:
@@ -111,10 +113,9 @@ def resume(load: Callable) -> Callable:
     """Wrap Trainer.load_checkpoint: resume killed, broken and finished runs.
 
     Removes files that a killed run left half-written. Rejects a missing --restore-file and a
-    checkpoint that has different dictionaries or settings, or lacks the optimizer's state. Names
-    the newest intact checkpoint if the last is broken. Ends a finished run, which would otherwise
-    take another update. Several processes each read the file: rank 0 would send its content as a
-    pickle, which weights_only refuses.
+    checkpoint that has different dictionaries or settings, or lacks the optimizer's state. Ends a
+    finished run, which would otherwise take another update. Several processes each read the file:
+    rank 0 would send its content as a pickle, which weights_only refuses.
     """
 
     def load_checkpoint(trainer: Any, filename: str, *args: Any, **options: Any) -> Any:
@@ -137,10 +138,9 @@ def resume(load: Callable) -> Callable:
             if hasattr(trainer.task, "identity") and Path(filename).is_file():
                 _check_state(cfg, trainer.task, filename)
             extra_state = load(trainer, filename, *args, **options)
+        except (InputError, OSError):
+            raise
         except Exception as error:
-            _check_last(Path(filename), cfg.save_dir, trainer.checkpoint_suffix, error)
-            if isinstance(error, (InputError, OSError)):
-                raise
             first_line = str(error).partition("\n")[0]
             raise InputError(
                 input_error(error)
@@ -213,51 +213,6 @@ def _check_state(cfg: Any, task: Any, filename: str) -> None:
         if filename != cfg.finetune_from_model:
             raise
         logger.warning("fine-tuning with different dictionaries: %s", error)
-
-
-def _check_last(path: Path, directory: str, suffix: str, error: Exception) -> None:
-    """Raise InputError from an error if it came from a broken checkpoint_last.pt."""
-    is_last = path == Path(directory, f"checkpoint_last{suffix}.pt")
-    if not is_last or not path.is_file() or (fault := _find_fault(path)) is None:
-        return
-    intact = (other for other in newest_first(path.parent, suffix) if _find_fault(other) is None)
-    if newest := next(intact, None):
-        name = str(newest).removesuffix(f"{suffix}.pt") + ".pt"
-        advice = (
-            f"the newest intact one is {newest}: resume from it once with --restore-file {name}"
-        )
-    else:
-        advice = (
-            f"no other checkpoint in {directory} is intact: move {path} away to train from the "
-            "start"
-        )
-    raise InputError(f"{fault}; {advice}") from error
-
-
-def _find_fault(path: Path) -> str | None:
-    """Return what is wrong with a checkpoint; None if it is intact or cannot be read."""
-    try:
-        safe_load.load(path)
-    except InputError as error:
-        return str(error)
-    except OSError:
-        pass
-    return None
-
-
-def newest_first(directory: Path, suffix: str = "") -> list[Path]:
-    """Return a run's checkpoints except checkpoint_last.pt, newest first; the best ones come last.
-
-    For example checkpoint2.pt (the end of epoch 2), checkpoint_2_30.pt, checkpoint_2_20.pt,
-    checkpoint1.pt, checkpoint_best.pt.
-    """
-    pattern = re.compile(rf"checkpoint(?:_?(\d+)(?:_(\d+))?|[_.]best.*){re.escape(suffix)}\.pt")
-    ranked = []
-    for path in directory.iterdir():
-        if (match := pattern.fullmatch(path.name)) and path.is_file():
-            epoch, update = (float(number or "inf") for number in match.groups())
-            ranked.append((bool(match[1]), epoch, update, path.lstat().st_mtime, path))
-    return [path for *_, path in sorted(ranked, reverse=True)]
 
 
 def _end_if_finished(trainer: Any, epoch: int) -> None:
