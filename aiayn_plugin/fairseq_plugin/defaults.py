@@ -33,8 +33,8 @@ COMPONENTS = {
 #: The component of each of these options. A different component may have an option of the same
 #: name, which keeps its own default.
 COMPONENT_OF = {"label_smoothing": "criterion", "warmup_updates": "lr_scheduler"}
-#: Options that turn on a checkpoint at the end of each epoch.
-SAVING_EPOCHS = {"save_interval", "keep_last_epochs", "no_last_checkpoints"}
+#: Options that enable a checkpoint at the end of each epoch.
+EPOCH_CHECKPOINT_OPTIONS = {"save_interval", "keep_last_epochs", "no_last_checkpoints"}
 #: Numbers that fairseq does not check: it would fail after training has begun.
 MINIMUMS = (
     ("checkpoint", "save_interval", 1),
@@ -64,14 +64,14 @@ def training_defaults(cli_options: Mapping[str, Any]) -> dict[str, Any]:
         training["tokens_per_update"] = 0
     if "max_epoch" in cli_options:
         training["max_update"] = 0  # no second limit
-    saves_epochs = bool(cli_options.keys() & SAVING_EPOCHS)
-    saves_epochs |= cli_options.get("save_interval_updates") == 0
+    has_epoch_checkpoints = bool(cli_options.keys() & EPOCH_CHECKPOINT_OPTIONS)
+    has_epoch_checkpoints |= cli_options.get("save_interval_updates") == 0
     return {
         **training,
         **COMPONENTS,
         "max_tokens": None if "batch_size" in cli_options else 4096,  # of each device, with padding
         "required_batch_size_multiple": 1,  # fairseq's 8 drops sentences
-        "no_epoch_checkpoints": not saves_epochs,
+        "no_epoch_checkpoints": not has_epoch_checkpoints,
     }
 
 
@@ -91,16 +91,17 @@ def complete_training(args: Namespace, cli_options: Mapping[str, Any]) -> None:
             "update number (§5.3); drop --lr, or choose another --lr-scheduler"
         )
     if args.lr_scheduler == COMPONENTS["lr_scheduler"] and not hasattr(args, "d_model"):
-        # fairseq's models call d_model the embedding's dimension.
-        if (d_model := getattr(args, "encoder_embed_dim", None)) is None:
+        # fairseq's models call d_model the embedding's dimension; language models have no encoder.
+        names = "encoder_embed_dim", "decoder_embed_dim"
+        if not (sizes := [getattr(args, name) for name in names if hasattr(args, name)]):
             raise InputError(
                 f"the schedule {args.lr_scheduler} needs d_model (§5.3), which --arch {args.arch} "
                 "lacks: choose another --lr-scheduler"
             )
-        args.d_model = d_model
+        args.d_model = sizes[0]
 
 
-def options_for_one_start(checkpoint: Any) -> list[str]:
+def find_restart_options(checkpoint: Any) -> list[str]:
     """Return the options with which a repeated command starts over instead of resuming."""
     given = ["restore_file"] if checkpoint.restore_file != "checkpoint_last.pt" else []
     given += [name for name in checkpoint if name.startswith("reset_") and checkpoint[name]]
@@ -163,7 +164,7 @@ def check_configuration(cfg: Any) -> None:
 
 
 def _check_hydra_name(cfg: Any) -> None:
-    """Raise InputError for the name of an architecture with the settings of base.
+    """Raise InputError if model._name is set, but the settings are those of base.
 
     With Hydra, all settings come from the configuration, regardless of model._name.
     """
@@ -206,10 +207,17 @@ def check_best_metric(cfg: Any) -> None:
 def model_defaults(arch: str, architecture: str) -> dict[str, Any]:
     """Return the defaults of the model's settings: those of one of the paper's architectures.
 
-    Defaults that the dataclass of a user's --arch changes take precedence.
+    Defaults that the dataclass of a user's --arch changes take precedence. Raises InputError if
+    that model has no such dataclass.
     """
     paper = get_settings(architecture)
-    own = MODEL_DATACLASS_REGISTRY[ARCH_MODEL_NAME_REGISTRY[arch]]
+    model = ARCH_MODEL_NAME_REGISTRY[arch]
+    own = MODEL_DATACLASS_REGISTRY.get(model, object)
+    if not issubclass(own, TransformerConfig):
+        raise InputError(
+            f'--arch {arch}: register its model with @register_model("{model}", '
+            "dataclass=TransformerConfig), or with a subclass of TransformerConfig"
+        )
     classes = own.__mro__[: own.__mro__.index(TransformerConfig)]  # the user's
     declared = {name for each in classes for name in vars(each).get("__annotations__", {})}
     return {
@@ -221,8 +229,8 @@ def complete_search(args: Namespace, cli_options: Mapping[str, Any]) -> None:
     """Set the options of search and of raw text that were not given, after fairseq's second pass.
 
     fairseq-generate reads and writes subwords, so raw text is for fairseq-interactive only. Raises
-    InputError for options that exclude each other, and for one that fails in fairseq or that only
-    the other command supports.
+    InputError for options that are mutually exclusive, fail in fairseq or work only in the other
+    command.
     """
     is_interactive = hasattr(args, "buffer_size")
     if args.constraints and not is_interactive:
@@ -240,7 +248,11 @@ def complete_search(args: Namespace, cli_options: Mapping[str, Any]) -> None:
         )
     if args.score_reference and args.print_alignment == "soft":
         raise InputError("--score-reference gives hard alignments only: use --print-alignment hard")
+    for name in ("print_step", "retain_iter_history"):
+        if getattr(args, name) and hasattr(args, "length_penalty"):
+            raise InputError(f"{flag(name)} is for fairseq's non-autoregressive models: omit it")
     generate_only = {
+        "--results-path": args.results_path is not None,
         "--score-reference": args.score_reference,
         "--print-alignment soft": args.print_alignment == "soft",
         "--lm-path": args.lm_path is not None,

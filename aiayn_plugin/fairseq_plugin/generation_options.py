@@ -59,6 +59,8 @@ def build_search_generator(
     )
     reason = custom or find_fairseq_only_option(options)
     reason = reason or find_fairseq_only_model(models, bool(options.print_alignment))
+    if extra.keys() - {"lm_model", "lm_weight"}:
+        reason = reason or "extra_gen_cls_kwargs"
     if reason:
         if task.cfg.trees_only:
             raise InputError(
@@ -185,8 +187,8 @@ def search_settings(options: Namespace, length_penalty: str) -> SearchSettings:
 def find_fairseq_only_option(options: Namespace) -> str | None:
     """Return the option that requests a search that only fairseq has; None if none does.
 
-    Raises InputError if options request several searches, or if an option lacks the search that it
-    needs.
+    Raises InputError if options request several searches, or if an option needs a search that is
+    missing.
     """
     requested = {
         "sampling": options.sampling,
@@ -208,7 +210,7 @@ def find_fairseq_only_option(options: Namespace) -> str | None:
 def find_fairseq_only_model(models: Iterable[Any], with_alignments: bool = False) -> str | None:
     """Return the class of a model that only fairseq's search supports; None if there is none.
 
-    with_alignments: also of a model that aligns whole translations in a second pass.
+    with_alignments: include models that align whole translations in a second pass.
     """
     for model in models:
         if with_alignments and getattr(model, "full_context_alignment", False):
@@ -221,7 +223,7 @@ def find_fairseq_only_model(models: Iterable[Any], with_alignments: bool = False
     return None
 
 
-def search_in_int8(model: Any) -> None:
+def quantize_plugin_model(model: Any) -> None:
     """Make a model search with int8 matrix multiplications.
 
     Raises InputError for a model that is not the plugin's.
@@ -248,6 +250,6 @@ def _prepare(task: Any, models: list) -> None:
         if generates and root.common.bf16:
             model.bfloat16()
         if task.cfg.int8:
-            search_in_int8(model)
+            quantize_plugin_model(model)
         elif generates and isinstance(model, AiaynTransformer):
             pack_linear_layers(model)

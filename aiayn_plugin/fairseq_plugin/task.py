@@ -11,6 +11,7 @@ from fairseq.data import Dictionary
 from fairseq.dataclass import ChoiceEnum
 from fairseq.tasks import register_task
 from fairseq.tasks.translation import TranslationConfig
+from omegaconf import OmegaConf
 
 from ..checkpoints.loading import model_settings
 from ..errors import InputError
@@ -18,7 +19,7 @@ from ..kernels.cpu_runtime import prepare_cpu, prepare_cpu_for_search
 from ..training.batching import sort_by_longer_side
 from . import data_checks, raw_text, training_log
 from .batch_plan import keep_first_epoch_batches, sentence_sizes
-from .defaults import check_best_metric, check_configuration, options_for_one_start
+from .defaults import check_best_metric, check_configuration, find_restart_options
 from .disk_space import check_disk_space
 from .generation_options import build_search_generator, check_eval_bleu_args
 from .gpu_training import prepare_gpu
@@ -118,6 +119,8 @@ class AiaynTranslation(TrainerHooks):
     @classmethod
     def setup_task(cls, cfg, **kwargs):
         """Like fairseq's. Raises InputError for missing data, and for --num-batch-buckets."""
+        if not OmegaConf.is_config(cfg):  # from a Namespace, as in older scripts
+            cfg = OmegaConf.create({"task": cfg}).task
         data_checks.check_directories(cfg)
         data_checks.check_buckets(cfg)
         return super().setup_task(cfg, **kwargs)
@@ -176,7 +179,7 @@ class AiaynTranslation(TrainerHooks):
 
     def _start_training(self, cfg, model) -> None:
         forget_earlier_runs()
-        interrupt.catch(options_for_one_start(cfg.checkpoint))
+        interrupt.install_handler(find_restart_options(cfg.checkpoint))
         check_configuration(cfg)
         lock_save_dir(cfg)
         prepare_cpu()

@@ -122,15 +122,25 @@ def test_options_that_set_the_batches_turn_tokens_per_update_off():
 
 
 def test_our_schedule_works_with_fairseqs_models():
-    flags = ("--arch", "lstm_wiseman_iwslt_de_en", "--lr-scheduler", "aiayn_inverse_sqrt")
-    assert configuration(*flags).lr_scheduler.d_model == 256
+    flags = ("--lr-scheduler", "aiayn_inverse_sqrt", "--arch")
+    assert configuration(*flags, "lstm_wiseman_iwslt_de_en").lr_scheduler.d_model == 256
+    language_model = (*flags, "transformer_lm_gpt", "--task", "language_modeling")
+    assert configuration(*language_model).lr_scheduler.d_model == 768
+
+
+def test_a_model_without_the_plugins_options_is_an_error():
+    """As in fairseq's older style, without a dataclass."""
+    register_model("old_style")(type("OldStyle", (AiaynTransformer,), {}))
+    register_model_architecture("old_style", "old_style_base")(lambda args: None)
+    with pytest.raises(InputError, match=r'register_model\("old_style", dataclass=Transformer'):
+        parse("--arch", "old_style_base")
 
 
 @pytest.mark.parametrize(
     "argv, message",
     [
         (
-            "--arch lightconv_lm --lr-scheduler aiayn_inverse_sqrt --task language_modeling",
+            "--arch wav2vec --lr-scheduler aiayn_inverse_sqrt --task audio_pretraining",
             "d_model",
         ),
         ("--arch aiayn_base --lr 0.0007", "drop --lr, or choose another --lr-scheduler"),
@@ -240,7 +250,9 @@ GENERATE, INTERACTIVE = fairseq_generate_parser, options.get_interactive_generat
         (GENERATE, "--score-reference --print-alignment soft", "use --print-alignment hard"),
         (GENERATE, "--sacrebleu", "--sacrebleu has no effect in this version of fairseq"),
         (GENERATE, "--num-shards 2", "use --distributed-world-size N --distributed-rank I"),
+        (GENERATE, "--print-step", "--print-step is for fairseq's non-autoregressive models"),
         (GENERATE, "--nbest 5", "--nbest 5 is more than --beam 4"),
+        (INTERACTIVE, "--results-path out", "--results-path works in fairseq-generate only"),
         (INTERACTIVE, "--prefix-size 1", "--prefix-size works in fairseq-generate only"),
         (INTERACTIVE, "--lm-path lm.pt", "--lm-path works in fairseq-generate only"),
         (INTERACTIVE, "--score-reference", "--score-reference works in fairseq-generate only"),

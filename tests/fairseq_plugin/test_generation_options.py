@@ -16,8 +16,8 @@ from aiayn_plugin.fairseq_plugin.generation_options import (
     complete,
     find_fairseq_only_model,
     find_fairseq_only_option,
+    quantize_plugin_model,
     search_defaults,
-    search_in_int8,
     search_settings,
 )
 from aiayn_plugin.paper import SearchSettings
@@ -123,6 +123,22 @@ def test_translating_for_validation_leaves_a_model_of_fairseqs_unchanged(corpus,
     torch.testing.assert_close(*outputs)
 
 
+def test_arguments_that_only_fairseqs_generator_takes_reach_it(corpus):
+    """For example, those of a task that strips language tags."""
+    task = tasks.setup_task(configuration("--arch", "aiayn_tiny", data=corpus).task)
+    extra = {"symbols_to_strip_from_output": {7}}
+    generator = task.build_generator([build()], Namespace(), extra_gen_cls_kwargs=extra)
+    assert generator.symbols_to_strip_from_output >= {7}
+
+
+def test_the_task_takes_a_namespace(corpus):
+    """As scripts for older versions of fairseq pass it."""
+    cfg = configuration("--arch", "aiayn_tiny", data=corpus).task
+    task = tasks.setup_task(Namespace(**{**cfg, "task": "aiayn_translation"}))
+    task.load_dataset("valid")
+    assert task.build_generator([build()], Namespace())
+
+
 def test_trees_only_needs_data_with_trees(corpus):
     task = tasks.setup_task(configuration("--arch", "aiayn_tiny", "--trees-only", data=corpus).task)
     with pytest.raises(InputError, match="holds no trees"):
@@ -137,10 +153,10 @@ def test_an_option_that_fairseqs_search_ignores_is_refused(corpus):
         task.build_generator([build()], Namespace(sampling=True, no_repeat_ngram_size=2))
 
 
-def test_only_the_plugins_models_search_in_int8():
+def test_only_the_plugins_models_are_quantized():
     model, _ = fairseq_model()
     with pytest.raises(InputError, match="--int8 needs one of the plugin's models: convert"):
-        search_in_int8(model)
+        quantize_plugin_model(model)
 
 
 @pytest.mark.parametrize(
