@@ -91,15 +91,15 @@ def remove_leftovers(paths: Iterable[Path]) -> None:
 
 
 @contextmanager
-def hold_lock(path: Path, busy: str, patience: float = 5.0) -> Iterator[None]:
+def hold_lock(path: Path, message: str, timeout: float = 5.0) -> Iterator[None]:
     """Hold a lock on a directory, or on a file, which is created if it is missing.
 
     Forked worker processes share the lock of a killed process until they end, so wait up to
-    `patience` seconds. Raises InputError with the message `busy` if the lock is still held then.
+    `timeout` seconds. Raises InputError with `message` if the lock is still held then.
     """
     descriptor = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR | os.O_CREAT, 0o666)
     try:
-        _lock(descriptor, busy, patience)
+        _lock(descriptor, message, timeout)
         yield
     finally:
         os.close(descriptor)
@@ -157,14 +157,14 @@ def _open_and_lock(temporary: Path, path: Path) -> int:
     """Return the locked descriptor of a temporary file or directory of `path`.
 
     Raises FileNotFoundError if it is missing or was removed before it was locked, and InputError if
-    another process keeps its lock. A process that only removes leftovers holds it briefly.
+    another process keeps it locked. Processes that only remove leftovers do so briefly.
     """
     try:
         descriptor = os.open(temporary, os.O_RDWR)  # NFS locks only files open for writing
     except IsADirectoryError:
         descriptor = os.open(temporary, os.O_RDONLY)
     try:
-        _lock(descriptor, f"another command is writing {path}: wait until it ends", patience=0.5)
+        _lock(descriptor, f"another command is writing {path}: wait until it ends", timeout=0.5)
         if not _names_open_file(temporary, descriptor):
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(temporary))
     except BaseException:
@@ -173,19 +173,19 @@ def _open_and_lock(temporary: Path, path: Path) -> int:
     return descriptor
 
 
-def _lock(descriptor: int, busy: str, patience: float) -> None:
+def _lock(descriptor: int, message: str, timeout: float) -> None:
     """Lock an open file if its file system supports locks.
 
-    Raises InputError with the message `busy` if it is still locked after `patience` seconds.
+    Raises InputError with `message` if it is still locked after `timeout` seconds.
     """
-    deadline = time.monotonic() + patience
+    deadline = time.monotonic() + timeout
     while True:
         try:
             fcntl.flock(descriptor, LOCK)
             return
         except BlockingIOError:
             if time.monotonic() > deadline:
-                raise InputError(busy) from None
+                raise InputError(message) from None
         except OSError:
             return
         time.sleep(0.01)

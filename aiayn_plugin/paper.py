@@ -29,7 +29,7 @@ def copy_field(settings: type, name: str) -> Any:
 
 @dataclass
 class ModelSettings:
-    """The model (§3): its hyperparameters, by the paper's names. The defaults are base's."""
+    """The model's hyperparameters (§3), named as in the paper. The defaults are base's."""
 
     # Optional[int] because fairseq cannot turn `int | None` into a command-line option.
     N: int = _setting(6, "number of layers in each stack (§3.1)")
@@ -64,12 +64,12 @@ class ModelSettings:
         TIED_EMBEDDINGS,
     )
     feed_forward_gain: float = _setting(
-        1.0, "factor on the Glorot initialisation of the feed-forward network"
+        1.0, "gain of the feed-forward network's Glorot initialisation"
     )
     checkpoint_activations: bool = _setting(
         False,
-        "store only the inputs of attention for the backward pass and recompute the rest, which "
-        "takes less memory and more time",
+        "recompute attention from its inputs in the backward pass, which takes less memory and "
+        "more time",
     )
 
     def check(self) -> None:
@@ -120,7 +120,7 @@ class TrainingSettings:
 
 @dataclass(frozen=True)
 class SearchSettings:
-    """Beam search (§6.1), by the names of fairseq-generate's options, with the paper's defaults."""
+    """Beam search (§6.1): fairseq-generate's option names, with the paper's defaults."""
 
     beam: int = 4
     #: α of the GNMT length penalty; with length_penalty "fairseq", the exponent of the length.
@@ -138,11 +138,11 @@ class SearchSettings:
     unnormalized: bool = False
     #: "gnmt" for the paper's rules, "fairseq" for fairseq's (search/rules.py).
     length_penalty: str = "gnmt"
-    #: Stop a sentence once no open hypothesis can change its result.
+    #: End a sentence once no open hypothesis can change its result.
     stop_early: bool = True
 
     def options(self) -> dict[str, Any]:
-        """Return the settings that §6.1 specifies, by the names of fairseq-generate's options."""
+        """Return the settings that §6.1 specifies, by fairseq-generate option name."""
         names = ("beam", "lenpen", "max_len_a", "max_len_b")
         return {name: getattr(self, name) for name in names}
 
@@ -241,8 +241,10 @@ def count_architecture_parameters(arch: str, vocabulary: int) -> int:
     return count_parameters(settings, vocabulary, target)
 
 
-def count_parameters(s: ModelSettings, source: int, target: int, max_positions: int = 1024) -> int:
-    """Return the number of parameters of a model; source, target: its dictionary sizes.
+def count_parameters(
+    s: ModelSettings, source_size: int, target_size: int, max_positions: int = 1024
+) -> int:
+    """Return the number of parameters of a model for dictionaries of these sizes.
 
     Learned positions have max_positions vectors on each side.
     """
@@ -255,7 +257,11 @@ def count_parameters(s: ModelSettings, source: int, target: int, max_positions: 
     encoder = attention + feed_forward + 2 * norm
     decoder = 2 * attention + feed_forward + 3 * norm
     positions = 2 * max_positions if s.positions == "learned" else 0
-    rows = {"all": target, "target": source + target, "none": source + 2 * target}
+    rows = {
+        "all": target_size,
+        "target": source_size + target_size,
+        "none": source_size + 2 * target_size,
+    }
     return (rows[s.tie_embeddings] + positions) * s.d_model + s.N * (encoder + decoder)
 
 

@@ -13,7 +13,7 @@ set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 export PATH=$PWD/.venv/bin:$PATH PYTHONPATH=$PWD${PYTHONPATH:+:$PYTHONPATH} PYTHONUNBUFFERED=1
 export PYTHONWARNINGS=${PYTHONWARNINGS:-ignore}
-# waiting threads sleep; as in lib.sh, GPU memory blocks grow
+# idle threads sleep; GPU memory segments grow, as in lib.sh
 export OMP_WAIT_POLICY=${OMP_WAIT_POLICY:-PASSIVE}
 export PYTORCH_ALLOC_CONF=${PYTORCH_ALLOC_CONF:-expandable_segments:True}
 
@@ -44,12 +44,12 @@ part() {
 }
 
 sizes=(base big)
-half=(--precisions bf16 fp16 --stock-precisions fp16 amp memory-efficient-fp16 --updates 5
+half=(--precisions bf16 fp16 --fairseq-precisions fp16 amp memory-efficient-fp16 --updates 5
   --max-tokens 25000 --memory-tokens 25000 --profile)
-share=(--precisions bf16 --stock-precisions fp16 --updates 5 --max-tokens 3125 --memory-tokens 3125)
-less=(--precisions bf16 --stock-precisions fp16 --runs 3)
+share=(--precisions bf16 --fairseq-precisions fp16 --updates 5 --max-tokens 3125 --memory-tokens 3125)
+less=(--precisions bf16 --fairseq-precisions fp16 --runs 3)
 model=(--arch aiayn_base --max-update 400 --warmup-updates 200 --bf16)
-search=(--precisions bf16 --stock-precision fp16 --batch-sizes 256 1024 --runs 5)
+search=(--precisions bf16 --fairseq-precision fp16 --batch-sizes 256 1024 --runs 5)
 precisions=(bf16 fp16 float32)
 curve=(--arch aiayn_base --max-update 500 --warmup-updates 1000 --tokens-per-update 4096)
 if [ -n "$trial" ]; then
@@ -101,7 +101,7 @@ if [ ! -f "$RUN/stock.pt" ]; then
   aiayn average --inputs "$RUN/model/checkpoints/checkpoint_last.pt" --output "$RUN/model.pt"
   aiayn convert --input "$RUN/model.pt" --output "$RUN/stock.pt"
 fi
-part translate translate "$DATA" --stock "$RUN/stock.pt" --converted "$RUN/model.pt" \
+part translate translate "$DATA" --fairseq-model "$RUN/stock.pt" --plugin-model "$RUN/model.pt" \
   --gen-subset test "${search[@]}"
 printf '\ngpu.sh: done after %d min %02d s; the tables are in %s\n' \
   $((SECONDS / 60)) $((SECONDS % 60)) "$RUN"

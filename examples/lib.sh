@@ -61,18 +61,18 @@ die() {
   exit 1
 }
 
-# choose NAME VALUES CHOICES: fail unless each of the values of the variable NAME is one of the choices.
-choose() {
+# check_choices NAME VALUES CHOICES: fail unless each of the values of the variable NAME is one of the choices.
+check_choices() {
   local value
   for value in $2; do
     [[ " $3 " == *" $value "* ]] || die "$1=$value: choose from $3"
   done
 }
 
-# choose_one NAME VALUE CHOICES: the same for a single value.
-choose_one() {
+# check_choice NAME VALUE CHOICES: the same for a single value.
+check_choice() {
   [[ $2 != *" "* ]] || die "$1=$2: choose one from $3"
-  choose "$@"
+  check_choices "$@"
 }
 
 # only_directory ARGUMENTS: fail unless the recipe has at most one argument, a directory.
@@ -83,7 +83,7 @@ only_directory() {
 # begin: set up .venv, the environment and the recipe's directory, RUN.
 begin() {
   [ "$(uname)" = Linux ] || die "the recipes need Linux: see Installation in examples/guide.md"
-  choose_one PRECISION "${PRECISION:-}" "--bf16 --fp16"
+  check_choice PRECISION "${PRECISION:-}" "--bf16 --fp16"
   [[ ${MAX_TOKENS:-1} =~ ^[1-9][0-9]*$ ]] || die "MAX_TOKENS=$MAX_TOKENS: give a number of tokens"
   # The user's paths are relative to the caller's directory.
   DATA=${DATA:+$(from_root "$DATA")}
@@ -94,11 +94,11 @@ begin() {
   # glibc keeps freed tensors' memory, in huge pages, instead of returning it to the kernel.
   local tunables=hugetlb=1:mmap_threshold=33554432:trim_threshold=8589934592:top_pad=268435456
   run export "GLIBC_TUNABLES=${GLIBC_TUNABLES:-glibc.malloc.${tunables//:/:glibc.malloc.}}"
-  # On a GPU, let memory blocks grow: batches differ in length, so freed blocks rarely fit the next.
+  # On a GPU, let segments grow: batches differ in length, so freed blocks rarely fit the next one.
   run export "PYTORCH_ALLOC_CONF=${PYTORCH_ALLOC_CONF:-expandable_segments:True}"
   # Seconds that torchrun waits after Ctrl-C for the end of an update.
   run export "TORCH_ELASTIC_SHUTDOWN_TIMEOUT=${TORCH_ELASTIC_SHUTDOWN_TIMEOUT:-600}"
-  # torchrun would otherwise handle the hang-up that nohup ignores.
+  # torchrun would otherwise handle SIGHUP, which nohup ignores.
   [[ $(trap -p HUP) != *"''"* ]] || run export PET_SIGNALS_TO_HANDLE=SIGTERM,SIGINT,SIGQUIT
   # In a SLURM job fairseq expects one process per SLURM task (slurm.sh is for that), and derives the port
   # of a run on several GPUs from the job's ID, so concurrent runs would collide.
@@ -143,7 +143,7 @@ train() {
       echo "$arguments" >"$file"
     fi
   fi
-  # A GPU computes an update of base about as fast as one process loads its batch.
+  # A GPU computes a base update about as fast as one process loads its batch.
   if has_gpu; then set -- --num-workers 4 "$@"; fi
   # shellcheck disable=SC2086 # LAUNCHER is a command with arguments, or empty
   log ${LAUNCHER:-} fairseq-train "$RUN/data" --user-dir aiayn_plugin --save-dir "$RUN/checkpoints" "$@"

@@ -2,7 +2,7 @@
 # A published result on its authors' data: Multi30k, English to German, as preprocessed by Wu et al.
 # (ACL 2021, arXiv 2105.14462), who report BLEU4 = 41.02 on test.2016 for fairseq's transformer_tiny.
 # Trains fairseq's model with their command, and the plugin's model of the same size (4+4 layers,
-# d_model 128, d_ff 256, h 4), with several seeds, and scores them as they do. On two CPU cores a seed of
+# d_model 128, d_ff 256, h 4), with several seeds, and scores both as they do. On two CPU cores a seed of
 # the plugin's model takes an hour in bfloat16, and two to three in float32; fairseq's takes four.
 #   bash examples/multi30k_published.sh            download the text from github.com/LividWo/Revisit-MMT
 #   bash examples/multi30k_published.sh DIRECTORY  use its {train,valid,test.2016}.{en,de}
@@ -23,8 +23,8 @@ MODELS=${MODELS:-published ensemble paper fairseq} SEEDS=${SEEDS:-1 2 3} SPLIT=$
 # shellcheck source=examples/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 only_directory "$@"
-choose MODELS "$MODELS" "published ensemble paper fairseq"
-choose_one SPLIT "$SPLIT" "valid test"
+check_choices MODELS "$MODELS" "published ensemble paper fairseq"
+check_choice SPLIT "$SPLIT" "valid test"
 begin
 
 step "get the text"

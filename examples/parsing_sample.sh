@@ -10,8 +10,8 @@
 # To resume after an interruption, run it again.
 #   RUN        results (default: runs/parsing_sample): RUN/MODEL for each model
 #   MODELS     semi: all trees; wsj: those of the Wall Street Journal alone; both with recombined WSJ
-#              trees (default: "wsj semi"); the last one parses the examples, and RUN itself links
-#              to its data and model
+#              trees (default: "wsj semi"); the last model parses the examples, and RUN links to
+#              its data and model.pt
 #   PRECISION  empty for float32 (default: --bf16 if the processor has bfloat16 instructions)
 set -euo pipefail
 TOP=${RUN:-runs/parsing_sample}
@@ -20,7 +20,7 @@ MODELS=${MODELS:-wsj semi}
 # shellcheck source=examples/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 only_directory "$@"
-choose MODELS "$MODELS" "wsj semi"
+check_choices MODELS "$MODELS" "wsj semi"
 begin
 
 step "get the trees"

@@ -67,7 +67,7 @@ names=$(table | cut -d ' ' -f 1)
 for row in "$@"; do
   grep -qxF -e "$row" <<<"$names" || die "unknown row $row: choose from ${names//$'\n'/ }"
 done
-choose_one SCALE "$SCALE" "small paper"
+check_choice SCALE "$SCALE" "small paper"
 if [ "$SCALE" = paper ]; then RUN=${RUN:-runs/table3_paper}; fi
 RUN=${RUN:-runs/table3}
 [[ $JOBS =~ ^[1-9][0-9]*$ ]] || die "JOBS=$JOBS must be an integer of at least 1"

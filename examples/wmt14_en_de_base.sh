@@ -4,7 +4,7 @@
 #   bash examples/wmt14_en_de_base.sh ARGUMENTS     more arguments for fairseq-train
 #   DRY_RUN=1 bash examples/wmt14_en_de_base.sh     print the commands without running them
 # To resume after an interruption, run it again. All visible GPUs are used; for base, one fast GPU may
-# be as fast (CUDA_VISIBLE_DEVICES=0; see "Speed on a GPU" in examples/guide.md).
+# match several (CUDA_VISIBLE_DEVICES=0; see "Compilation" in examples/guide.md).
 #   RUN         results (default: runs/wmt14_en_de_base)
 #   DATA        downloads and prepared data, shared by base and big (default: runs/wmt14_en_de)
 #   MAX_TOKENS  tokens per batch and device (default: by GPU memory, 12,288 for 24 GiB; CPU 4,096)

@@ -33,8 +33,8 @@ from aiayn_plugin.html_page import COLOURS
 LANGS = ("en", "de")
 TYPES = 400_000  # distinct words per language; a text may lack the rarest
 VOCABULARY = 37_000
-LARGEST = 40_000_000  # pairs to which growth is extrapolated: WMT 2014 English-French has 36M
-#: The timed steps, and what aiayn wmt14 says at their ends; the last time includes all others.
+MAX_PAIRS = 40_000_000  # pairs to which growth is extrapolated: WMT 2014 English-French has 36M
+#: The timed steps, and the log line that ends each; the last time includes all steps.
 STEPS = {
     "tokenise": "train: tokenised",
     "learn": "subwords: made",
@@ -212,7 +212,7 @@ def draw_growth(sizes: dict[int, dict]) -> Any:
     chart = plots.new_figure(8.5, 3.6)
     time_axes, size_axes = chart.subplots(1, 2)
     pairs = np.array(list(sizes))
-    further = np.geomspace(pairs[-1], max(LARGEST, pairs[-1]), 20)
+    further = np.geomspace(pairs[-1], max(MAX_PAIRS, pairs[-1]), 20)
 
     def extrapolate(values: list[float]) -> np.ndarray:
         # Learning takes about as long for any text, and its speed varies: it must not fall.

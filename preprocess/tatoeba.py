@@ -70,8 +70,8 @@ def main() -> None:
         splits = dict(zip(("train", "valid"), split_pairs(pairs, test, args.valid), strict=True))
         if len(splits["valid"]) < args.valid or not splits["train"]:
             raise InputError(
-                f"--valid {args.valid} leaves too little text: pairs in {args.pairs} whose "
-                f"sentences occur once and in no test set: {len(splits['valid'])}"
+                f"{args.pairs} has too few pairs whose sentences occur once and in no test set "
+                f"({len(splits['valid'])}) for --valid {args.valid}"
             )
         for split, kept in splits.items():
             for side, lang in enumerate(("en", "de")):

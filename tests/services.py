@@ -64,7 +64,7 @@ class Server:
 
     def queued(self) -> int:
         """Return the number of sentences in its queue."""
-        return self.send("GET", "/health")[1]["waiting"]
+        return self.send("GET", "/health")[1]["queued"]
 
     def stop(self, by: int = signal.SIGTERM) -> int:
         """Stop it, and return its exit status."""

@@ -202,9 +202,9 @@ def test_file_that_replaced_a_leftover_is_kept(tmp_path, monkeypatch):
 def test_lock_excludes_others_until_it_is_released(tmp_path):
     with hold_lock(tmp_path / "lock", "busy"):
         with pytest.raises(InputError, match="^busy$"):
-            with hold_lock(tmp_path / "lock", "busy", patience=0):
+            with hold_lock(tmp_path / "lock", "busy", timeout=0):
                 pass
-    with hold_lock(tmp_path / "lock", "busy", patience=0):
+    with hold_lock(tmp_path / "lock", "busy", timeout=0):
         pass
 
 

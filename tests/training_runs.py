@@ -8,7 +8,7 @@ from typing import Any
 from models import configuration
 
 from aiayn_plugin.fairseq_plugin.training_log import compare_with_paper
-from aiayn_plugin.report.document import Numbers, Table, to_markdown
+from aiayn_plugin.report.document import KeyFigures, Table, to_markdown
 from aiayn_plugin.report.report import Report, report
 from aiayn_plugin.report.run import read_run
 from aiayn_plugin.text.scores import resample, score
@@ -158,7 +158,7 @@ def rows_of(found: Report, caption: str) -> dict[str, dict[str, Any]]:
 
 def numbers_of(found: Report) -> list[tuple[str, str, str]]:
     """Return the large numbers of a report: (value, name, note) each."""
-    [numbers] = [block for block in found.sections[0].blocks if isinstance(block, Numbers)]
+    [numbers] = [block for block in found.sections[0].blocks if isinstance(block, KeyFigures)]
     return list(numbers.numbers)
 
 

@@ -91,7 +91,7 @@ function mean(tables) {
 }
 
 // Returns the content word that attends most to a single word, on average over all heads; null if
-// there is none. It is what the page opens on.
+// there is none. The page opens on it.
 function clearestWord() {
   const [from, to] = sides();
   const table = mean(allHeads.map(weights));

@@ -23,8 +23,8 @@ from ..paper import get_settings
 from . import table1
 from .measure import measure_peak_memory, measure_time, write_json
 
-#: "by-steps" computes equation (1) step by step; "full" uses torch's fused attention.
-LAYERS = ("restricted", "full", "by-steps", "recurrent", "convolutional")
+#: "unfused" computes equation (1) step by step; "full" uses torch's fused attention.
+LAYERS = ("restricted", "full", "unfused", "recurrent", "convolutional")
 D_MODEL, H = get_settings("aiayn_base").d_model, get_settings("aiayn_base").h
 #: The measured quantities and their columns.
 QUANTITIES = {
@@ -45,10 +45,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("--kernel", type=int, default=3, metavar="K", help="width of the convolution")
     lengths = [2**power for power in range(4, 13)]
     add("--lengths", type=int, nargs="+", metavar="N", default=lengths, help="sentence lengths")
-    add("--runs", type=int, default=5, help="number of runs, whose median is reported")
+    add("--runs", type=int, default=5, help="number of runs; medians are reported")
     device_help = "torch device (default: the first GPU, or the CPU)"
     add("--device", default=default_device(), help=device_help)
-    limit_help = "memory limit of by-steps, which is skipped for lengths that need more"
+    limit_help = "memory limit of unfused, which is skipped for lengths that need more"
     add("--max-gigabytes", type=float, default=12.0, metavar="GB", help=limit_help)
     add("--output", type=Path, metavar="FILE.json", help="write the results as JSON")
     plot_help = "draw Table 1 and the results: .svg, .pdf or .png; needs matplotlib"
@@ -107,7 +107,7 @@ def apply_layer(name: str, layer: nn.Module, x: Tensor) -> Tensor:
     """Return the output of a layer for x, both (1, n, d_model)."""
     if name == "convolutional":
         return layer(x.transpose(1, 2)).transpose(1, 2)
-    if name == "by-steps":
+    if name == "unfused":
         return layer(x, need_weights=True)[0]
     return layer(x)[0]
 
@@ -127,7 +127,7 @@ def _measure(n: int, args: argparse.Namespace) -> list[dict]:
     layers = {
         name: build_layer(name, args.neighbourhood, args.kernel).to(args.device)
         for name in args.layers
-        if not (name == "by-steps" and is_too_large)
+        if not (name == "unfused" and is_too_large)
     }
     x = torch.randn(1, n, D_MODEL, device=args.device, requires_grad=True)
     gradient = torch.randn_like(x)
@@ -161,7 +161,7 @@ def _print_ratios(rows: list[dict], r: int) -> None:
     restricted = {row["n"]: row for row in rows if row["layer"] == "restricted"}
     for layer, title in (
         ("full", "full, by torch's fused attention"),
-        ("by-steps", "full, equation (1) step by step"),
+        ("unfused", "full, equation (1) step by step"),
     ):
         full = [row for row in rows if row["layer"] == layer and row["n"] in restricted]
         if full:

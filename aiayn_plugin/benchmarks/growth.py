@@ -45,7 +45,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add_numbers("--max-tokens", default=[600, 1200, 2400, 4800], help=tokens_help)
     add_numbers("--beams", default=[1, 2, 4, 8, 16], help="beam sizes")
     add_numbers("--sentences", default=[1, 8, 64], help="sentences to translate at once")
-    add("--runs", type=int, default=3, help="number of runs, whose median is reported")
+    add("--runs", type=int, default=3, help="number of runs; medians are reported")
     add("--cpu", action="store_true", help="use the CPU even if there is a GPU")
     add("--output", type=Path, metavar="FILE.json", help="write the results as JSON")
     plot_help = "draw the results: .svg, .pdf or .png; needs matplotlib"

@@ -1,7 +1,7 @@
 """The searches that `aiayn benchmark translate` compares: fairseq-generate's and CTranslate2's.
 
-Each is a function of a batch size and a count. It returns the seconds of each batch and the
-hypothesis of each sentence number; with a count, it translates the first sentences, one at a time.
+Each takes a batch size and a count, and returns the seconds of each batch and the hypotheses by
+sentence number. A count above 0 translates that many sentences, one at a time.
 """
 
 import argparse
@@ -75,7 +75,7 @@ def load_ctranslate2(args: argparse.Namespace) -> dict[str, Translate]:
     args: of `aiayn benchmark translate`.
     """
     (model,), _, task = checkpoint_utils.load_model_ensemble_and_task(
-        [str(args.converted)], arg_overrides={"data": str(args.data)}
+        [str(args.plugin_model)], arg_overrides={"data": str(args.data)}
     )
     task.load_dataset(args.gen_subset)
     symbols = task.source_dictionary.symbols

@@ -32,11 +32,11 @@ def format_table() -> str:
     return "\n".join(lines)
 
 
-#: The layers in the figure: title, colour, marker and line style. "by-steps" is shown only if it
+#: The layers in the figure: title, colour, marker and line style. "unfused" is shown only if it
 #: was measured.
 STYLES = {
     "full": ("self-attention (torch's fused attention)", COLOURS[0], "o", "-"),
-    "by-steps": ("the same, equation (1) step by step", COLOURS[4], "v", ":"),
+    "unfused": ("the same, equation (1) step by step", COLOURS[4], "v", ":"),
     "recurrent": ("recurrent (torch's LSTM)", COLOURS[2], "^", "-"),
     "convolutional": ("convolutional (torch's Conv1d), k = {kernel}", COLOURS[3], "D", "-"),
     "restricted": ("restricted self-attention, r = {neighbourhood}", COLOURS[1], "s", "-"),
@@ -97,7 +97,7 @@ def _draw_table(axes: Any, results: dict[str, Any]) -> None:
         if name in measured:
             style = {"color": colour, "marker": marker, "linestyle": line, "markersize": 5}
             axes.plot([0, 0.025, 0.05], [-number] * 3, markevery=[1], **style)
-        row = TABLE_1["full" if name == "by-steps" else name]
+        row = TABLE_1["full" if name == "unfused" else name]
         cells = (title.format(**results), *row[1:])
         for x, cell in zip(columns, cells, strict=True):
             axes.text(x, -number, cell, va="center")

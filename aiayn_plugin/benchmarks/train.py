@@ -1,7 +1,7 @@
 """Compare the plugin's training with that of fairseq's own Transformer.
 
 Measures target tokens per second and peak memory of the plugin's model and of fairseq's model of
-the same size, alternating, each side with its fastest precision and batch size. Without
+the same size, alternating, each system with its fastest precision and batch size. Without
 DATA, the sentences are random words from a vocabulary of the paper's size, with log-normal lengths
 roughly those of WMT English-German; source and target lengths differ by at most a fifth.
 """
@@ -49,8 +49,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("data", type=Path, nargs="?", metavar="DATA", help="fairseq data directory")
     add("--size", choices=sorted(ARCHITECTURES), default="base", help="size of both models")
     add_list = partial(add, nargs="+")
-    for option, side in (("--precisions", "the plugin"), ("--stock-precisions", "fairseq")):
-        precision_help = f"precisions to try for {side}; the fastest is compared"
+    for option, system in (("--precisions", "the plugin"), ("--fairseq-precisions", "fairseq")):
+        precision_help = f"precisions to try for {system}; the fastest is compared"
         add_list(option, choices=PRECISIONS, default=["float32"], help=precision_help)
     tokens_help = (
         "batch sizes to try, in tokens of the longer side with padding; the fastest is used"
@@ -60,7 +60,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("--memory-tokens", type=int, default=2500, metavar="N", help=memory_help)
     recompute_help = "recompute attention in the plugin: less memory, more time"
     add("--checkpoint-activations", action="store_true", help=recompute_help)
-    add("--runs", type=int, default=5, help="number of runs, whose median is reported")
+    add("--runs", type=int, default=5, help="number of runs; medians are reported")
     add("--updates", type=int, default=2, help="updates per run")
     profile_help = "print the most expensive operations of one of the plugin's updates"
     add("--profile", action="store_true", help=profile_help)
@@ -69,32 +69,32 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Measure both sides and print a comparison. Raises InputError if a training run fails."""
+    """Measure both systems and print a comparison. Raises InputError if a training run fails."""
     if min(args.runs, args.updates, args.memory_tokens, *args.max_tokens) < 1:
         raise InputError("--runs, --updates, --max-tokens and --memory-tokens must be at least 1")
-    precisions = {"plugin": args.precisions, "fairseq": args.stock_precisions}
+    precisions = {"plugin": args.precisions, "fairseq": args.fairseq_precisions}
     with tempfile.TemporaryDirectory() as directory:
         folder = Path(directory)
         lengths = random_lengths(SENTENCES_PER_TOKEN * max(args.max_tokens))
         data = args.data or write_random_data(folder, *lengths)
-        sides = [
+        systems = [
             _find_fastest(name, args, data, folder, choices) for name, choices in precisions.items()
         ]
         for number in range(args.runs):
-            for side in sides:
-                batches = side.max_tokens, args.updates, number, args.runs
-                side.speeds.append(side.worker.call(Training.measure_speed, *batches))
+            for system in systems:
+                batches = system.max_tokens, args.updates, number, args.runs
+                system.speeds.append(system.worker.call(Training.measure_speed, *batches))
         if args.profile:
-            print(sides[0].worker.call(Training.profile_update, sides[0].max_tokens))
-        results = [_summarise(side, args) for side in sides]
-        for side in sides:
-            side.worker.close()
+            print(systems[0].worker.call(Training.profile_update, systems[0].max_tokens))
+        results = [_summarise(system, args) for system in systems]
+        for system in systems:
+            system.worker.close()
     _print_comparison(args, *results)
     if args.output:
         write_json(results, args.output)
 
 
-class Side(NamedTuple):
+class System(NamedTuple):
     """The plugin's or fairseq's training in one precision, with its fastest batch size."""
 
     name: str
@@ -106,8 +106,8 @@ class Side(NamedTuple):
 
 def _find_fastest(
     name: str, args: argparse.Namespace, data: Path, folder: Path, precisions: list[str]
-) -> Side:
-    """Compare a side's precisions and batch sizes, and return it with the fastest."""
+) -> System:
+    """Compare a system's precisions and batch sizes, and return it with the fastest."""
     fastest, highest = None, 0.0
     for precision in precisions:
         argv = training_options(args, data, name, precision)
@@ -128,40 +128,42 @@ def _find_fastest(
         if rates[best] > highest:
             if fastest is not None:
                 fastest.worker.close()
-            fastest, highest = Side(name, worker, precision, best, []), rates[best]
+            fastest, highest = System(name, worker, precision, best, []), rates[best]
         else:
             worker.close()
     assert fastest is not None
     return fastest
 
 
-def _summarise(side: Side, args: argparse.Namespace) -> dict[str, Any]:
-    """Return the figures of all runs of a side."""
-    tokens_per_s = [speed["tokens"] / speed["seconds"] for speed in side.speeds]
-    flops_per_s = statistics.median(speed["flops"] / speed["seconds"] for speed in side.speeds)
-    matmul_flops = side.worker.call(Training.measure_matmul)
+def _summarise(system: System, args: argparse.Namespace) -> dict[str, Any]:
+    """Return a system's results over all runs."""
+    tokens_per_s = [speed["tokens"] / speed["seconds"] for speed in system.speeds]
+    flops_per_s = statistics.median(speed["flops"] / speed["seconds"] for speed in system.speeds)
+    matmul_flops = system.worker.call(Training.measure_matmul)
     paper = get_settings(ARCHITECTURES[args.size]["plugin"])
     paper_tokens = paper.max_update * paper.tokens_per_update
     return {
-        "side": side.name,
-        "precision": side.precision,
-        "max_tokens": side.max_tokens,
+        "system": system.name,
+        "precision": system.precision,
+        "max_tokens": system.max_tokens,
         "tokens_per_s": tokens_per_s,
         "matmul_flops": matmul_flops,
         "matmul_share": flops_per_s / matmul_flops,
-        "peak_bytes": side.worker.call(Training.measure_memory, args.memory_tokens),
+        "peak_bytes": system.worker.call(Training.measure_memory, args.memory_tokens),
         "paper_hours": paper_tokens / statistics.median(tokens_per_s) / 3600,
-        "padding": statistics.fmean(speed["padding"] for speed in side.speeds),
+        "padding": statistics.fmean(speed["padding"] for speed in system.speeds),
     }
 
 
-def training_options(args: argparse.Namespace, data: Path, side: str, precision: str) -> list[str]:
-    """Return fairseq-train's arguments for a side. args: a benchmark's size and cpu."""
+def training_options(
+    args: argparse.Namespace, data: Path, system: str, precision: str
+) -> list[str]:
+    """Return fairseq-train's arguments for a system. args: a benchmark's size and cpu."""
     argv = [str(data), "--user-dir", str(PLUGIN)]
-    argv += ["--arch", ARCHITECTURES[args.size][side], "--num-workers", "0"]
+    argv += ["--arch", ARCHITECTURES[args.size][system], "--num-workers", "0"]
     argv += ["--required-batch-size-multiple", "1", "--disable-validation", "--no-save"]
     argv += ["--save-dir", os.devnull]  # not a directory, so no run is recorded
-    argv += FAIRSEQ_OPTIONS if side == "fairseq" else ["--tokens-per-update", "0"]
+    argv += FAIRSEQ_OPTIONS if system == "fairseq" else ["--tokens-per-update", "0"]
     argv += ["--cpu"] if args.cpu else []
     return argv + ([f"--{precision}"] if precision != "float32" else [])
 
@@ -175,14 +177,14 @@ def _print_comparison(
         f"medians of {args.runs} runs of {args.updates} updates, alternating; "
         "TFLOP/s are those of a large matrix multiplication"
     )
-    for side in (ours, theirs):
-        speeds = side["tokens_per_s"]
+    for system in (ours, theirs):
+        speeds = system["tokens_per_s"]
         print(
-            f"{side['side']:<8} {side['precision']:<22} batches of {side['max_tokens']:>6,}"
+            f"{system['system']:<8} {system['precision']:<22} batches of {system['max_tokens']:>6,}"
             f"{statistics.median(speeds):>10,.0f} target tokens/s ({min(speeds):,.0f} to "
-            f"{max(speeds):,.0f}){side['matmul_share']:>7.1%} of "
-            f"{side['matmul_flops'] / 1e12:.3g} TFLOP/s{side['peak_bytes'] / 1e9:>7.2f} GB"
-            f"{side['paper_hours']:>9,.1f} h for the paper's run"
+            f"{max(speeds):,.0f}){system['matmul_share']:>7.1%} of "
+            f"{system['matmul_flops'] / 1e12:.3g} TFLOP/s{system['peak_bytes'] / 1e9:>7.2f} GB"
+            f"{system['paper_hours']:>9,.1f} h for the paper's run"
         )
     ratios = [a / b for a, b in zip(ours["tokens_per_s"], theirs["tokens_per_s"], strict=True)]
     print(

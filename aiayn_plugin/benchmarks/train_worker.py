@@ -14,7 +14,7 @@ from ..paper import get_settings
 from ..report.cost import forward_flops
 from .measure import measure_peak_memory, measure_time, profile_table
 
-#: Attempts at float16 updates without an overflow; each overflow halves the scale of the loss.
+#: Attempts at float16 updates without an overflow; each overflow halves the loss scale.
 MAX_ATTEMPTS = 20
 
 
@@ -43,10 +43,9 @@ class Training:
     def batches(self, max_tokens: int, count: int) -> list[dict]:
         """Return some of an epoch's batches, after warm-up updates.
 
-        They are evenly spaced among all batches, sorted by their longest sentence, so both sides of
-        a comparison have sentences of the same lengths. The warm-up trains on the
-        last batch, or on a GPU on all of them twice: the first time compiles the layers, the second
-        captures CUDA graphs.
+        They are evenly spaced among all batches, sorted by their longest sentence, so both systems
+        train on sentences of the same lengths. The warm-up trains on the last batch, or on a GPU
+        on all of them twice: the first time compiles the layers, the second captures CUDA graphs.
         """
         if (max_tokens, count) not in self._batches:
             self.trainer.cfg.dataset.max_tokens = max_tokens
@@ -61,7 +60,7 @@ class Training:
             batches = [dataset.collater([dataset[i] for i in batch]) for batch in chosen]
             on_gpu = self.device.type == "cuda"
             if on_gpu:
-                torch.cuda.empty_cache()  # frees memory for the other side of the comparison
+                torch.cuda.empty_cache()  # frees memory for the other system
             for _ in range(MAX_ATTEMPTS):
                 if self.update(2 * batches if on_gpu else batches[-1:]):
                     break
@@ -103,8 +102,8 @@ class Training:
     def measure_memory(self, max_tokens: int) -> int:
         """Return the peak bytes of one forward and backward pass; on a GPU, of whole updates.
 
-        On a GPU these are the bytes that torch reserves, since those of CUDA graphs are in use at
-        all times.
+        On a GPU, these are the bytes that torch reserves, since CUDA graphs keep their memory
+        allocated.
         """
         trainer = self.trainer
         if self.device.type == "cuda":
@@ -123,7 +122,7 @@ class Training:
     def measure_matmul(self) -> float:
         """Return the FLOP/s of a large matrix multiplication in the precision of training.
 
-        Both sides use the plugin's, which selects the fastest of torch's libraries.
+        Both systems call `linear`, which selects the fastest of torch's libraries.
         """
         n = 8192 if self.device.type == "cuda" else 2048
         a, b = (torch.randn(n, n, device=self.device, dtype=self.dtype) for _ in range(2))

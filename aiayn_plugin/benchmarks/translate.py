@@ -34,23 +34,34 @@ PLUGIN_SEARCHES = {"plugin": ["--length-penalty", "fairseq"], "plugin, the paper
 def add_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("data", type=Path, metavar="DATA", help="fairseq data directory")
-    add("--stock", type=Path, required=True, metavar="FILE", help="model in fairseq's format")
-    converted_help = "the same model in the plugin's format (aiayn convert)"
-    add("--converted", type=Path, required=True, metavar="FILE", help=converted_help)
+    add(
+        "--fairseq-model",
+        type=Path,
+        required=True,
+        metavar="FILE",
+        help="model in fairseq's format",
+    )
+    plugin_help = "the same model in the plugin's format (aiayn convert)"
+    add("--plugin-model", type=Path, required=True, metavar="FILE", help=plugin_help)
     add("--gen-subset", default="valid", help="split to translate")
     add("--beam", type=int, default=SearchSettings.beam, help="beam size")
     lenpen_help = "exponent of the length penalty"
     add("--lenpen", type=float, default=SearchSettings.lenpen, help=lenpen_help)
     sizes_help = "batch sizes to try, in sentences; the fastest of each system is compared"
     add("--batch-sizes", type=int, nargs="+", default=[32, 64, 128], metavar="N", help=sizes_help)
-    add("--runs", type=int, default=3, help="number of runs, whose median is reported")
+    add("--runs", type=int, default=3, help="number of runs; medians are reported")
     length_help = "tokens of each hypothesis, for an untrained model (default: the model decides)"
     add("--length", type=int, metavar="N", help=length_help)
     count_help = "measure the latency of the first N sentences (default: measure batches)"
     add("--one-by-one", type=int, default=0, metavar="N", help=count_help)
     precisions, precision_help = ("float32", "fp16", "bf16", "int8"), "precisions of the plugin"
     add("--precisions", nargs="+", choices=precisions, default=["float32"], help=precision_help)
-    add("--stock-precision", choices=precisions[:2], default="float32", help="precision of fairseq")
+    add(
+        "--fairseq-precision",
+        choices=precisions[:2],
+        default="float32",
+        help="precision of fairseq",
+    )
     engine_help = "precisions of CTranslate2 on the CPU (default: do not run it)"
     add("--ctranslate2", nargs="+", choices=QUANTIZATIONS, default=[], help=engine_help)
     add("--cpu", action="store_true", help="use the CPU even if there is a GPU")
@@ -61,10 +72,10 @@ def run(args: argparse.Namespace) -> None:
     """Measure all systems and print a comparison. Raises InputError if one fails."""
     if args.runs < 1 or args.one_by_one < 0 or min(args.batch_sizes) < 1:
         raise InputError("--runs and --batch-sizes must be at least 1, --one-by-one at least 0")
-    commands = {"fairseq": _generation_options(args, args.stock, args.stock_precision)}
+    commands = {"fairseq": _generation_options(args, args.fairseq_model, args.fairseq_precision)}
     for precision in args.precisions:
         for search, options in PLUGIN_SEARCHES.items():
-            argv = _generation_options(args, args.converted, precision, options)
+            argv = _generation_options(args, args.plugin_model, precision, options)
             commands[f"{search}, {precision}"] = argv
     with tempfile.TemporaryDirectory() as directory:
         engines = load_ctranslate2(args) if args.ctranslate2 else {}

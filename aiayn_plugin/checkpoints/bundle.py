@@ -84,7 +84,7 @@ def bundle(
     dtype: torch.dtype = torch.float32,
     examples: Path | None = None,
 ) -> int:
-    """Write what translation needs to a new directory, and return its size in bytes.
+    """Write a bundle to a new directory, and return its size in bytes.
 
     The weights are stored in this dtype; settings and identity are kept. examples: sentences that
     the translation page offers. Raises InputError or OSError for unusable input, and if the

@@ -17,7 +17,7 @@ from . import safetensors_file, schema, torch_file
 
 ADVICE = "use an intact copy, or a different checkpoint"
 #: Bytes that building a model may take beyond an amount proportional to its weights.
-FREE_MEMORY = 256 << 20
+MEMORY_ALLOWANCE = 256 << 20
 _LIMIT_LOCK = threading.RLock()  # the limit is the process's; building a model may load another
 
 # fairseq stores its settings as a Namespace, which is as safe as a dictionary. It is allowed
@@ -49,7 +49,7 @@ def load(path: Path, with_data: bool = True) -> dict:
 
 
 @contextmanager
-def limited_memory(*checkpoints: Path) -> Iterator[None]:
+def limit_memory(*checkpoints: Path) -> Iterator[None]:
     """Bound the memory for building the models of checkpoints in proportion to their files.
 
     Settings may ask for any width. Linux then refuses the memory, which raises MemoryError or
@@ -65,7 +65,7 @@ def limited_memory(*checkpoints: Path) -> Iterator[None]:
             return
         # the file's content, and two copies in float32 of what may be float16 in it
         contents = 5 * sum(path.stat().st_size for path in checkpoints)
-        limit = 1024 * int(size[1]) + contents + FREE_MEMORY
+        limit = 1024 * int(size[1]) + contents + MEMORY_ALLOWANCE
         soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
         limits = [number for number in (limit, soft, hard) if number != resource.RLIM_INFINITY]
         resource.setrlimit(resource.RLIMIT_DATA, (min(limits), hard))

@@ -26,7 +26,7 @@ TASK_SETTINGS = (
     *("max_source_positions", "max_target_positions"),
 )
 #: Training state that fairseq expects in every checkpoint.
-NO_TRAINING = {
+EMPTY_TRAINING_STATE = {
     "optimizer_history": [{"optimizer_name": "", "lr_scheduler_state": {}, "num_updates": 0}],
     "extra_state": {"train_iterator": {"epoch": 1}},
 }
@@ -89,13 +89,13 @@ def read(path: Path, with_data: bool = True) -> dict[str, Any]:
             "model": weights,
             "cfg": {"model": config["model"], "task": config["task"]},
             "task_state": config["task_state"],
-            **NO_TRAINING,
+            **EMPTY_TRAINING_STATE,
         }
     except InputError:
         raise
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
         raise FileError(
-            f"its {CONFIG_FILE} is not one that aiayn bundle wrote ({type(error).__name__})"
+            f"its {CONFIG_FILE} was not written by aiayn bundle ({type(error).__name__})"
         ) from None
 
 

@@ -1,4 +1,4 @@
-"""What a checkpoint of fairseq may hold: weights, plain settings and plain training state."""
+"""What a fairseq checkpoint may hold: weights, plain settings and plain training state."""
 
 import ast
 import math
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from ..text.lines import printable
+from ..text.lines import escape_unprintable
 from .torch_file import DTYPES, FileError
 
 #: Groups of settings; fairseq prefers args, the command line of old versions, to cfg.
@@ -26,7 +26,7 @@ STATE = (
 #: Entries of the state, wherever they are, that fairseq uses without a check: counts, numbers that
 #: may be missing or in a tensor (after training in several processes), and other types.
 COUNTS = ("epoch", "iterations_in_epoch", "batch_offset", "num_updates", "num_runs")
-NUMBERS = ("best", "val_loss", "best_loss", "previous_training_time")
+NUMERIC_ENTRIES = ("best", "val_loss", "best_loss", "previous_training_time")
 MAX_COUNT = 2**31
 TYPES: dict[str, tuple[type, ...]] = {
     **dict.fromkeys(("lr_scheduler_state", "train_iterator", "extra_state", "metrics"), (dict,)),
@@ -129,8 +129,8 @@ def _check_settings(groups: dict, max_layers: float) -> None:
             _check_text(name, value)
         if LAYERS.search(name) and _parse_number(value) > max_layers:
             raise FileError(
-                f"its setting {name} is {printable(str(value)[:80])}, but it has weights for "
-                "fewer layers"
+                f"its setting {name} is {escape_unprintable(str(value)[:80])}, but it has weights "
+                "for fewer layers"
             )
 
 
@@ -144,8 +144,8 @@ def _parse_number(value: Any) -> float:
 
 
 def _check_text(name: str, text: str) -> None:
-    """Raise FileError for a text that fairseq would evaluate to more than a literal."""
-    where = f"{name}: {printable(text[:80])}"
+    """Raise FileError for text that fairseq would evaluate to more than a literal."""
+    where = f"{name}: {escape_unprintable(text[:80])}"
     # White space may be part of a path or of JSON; other control characters may be escapes.
     controls = (c for c in text if c not in "\t\n\r" and unicodedata.category(c) in ("Cc", "Cs"))
     if len(text) > MAX_TEXT or any(controls):
@@ -192,7 +192,7 @@ def _check_state(groups: dict) -> None:
         if name in COUNTS:
             has_no_data = getattr(value, "is_meta", False)
             is_valid = _is_number(value) and (has_no_data or 0 <= value < MAX_COUNT)
-        if name in NUMBERS:
+        if name in NUMERIC_ENTRIES:
             is_valid = value is None or _is_number(value)
         if not is_valid:
             raise FileError(f"its training state has an invalid {type(value).__name__} as {name}")

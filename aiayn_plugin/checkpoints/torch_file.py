@@ -38,7 +38,7 @@ DTYPES = {
     "BoolStorage": torch.bool,
 }
 #: Codes of the numpy types that fairseq stores.
-NUMBERS = {"b1", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8"}
+NUMPY_CODES = {"b1", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8"}
 #: Opcodes of all pickles in a file: 20 times those of the paper's models, and seconds to interpret.
 MAX_OPCODES = 1_000_000
 #: Numeric keys of dictionaries; the optimizer's state has one for each weight. A file chooses their
@@ -55,7 +55,7 @@ LEGACY_MAGIC, LEGACY_PROTOCOL = 0x1950A86A20F9469CFC6C, 1001
 
 
 class FileError(Exception):
-    """The file is broken, or asks for more than plain data; the message says how."""
+    """The file is malformed or holds more than plain data; the message says how."""
 
 
 def read(path: Path, with_data: bool = True) -> Any:
@@ -116,7 +116,7 @@ class _Budget:
             raise FileError("it has too many numbers as keys")
 
     def share(self, tensor: Tensor) -> Tensor:
-        """Return the tensor. Raises FileError if all of them are too large for the file."""
+        """Return the tensor. Raises FileError if the tensors are too large for the file."""
         self.left_for_tensors -= tensor.nbytes + 256  # the tensor object takes memory too
         if self.left_for_tensors < 0:
             raise FileError("its tensors are larger than their data")
@@ -187,7 +187,7 @@ def _read_legacy(file: BufferedReader, budget: _Budget) -> Any:
     if not system["little_endian"]:
         raise FileError("its numbers are big-endian")
     if storages.keys() != {_expect(str, key) for key in keys}:
-        raise FileError("its storages are not the ones it names")
+        raise FileError("its storages do not match their list")
     for key in keys:
         file.seek(8, 1)  # the number of elements
         if file.readinto(storages[key]) != len(storages[key]):
@@ -306,7 +306,7 @@ class _NumberType:
     """numpy.dtype in a file: numpy would let its state turn numbers into addresses of objects."""
 
     def __init__(self, code: str) -> None:
-        if _expect(str, code) not in NUMBERS:
+        if _expect(str, code) not in NUMPY_CODES:
             raise FileError(f"it holds numpy's type {ascii(code)[:20]}, which is not numeric")
         self.dtype = np.dtype(code)
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ..atomic import DISK_FULL
-from ..text.lines import printable
+from ..text.lines import escape_unprintable
 
 COMMANDS = (
     "architectures",
@@ -99,7 +99,7 @@ def main(argv: Sequence[str] | None = None) -> None:
                 f"aiayn: error: the output cannot be written: {error.strerror}; once this is "
                 "fixed, run the command again"
             ) from None
-        message = "\n".join(map(printable, str(error).split("\n")))
+        message = "\n".join(map(escape_unprintable, str(error).split("\n")))
         raise SystemExit(f"aiayn: error: {message}") from None
 
 

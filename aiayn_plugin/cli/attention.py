@@ -28,7 +28,7 @@ from ..html_page import language_pair
 from ..inference.translator import Translator
 from ..model.attention_maps import ATTENTION_KINDS
 from ..paper import SearchSettings
-from ..text.lines import decode_lines, printable, read_lines
+from ..text.lines import decode_lines, escape_unprintable, read_lines
 from . import options
 
 FIGURE_OPTIONS = ("kind", "layer", "heads", "word", "join")
@@ -46,7 +46,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add_numbers("--numbers", metavar="N", help=numbers_help)
     add("--reference", action="store_true", help="show the target of --split, not a translation")
     output_help = (
-        "page to write (default: attention.html in the run directory, for demo in the current one)"
+        "page to write (default: attention.html in the run directory; demo: working directory)"
     )
     add("--output", type=Path, metavar="FILE.html", help=output_help)
     add_numbers("--layers", metavar="L", help="layers on the page, from 1 (default: all)")
@@ -147,10 +147,10 @@ def _write_page(
     settings = translator.pipeline.settings
     target = "the references" if args.reference else "its own translations"
     about = (
-        f"{printable(str(args.model))}: {language_pair(*settings.languages)}, "
+        f"{escape_unprintable(str(args.model))}: {language_pair(*settings.languages)}, "
         f"{len(layers)} layers, {heads} heads, with {target}"
     )
-    name = printable(args.model.resolve().name)
+    name = escape_unprintable(args.model.resolve().name)
     directory = args.model if args.model.is_dir() else Path()  # demo is in the package
     output = args.output or directory / "attention.html"
     html = page.attention_page(maps, translator.pipeline, name, about)

@@ -66,8 +66,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         type=int,
         default=0,
-        help="add N recombined trees for each tree of --train or --wsj: constituents are exchanged "
-        "for others with the same label and about the same length",
+        help="add N recombined trees for each tree of --train or --wsj, with constituents replaced "
+        "by constituents of the same label and similar length",
     )
     option(
         "--extra",
@@ -75,14 +75,14 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         action="append",
         default=[],
-        help="further training files, such as the output of a parser: how often each tree is used "
-        "(0.5: every second tree), then the files; may be repeated",
+        help="additional training trees, such as a parser's output: the weight of each tree (0.5: "
+        "every second tree), then the files; may be repeated",
     )
     option(
         "--wsj-labels",
         action="store_true",
-        help="map labels and tags of --extra trees that the Wall Street Journal lacks, such as NML "
-        "and HYPH, to ones it has, or remove them, and report how many",
+        help="restrict --extra trees to the labels and tags of the Wall Street Journal: replace or "
+        "remove the rest, such as NML and HYPH, and report how many",
     )
     option = parser.add_argument
     option("--destdir", metavar="DIR", required=True, help="data directory to create")
@@ -184,7 +184,7 @@ def find_tree_sets(args: argparse.Namespace) -> dict[str, list[TreeSet]]:
     gold = splits["train"][0]
     train = [gold._replace(weight=args.weight)]
     if args.wsj_labels and not args.extra:
-        raise InputError("--wsj-labels is for the trees of --extra: give some, or omit it")
+        raise InputError("--wsj-labels needs --extra")
     if args.recombine < 0:
         raise InputError(f"--recombine {args.recombine} must not be negative")
     if args.recombine:

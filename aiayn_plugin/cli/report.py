@@ -15,7 +15,7 @@ from ..errors import InputError
 from ..plots import load_matplotlib
 from ..report.report import report
 from ..report.run import read_run
-from ..text.lines import printable
+from ..text.lines import escape_unprintable
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -34,7 +34,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         metavar="X",
         type=float,
         help="sustained TFLOPS of the device, for the paper's estimate of the cost (default: the "
-        "paper's own for K80 2.8, K40 3.7, M40 6.0, P100 9.5; other devices: no estimate)",
+        "paper's values: K80 2.8, K40 3.7, M40 6.0, P100 9.5; other devices: no estimate)",
     )
 
 
@@ -52,7 +52,7 @@ def run(args: argparse.Namespace) -> None:
     paths = report(runs, args.tflops).write(stem)
     for fault in (f"{run.name}: {fault}" for run in runs for fault in run.faults):
         print(fault)
-    print("the report is in", printable(", ".join(map(str, paths))))
+    print("the report is in", escape_unprintable(", ".join(map(str, paths))))
 
 
 def output_stem(output: Path | None, runs: list[Path]) -> Path:

@@ -16,7 +16,7 @@ from typing import Any
 
 from ..atomic import write_file_atomically
 from ..errors import InputError
-from ..text.lines import printable, read_lines
+from ..text.lines import escape_unprintable, read_lines
 from ..text.scores import MAX_RESAMPLED, Translations, read_translations, resample, score
 from ..text.settings import holds_trees
 
@@ -54,9 +54,9 @@ def run(args: argparse.Namespace) -> None:
     step = max(1, len(system) // max(1, args.examples))
     for number in range(0, len(system), step)[: args.examples]:
         if not is_tree and content["sources"]:
-            print(f"source      {printable(content['sources'][number])}")
-        print(f"reference   {printable(content['references'][number])}")
-        print(f"{kind:<11} {printable(system[number])}\n")
+            print(f"source      {escape_unprintable(content['sources'][number])}")
+        print(f"reference   {escape_unprintable(content['references'][number])}")
+        print(f"{kind:<11} {escape_unprintable(system[number])}\n")
     print("\n".join(scores.lines()))
     if args.json is not None:
         if not is_tree:

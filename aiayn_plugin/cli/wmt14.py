@@ -57,7 +57,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         type=Path,
         default=WMT14,
-        help="table of the corpora, in the format explained in the default one",
+        help="YAML table of corpora; the default table documents the format",
     )
     add_tokenizer(parser)
     add_workers(parser)

@@ -35,9 +35,8 @@ _FORMATS: dict[bytes, Callable[[IO[bytes]], Any]] = {
 def extract(archive: Path, members: dict[str, Path]) -> None:
     """Write each wanted member of a tar file, compressed or not, to its path.
 
-    members: the path for each name in the archive. A member whose name ends in .gz is unpacked. Of
-    a member whose name ends in .sgm or .sgm.gz only the text of the segments is written, one
-    segment per line.
+    members: the path for each name in the archive. Members that end in .gz are decompressed. For
+    .sgm and .sgm.gz members, only the text of the segments is written, one segment per line.
 
     Raises InputError if the archive is malformed or unpacks to too many bytes, or a member is
     missing or is not a regular file, and OSError if a file cannot be read or written.

@@ -55,7 +55,7 @@ def count_subwords(sides: Sequence[Iterable[str]]) -> Counts:
 def write_dictionary(path: Path, counts: Counts) -> None:
     """Write the dictionary that fairseq-preprocess makes of these counts.
 
-    The most frequent subword comes first, and words with a count of 0 pad it to a multiple of 8.
+    Frequent subwords come first, and words with a count of 0 pad the size to a multiple of 8.
     """
     subwords = sorted(counts.keys() - {*SPECIAL_SYMBOLS}, key=lambda name: (-counts[name], name))
     missing = -(len(SPECIAL_SYMBOLS) + len(subwords)) % 8

@@ -63,8 +63,8 @@ def add_tokenizer(parser: argparse.ArgumentParser) -> None:
         action="store_const",
         const=SACREMOSES,
         default=MOSES,
-        help="keep times, fractions, units and compounds with a slash or a dash whole, such as "
-        "15:05, and/or, km² and 1939–1945, which Moses splits, and tokenise by sacremoses's rules, "
+        help="do not split times, fractions, units and compounds with a slash or a dash, such as "
+        "15:05, and/or, km² and 1939–1945; tokenise by sacremoses's rules, "
         "which differ from Moses's in rare letters, single quotes and control characters "
         "(default: Moses's tokens, exact for English, German and French)",
     )

@@ -12,7 +12,7 @@ from ..text.settings import SACREMOSES, SETTINGS_FILE, TextSettings
 from .console import progress, say
 
 #: Bytes below which the check is too fast to show progress.
-QUICK = 100_000_000
+MIN_PROGRESS_BYTES = 100_000_000
 
 
 def check_name(directory: Path, option: str) -> None:
@@ -59,7 +59,7 @@ def is_up_to_date(
 
 
 def add_check(parser: argparse.ArgumentParser) -> None:
-    """Add the option --check to a parser. Like --help, it needs no other option and then exits."""
+    """Add the option --check to a parser. Like --help, it needs no other option, and exits."""
     parser.add_argument(
         "--check",
         metavar="DIR",
@@ -91,7 +91,7 @@ def check(directory: Path) -> None:
             "prepare-trees, wmt14 or bundle"
         )
     total = sum(checksum.size for checksum in manifest.values())
-    with progress(f"checking {directory}", total if total > QUICK else 0) as add:
+    with progress(f"checking {directory}", total if total > MIN_PROGRESS_BYTES else 0) as add:
         changes = [
             change
             for name, checksum in manifest.items()

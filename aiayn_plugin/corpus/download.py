@@ -19,7 +19,7 @@ from .console import progress, say
 
 TIMEOUT = "60"  # seconds without data
 #: Seconds to wait before each retry of a mirror. New data starts the sequence again.
-PAUSES = (1.0, 4.0, 16.0, 64.0)
+RETRY_DELAYS = (1.0, 4.0, 16.0, 64.0)
 CURL = (
     *("curl", "--disable", "--fail", "--location", "--silent", "--show-error", "--globoff"),
     *("--proto", "=http,https,ftp,file", "--proto-redir", "=http,https,ftp"),
@@ -42,16 +42,16 @@ class Download(NamedTuple):
     size: int | None = None
 
 
-class Unavailable(InputError):
+class DownloadError(InputError):
     """No mirror provided the file."""
 
 
 def fetch(download: Download, folder: Path) -> None:
     """Fetch a file into the folder unless it is there, and verify it.
 
-    Raises Unavailable if no mirror provided the file, InputError if the folder contains a different
-    file of this name, and OSError if the file cannot be written. The next call resumes an
-    incomplete download.
+    Raises DownloadError if no mirror provided the file, InputError if the folder contains a
+    different file of this name, and OSError if the file cannot be written. The next call resumes
+    an incomplete download.
     """
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / download.name
@@ -77,7 +77,7 @@ def _size(path: Path) -> int:
 
 
 def _fetch_from_mirrors(download: Download, path: Path) -> None:
-    partial = Partial(path, download.size)
+    partial = PartialDownload(path, download.size)
     problems = []
     for url in download.urls:
         while True:
@@ -92,13 +92,13 @@ def _fetch_from_mirrors(download: Download, path: Path) -> None:
                 break
         say(f"{url}: {problem}")
         problems.append(f"{url} ({problem})")
-    raise Unavailable(
+    raise DownloadError(
         f"cannot download {download.name}: {'; '.join(problems)}. Rerun the command to resume, or "
         f"download the file by hand and save it as {path}"
     )
 
 
-class Partial:
+class PartialDownload:
     """The part of a file that has been downloaded.
 
     It may be resumed from any mirror: the checksum detects a mixture of two versions.
@@ -140,9 +140,9 @@ class Partial:
                 return problem
             failures = 0 if self.done > most else failures + 1
             most = max(most, self.done)
-            if failures > len(PAUSES):
+            if failures > len(RETRY_DELAYS):
                 return problem
-            pause = PAUSES[max(failures - 1, 0)]
+            pause = RETRY_DELAYS[max(failures - 1, 0)]
             say(f"{url}: {problem}; trying again in {pause:g} s")
             time.sleep(pause)
 

@@ -11,7 +11,7 @@ from typing import Any
 from ..errors import InputError
 from .archive import extract
 from .console import say
-from .download import Download, Unavailable, fetch
+from .download import Download, DownloadError, fetch
 from .parallel import Files, Workers
 from .stages import find_stage, make_stage, stage_key
 from .table import Corpus, LanguagePair
@@ -34,7 +34,7 @@ def read_texts(pair: LanguagePair, dest: Path, workers: Workers) -> dict[str, li
     for archive in needed.values():
         try:
             fetch(archive, dest / "download")
-        except Unavailable as error:
+        except DownloadError as error:
             problems.append(str(error))
     if problems:
         raise InputError("\n".join(problems))

@@ -11,7 +11,7 @@ from ..atomic import write_directory_atomically
 from .console import say
 
 RECORD = "stage.json"
-#: What the messages say about the stages of a text, such as "train: split into subwords in 2 s".
+#: The action in the log line of a stage, as in "train: split into subwords in 2 s".
 OUTCOMES = {"raw": "extracted", "split": "split into subwords", "trees": "read"}
 
 

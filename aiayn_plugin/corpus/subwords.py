@@ -113,7 +113,7 @@ def _load_subwords(kind: str, model: Path, counts: Path | None) -> Subwords:
 def encode(
     job: Job, split: str, tokenised: list[Stage], learned: Stage, train: Stage | None = None
 ) -> Stage:
-    """Write the subwords of a split. For training, drop unfit pairs if the limits count subwords.
+    """Write the subwords of a split. For training, apply the limits if they count subwords.
 
     train: produce only subwords of this encoded training text.
     """
@@ -158,7 +158,7 @@ def split_batch(
     """Return the tokenised pairs with these sides (0, 1) as subwords.
 
     model: kind and file of the subwords, and the counts of the subwords to produce (None: all).
-    With `cleaning`, drop unfit pairs. If `counted`, count the subwords of each side.
+    With `cleaning`, apply its limits. If `counted`, count the subwords of each side.
     """
     subwords = _load_subwords(*model)
     kept, dropped = list[tuple[str, str]](), Counts()

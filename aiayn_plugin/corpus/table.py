@@ -64,8 +64,7 @@ def load_pair(table: Path, name: str) -> LanguagePair:
     source, _, target = name.partition("-")
     if source == target or not re.fullmatch(r"\w+-\w+", name):
         raise InputError(
-            f"{table}: {name}: a pair's name is two different codes of letters and digits, such as "
-            "en-de"
+            f"{table}: {name}: name a pair by two different language codes, such as en-de"
         )
     try:
         pair = _parse_pair(table.parent, name, pairs[name], archives)

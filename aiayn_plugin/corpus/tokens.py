@@ -132,7 +132,7 @@ def make_tokens(job: Job, text: Text, step: Step, activity: str, inputs: list[An
 def tokenise_batch(
     langs: Langs, options: tuple[bool, str], cleaning: Cleaning | None, pairs: LinePairs
 ) -> Batch:
-    """Return the tokenised pairs. With `cleaning`, drop unfit pairs and count the words.
+    """Return the tokenised pairs. With `cleaning`, apply its limits and count the words.
 
     options: the arguments of Tokenizer after the language.
     """

@@ -118,7 +118,7 @@ def _recombine(source: Path, target: Path, copies: int) -> int:
 
 
 def linearise(job: Job, text: Text, split: str) -> Stage:
-    """Write words and linearised trees. For training, also drop unfit pairs and count the words."""
+    """Write words and linearised trees. For training, also apply the limits and count the words."""
     cleaning = job.cleaning(split)
     step = functools.partial(linearise_batch, cleaning)
     return make_tokens(job, text, step, f"linearising {text.name}", [text.key, cleaning])

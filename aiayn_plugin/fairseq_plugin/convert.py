@@ -17,7 +17,7 @@ from ..checkpoints.compatibility import SIDES, Identity, settings_without_shape
 from ..checkpoints.fairseq_names import rename_weight
 from ..checkpoints.loading import MAX_POSITIONS, model_settings
 from ..checkpoints.safe_load import configuration
-from ..checkpoints.safetensors_file import NO_TRAINING
+from ..checkpoints.safetensors_file import EMPTY_TRAINING_STATE
 from ..errors import InputError
 from ..paper import ModelSettings
 from . import raw_text
@@ -170,7 +170,7 @@ def convert(state: dict) -> tuple[dict, str]:
     except Exception as error:  # settings and weights may be malformed in any way
         raise InputError(f"the settings or weights do not fit a {name}: {error}") from None
     task_state = identity.task_state()
-    return {"cfg": cfg, "model": model, "task_state": task_state, **NO_TRAINING}, result
+    return {"cfg": cfg, "model": model, "task_state": task_state, **EMPTY_TRAINING_STATE}, result
 
 
 def _read_languages(task: Mapping[str, Any]) -> dict[str, str]:

@@ -18,7 +18,7 @@ from ..text.manifest import read_manifest, read_verified_dictionary, verify_file
 from .binary_data import check_sentences
 
 logger = logging.getLogger(__name__)
-#: Values of --dataset-impl for text, and for the files that binary_data.py checks, the default.
+#: Values of --dataset-impl for text files, and for binary files that check_sentences reads.
 #: None: fairseq does not recognise the format, and check_sentences raises the error.
 TEXT_FORMATS = ("raw", "fasta")
 BINARY_FORMATS = (None, "mmap")

@@ -1,7 +1,7 @@
 """Ctrl-C in a training run: it stops after the current update, once its checkpoint is saved.
 
 The processes of a run must agree on that update, since each waits for the others' gradients: the
-statistics of every batch, which fairseq sums over all processes, record whether Ctrl-C has arrived.
+statistics of every batch, which fairseq sums over all processes, record whether Ctrl-C was pressed.
 A second Ctrl-C stops at once, except under torchrun, which repeats the first.
 """
 
@@ -34,52 +34,61 @@ class Interrupt:
     def reset(self) -> None:
         """Forget an earlier run."""
         self.update = 0  #: the last update; 0 before training
-        self.saved: int | None = None  #: the update to resume from; None before training
-        self.arrived = False  #: whether Ctrl-C has arrived
-        self.again = ""  #: what to change in the command that continues once this run has saved
+        self.resume_update: int | None = None  #: the update to resume from; None before training
+        self.is_requested = False  #: whether Ctrl-C was pressed
+        self.omitted_options = (
+            ""  #: options to omit from the repeated command, once this run has saved
+        )
         self.has_saved = False  #: whether this run has written a checkpoint to resume from
-        self.agreed = False  #: whether all processes stop after this update
+        self.is_stopping = False  #: whether all processes stop after this update
 
-    def catch(self, once: Sequence[str] = ()) -> None:
+    def install_handler(self, restart_options: Sequence[str] = ()) -> None:
         """From now on, finish the current update on Ctrl-C, unless the program has its own handler.
 
-        once: options of this run that would start it again from the same point.
+        restart_options: options of this run that would start it again from the same point.
         """
-        self.again = f" without {' and '.join(once)}" if once else ""
+        without = " and ".join(restart_options)
+        self.omitted_options = f" without {without}" if without else ""
         is_main = threading.current_thread() is threading.main_thread()
         if is_main and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
             self.process = os.getpid()
-            signal.signal(signal.SIGINT, self._arrive)
+            signal.signal(signal.SIGINT, self._handle_sigint)
 
-    def _arrive(self, *_: Any) -> None:
+    def _handle_sigint(self, *_: Any) -> None:
         if os.getpid() != self.process:
             return  # a data loader's process
         # torchrun repeats the signal that the terminal has already sent to its processes.
-        if self.saved is None or self.arrived and "TORCHELASTIC_RUN_ID" not in os.environ:
+        if (
+            self.resume_update is None
+            or self.is_requested
+            and "TORCHELASTIC_RUN_ID" not in os.environ
+        ):
             raise KeyboardInterrupt
-        self.arrived = True
+        self.is_requested = True
 
-    def agree(self, statistics: Iterable[Mapping[str, Any]], cfg: Any) -> None:
-        """If Ctrl-C has arrived in a process, make fairseq-train save and stop after this update.
+    def stop_if_requested(self, statistics: Iterable[Mapping[str, Any]], cfg: Any) -> None:
+        """If a process received Ctrl-C, make fairseq-train save and stop after this update.
 
         It then stops as after --stop-time-hours, without a validation.
         """
         if sum(float(log.get(STATISTIC, 0)) for log in statistics):
-            self.agreed = True
+            self.is_stopping = True
             cfg.optimization.stop_time_hours = 1e-12
             cfg.dataset.disable_validation = True
 
     def message(self) -> str:
         """Return where training stopped and how to continue."""
-        if self.saved is None:
+        if self.resume_update is None:
             return "stopped"
-        again = self.again if self.has_saved else ""
-        if self.saved == self.update:
-            return f"stopped at update {self.update}; run the same command{again} to continue"
-        start = f"continue from update {self.saved}" if self.saved else "start again"
+        omitted = self.omitted_options if self.has_saved else ""
+        if self.resume_update == self.update:
+            return f"stopped at update {self.update}; run the same command{omitted} to continue"
+        start = (
+            f"continue from update {self.resume_update}" if self.resume_update else "start again"
+        )
         return (
-            f"stopped at update {self.update}, which is not saved; run the same command{again} to "
-            f"{start}"
+            f"stopped at update {self.update}, which is not saved; run the same command{omitted} "
+            f"to {start}"
         )
 
 
@@ -94,11 +103,11 @@ def stop_after_saving(save: Callable) -> Callable:
     def save_checkpoint(cfg, trainer, *args, **kwargs):
         path = save(cfg, trainer, *args, **kwargs)
         if not (cfg.no_save or cfg.no_last_checkpoints):
-            interrupt.saved = interrupt.update = trainer.get_num_updates()
+            interrupt.resume_update = interrupt.update = trainer.get_num_updates()
             interrupt.has_saved = True
-            if interrupt.agreed:
+            if interrupt.is_stopping:
                 record_save(interrupt.update)
-        if interrupt.agreed:
+        if interrupt.is_stopping:
             if multiprocessing.parent_process() and is_master(trainer.cfg.distributed_training):
                 logger.info("%s", interrupt.message())  # unknown to the parent process
             raise KeyboardInterrupt

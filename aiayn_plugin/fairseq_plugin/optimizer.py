@@ -69,7 +69,7 @@ def parse_betas(betas: Any) -> tuple[float, float]:
     try:
         beta_1, beta_2 = map(float, ast.literal_eval(betas) if isinstance(betas, str) else betas)
     except (SyntaxError, TypeError, ValueError):
-        raise InputError(f'--adam-betas is {betas!r}, not two numbers: "(0.9, 0.98)"') from None
+        raise InputError(f'--adam-betas {betas!r} must be two numbers like "(0.9, 0.98)"') from None
     if not (0 <= beta_1 < 1 and 0 <= beta_2 < 1):
         raise InputError(f"--adam-betas {betas} must be in [0, 1)")
     return beta_1, beta_2
@@ -134,7 +134,7 @@ class AiaynAdam(FairseqOptimizer):
 def use_own_settings(adam: torch.optim.Optimizer, state_dict: dict[str, Any]) -> dict[str, Any]:
     """Return a checkpoint's state with its moments and learning rate, and the settings of this run.
 
-    Most schedules set the learning rate anew, but reduce_lr_on_plateau stores it only here. torch's
+    Most schedules recompute the rate, but reduce_lr_on_plateau stores it only here. torch's
     Adam calls this hook before loading a state, also inside fairseq's optimizers for --fp16 and
     --amp. Raises InputError if only the checkpoint or only this run has flattened weights, and for
     moments of a different shape, since the fused kernel would write out of bounds.

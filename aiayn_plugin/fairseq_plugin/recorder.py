@@ -112,7 +112,7 @@ class Recorder(logging.Handler):
 
 
 class RecordingBar(BaseProgressBar):
-    """A progress bar of fairseq's whose statistics are recorded."""
+    """A fairseq progress bar whose statistics are recorded."""
 
     def __init__(self, bar: Any, recorder: Recorder, epoch: int | None, validates: bool) -> None:
         self.bar, self.recorder, self.epoch, self.validates = bar, recorder, epoch, validates

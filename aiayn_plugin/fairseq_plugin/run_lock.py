@@ -24,9 +24,9 @@ def lock_save_dir(cfg: DictConfig) -> None:
     directory = Path(cfg.checkpoint.save_dir)  # fairseq-train has created it
     is_used = directory.is_dir() and not cfg.checkpoint.no_save
     if is_used and is_master(cfg.distributed_training):
-        busy = (
+        message = (
             f"{directory} is in use by another training run: stop it, or give a different "
             "--save-dir"
         )
         with suppress(OSError):
-            _lock.enter_context(hold_lock(directory, busy, patience=1))
+            _lock.enter_context(hold_lock(directory, message, timeout=1))

@@ -41,7 +41,7 @@ def should_stop_early() -> Callable:
 
 
 def forget_earlier_runs() -> None:
-    """Reset the process's state of a run: a Hydra sweep trains several in one process."""
+    """Reset the state of earlier runs: a Hydra sweep trains several in one process."""
     vars(should_stop_early()).clear()
     vars(checkpoint_utils.save_checkpoint).pop("best", None)
     interrupt.reset()
@@ -112,8 +112,8 @@ class TrainerHooks(TranslationTask):
         self.update = update_num + 1
         record_start(update_num)
         interrupt.update = update_num
-        if interrupt.saved is None:
-            interrupt.saved = update_num  # what the run resumed from
+        if interrupt.resume_update is None:
+            interrupt.resume_update = update_num  # what the run resumed from
         if self.remaining_time is None:
             self.remaining_time = RemainingTime(self._last_update())
         if estimate := self.remaining_time.begin_update(self.update):
@@ -126,12 +126,12 @@ class TrainerHooks(TranslationTask):
             processes = self.training_cfg.distributed_training.distributed_world_size
             if processes == 1 or not is_out_of_memory(error):
                 raise
-            # without "out of memory", for which fairseq would skip the batch
+            # fairseq would skip the batch if the message said "out of memory"
             raise TrainingMemoryError(
                 f"update {self.update}: not enough memory for a batch: run the same command with "
                 "a smaller --max-tokens (--tokens-per-update keeps the size of updates)"
             ) from error
-        return loss, sample_size, {**log, STATISTIC: float(interrupt.arrived)}
+        return loss, sample_size, {**log, STATISTIC: float(interrupt.is_requested)}
 
     def _step(self, sample, model, criterion, optimizer, update_num, ignore_grad=False, **kwargs):
         """Like fairseq's train_step; on a GPU, as a CUDA graph where that is possible."""
@@ -176,7 +176,7 @@ class TrainerHooks(TranslationTask):
         cfg = self.training_cfg
         if cfg is None or not criterion.training:
             return
-        interrupt.agree(logging_outputs, cfg)
+        interrupt.stop_if_requested(logging_outputs, cfg)
         interrupt.update = self.update
         if cfg.common.fp16 or cfg.common.amp:
             return

@@ -8,8 +8,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-# On GPUs from the H100 on, torch prefers cuDNN's attention, which takes tens of milliseconds to
-# plan for each new shape, hence for nearly every batch. torch's other kernels take any shape.
+# On H100 and newer GPUs, torch prefers cuDNN's attention, which spends tens of milliseconds on a
+# plan for each new shape, hence for nearly every batch. torch's other kernels need no plan.
 torch.backends.cuda.enable_cudnn_sdp(False)
 
 #: Maximum queries and keys for which the kernel for short sentences is faster on a GPU.
@@ -54,7 +54,7 @@ def attend(
     if window is not None and window.is_narrow(n):
         return attend_in_blocks(q, k, v, window, padding, dropout)
     is_causal = window is not None and window.is_causal(n)
-    if is_causal and padding is None and not _is_masked_faster(q):
+    if is_causal and padding is None and not _is_explicit_mask_faster(q):
         return F.scaled_dot_product_attention(q, k, v, None, dropout, is_causal=True)
     mask = build_mask(n, m, padding, window, q.device)
     return F.scaled_dot_product_attention(q, k, v, mask, dropout)
@@ -80,7 +80,7 @@ def is_fused_step_faster(q: Tensor) -> bool:
 
 
 def use_short_attention(enabled: bool) -> None:
-    """Enable or disable the kernel for short sentences, on NVIDIA GPUs since Ampere."""
+    """Enable or disable the kernel for short sentences, on Ampere and newer GPUs."""
     global _short_attention
     _short_attention = None
     if enabled and torch.version.hip is None and torch.cuda.get_device_capability() >= (8, 0):
@@ -106,7 +106,7 @@ def _is_short(q: Tensor, k: Tensor, v: Tensor, window: Window | None, dropout: f
     )
 
 
-def _is_masked_faster(q: Tensor) -> bool:
+def _is_explicit_mask_faster(q: Tensor) -> bool:
     """Return whether causal attention is faster with a mask than with is_causal.
 
     On a GPU, is_causal selects flash attention, which works in blocks of 128 positions.

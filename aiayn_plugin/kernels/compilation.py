@@ -51,8 +51,8 @@ def enable_compilation(enabled: bool) -> None:
     global _enabled
     _enabled = enabled
     if enabled:
-        # Layers are recompiled for batches or sentences of size 1, and for long sentences; all
-        # layers of a process count together.
+        # Layers are recompiled for a batch size or length of 1, and for long sentences; all layers
+        # of a process share this limit.
         torch._dynamo.config.recompile_limit = 64
         # With several GPUs, torch would split compiled code at DDP's buckets, to overlap
         # communication with the backward pass. Compiling layers one by one already allows this.

@@ -14,7 +14,7 @@ logger = logging.getLogger(__name__)
 #: Graphs to keep: those of base take 5 MB each, and a corpus may have thousands of shapes.
 MAX_GRAPHS = 256
 
-#: Computes a loss and its gradients from the tensors of a batch, and returns further tensors.
+#: Computes a loss and its gradients from a batch's tensors; returns tensors such as the loss.
 Step = Callable[..., tuple[Tensor, ...]]
 
 
@@ -24,7 +24,7 @@ class Graph(NamedTuple):
     graph: torch.cuda.CUDAGraph
     inputs: tuple[Tensor, ...]
     outputs: list[Tensor]
-    buffers: list[Tensor]  #: of the model, which may replace them; a graph reads the old ones
+    buffers: list[Tensor]  #: the model's at capture, which the graph reads even if replaced
 
 
 class GraphedStep:

@@ -17,7 +17,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """Return F.linear(x, weight, bias), by MKL or oneDNN.
 
     x: (…, in_features), weight: (out_features, in_features), bias: (out_features,). The libraries'
-    results differ only in the order of sums.
+    results differ only by rounding.
     """
     if not _should_use_onednn(x, weight.size(0)):
         return F.linear(x, weight, bias)

@@ -28,7 +28,7 @@ class InferenceLinear(nn.Module):
 def pack_linear_layers(model: nn.Module) -> None:
     """Pack all linear layers of an inference model, in place, if that makes it faster.
 
-    Results change only in the order of sums. In float32, weights then take twice the memory.
+    Results change only by rounding. In float32, weights then take twice the memory.
     """
     if is_packing_faster(next(model.parameters())):
         replace_linear_layers(model, PackedLinear)
@@ -37,9 +37,9 @@ def pack_linear_layers(model: nn.Module) -> None:
 def replace_linear_layers(model: nn.Module, build: BuildLayer) -> None:
     """Replace each nn.Linear of an inference model with build(weight, bias), in place.
 
-    Also adds the layers whose weights and biases a module's inference_layers() returns, by the
-    names of their attributes. Skips an nn.Linear that shares its weight with an added
-    layer, and subclasses that override forward. A second call changes nothing.
+    Also adds the layers that a module's inference_layers() returns: {attribute: (weight, bias)}.
+    Skips an nn.Linear that shares its weight with an added layer, and subclasses that override
+    forward. A second call changes nothing.
     """
     modules = list(model.modules())
     if any(isinstance(module, InferenceLinear) for module in modules):

@@ -93,10 +93,10 @@ class DecoderLayer(nn.Module):
         position (batch, n, d_model) of n hypotheses per sentence.
         Also returns, with need_weights, the encoder-decoder weights (batch, h, n, m).
         """
-        self_cache, memory_cache = caches
+        self_cache, cross_cache = caches
         x = self.add_norms[0](x, self.self_attention(x, cache=self_cache)[0])
         context, weights = self.encoder_attention(
-            x, memory, memory_padding, memory_cache, need_weights=need_weights
+            x, memory, memory_padding, cross_cache, need_weights=need_weights
         )
         x = self.add_norms[1](x, context)
         return self.add_norms[2](x, self.feed_forward(x)), weights

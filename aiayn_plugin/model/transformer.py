@@ -54,9 +54,9 @@ def _build_layers(
 
 
 def build_embeddings(
-    settings: ModelSettings, source: int, target: int
+    settings: ModelSettings, source_size: int, target_size: int
 ) -> tuple[ScaledEmbedding, ScaledEmbedding]:
-    """Return the embeddings of source and target; source, target: sizes of their dictionaries.
+    """Return the embeddings of source and target, for dictionaries of these sizes.
 
     With tie_embeddings "all" both are the same module; raises InputError if the sizes differ.
     """
@@ -64,13 +64,14 @@ def build_embeddings(
         raise InputError(
             f"tie_embeddings {settings.tie_embeddings!r} is not one of {', '.join(TIED_EMBEDDINGS)}"
         )
-    target_embedding = ScaledEmbedding(target, settings.d_model, Vocabulary.pad)
+    target_embedding = ScaledEmbedding(target_size, settings.d_model, Vocabulary.pad)
     if settings.tie_embeddings != "all":
-        return ScaledEmbedding(source, settings.d_model, Vocabulary.pad), target_embedding
-    if source != target:
+        source_embedding = ScaledEmbedding(source_size, settings.d_model, Vocabulary.pad)
+        return source_embedding, target_embedding
+    if source_size != target_size:
         raise InputError(
-            f"one matrix embeds both sides (§3.4), but the dictionaries have {source:,} and "
-            f'{target:,} entries: use a joined dictionary, or tie_embeddings="target"'
+            f"one matrix embeds both sides (§3.4), but the dictionaries have {source_size:,} and "
+            f'{target_size:,} entries: use a joined dictionary, or tie_embeddings="target"'
         )
     return target_embedding, target_embedding
 
@@ -217,7 +218,7 @@ class Transformer(nn.Module):
     >>> model(source, target).shape
     torch.Size([1, 3, 1000])
 
-    search.generate translates with it. It is not a method, since search/ builds on this package.
+    Translate with search.generate, which is not a method because search/ imports this package.
     """
 
     #: The class of all attention sub-layers; a subclass may replace it.
@@ -226,17 +227,17 @@ class Transformer(nn.Module):
     def __init__(
         self,
         settings: ModelSettings,
-        source: int,
-        target: int,
+        source_size: int,
+        target_size: int,
         max_positions: tuple[int, int] = (1024, 1024),
     ) -> None:
-        """Build a model with random weights; source, target: vocabulary sizes.
+        """Build a model with random weights, for vocabularies of these sizes.
 
         max_positions: of source and target; the paper's sinusoids ignore them. Raises InputError
         for settings that contradict each other or the sizes.
         """
         super().__init__()
-        embeddings = build_embeddings(settings, source, target)
+        embeddings = build_embeddings(settings, source_size, target_size)
         self.encoder = Encoder(
             settings, embeddings[0], max_positions[0], attention_class=self.attention_class
         )

@@ -183,8 +183,8 @@ def tags_by_position(
     """Return first word, correct tags and words of each range of `width` word positions.
 
     pairs: gold tree and system tree of each sentence. All words except traces count, punctuation
-    too; sentences whose number of words differs are left out. A parser that loses its place in long
-    sentences shows it here. For example, with width 2, (S (NN a) (NN b) (. .)) and (S (NN a) (JJ b)
+    too; sentences whose number of words differs are left out. This reveals a parser that loses its
+    place in long sentences. For example, with width 2, (S (NN a) (NN b) (. .)) and (S (NN a) (JJ b)
     (. .)) give (1, 1, 2) and (3, 1, 1).
     """
     correct: Counter[int] = Counter()

@@ -16,7 +16,7 @@ class Recombiner:
     """Exchanges constituents of trees for constituents of other trees that have the same label.
 
     For example, (NP a dog) in (S (NP Ann) (VP saw (NP a dog))) may become (NP an old car). Of
-    CANDIDATES random constituents, the one closest in number of words is taken.
+    CANDIDATES random constituents, the closest in number of words is used.
     """
 
     def __init__(self, trees: Iterable[Tree]) -> None:

@@ -130,7 +130,7 @@ def tree_from_string(text: str) -> Tree:
 
 
 def category(label: str) -> str:
-    """Strip function tags and indices from a label: NP for NP-SBJ-1 and NP=2, but -LRB- and =."""
+    """Strip function tags and indices: NP for NP-SBJ-1 and NP=2. Keeps -LRB- and = unchanged."""
     return label if label[:1] in ("-", "=") else re.split("[-=]", label)[0]
 
 
@@ -161,9 +161,9 @@ def _without_traces(tree: Tree) -> Tree | None:
 def map_to_wsj(tree: Tree, changes: Counter[str]) -> Tree | None:
     """Return a clean tree with labels and tags of the Wall Street Journal only; count the changes.
 
-    A constituent with a different label is replaced by its children, as is one whose only child
-    has the same label. A word with a different tag gets the tag that the Wall Street
-    Journal has for it, or is removed (transcription marks). Returns None if no word is left.
+    A constituent whose label is not in WSJ_LABELS is replaced by its children, as is one whose only
+    child has the same label. A word whose tag is not in WSJ_TAGS gets its tag from TAG_IN_WSJ, or
+    is removed (transcription marks). Returns None if no word is left.
     """
     kept = _map_to_wsj(tree, changes)
     if len(kept) == 1 and not is_preterminal(kept[0]):

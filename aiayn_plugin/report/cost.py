@@ -11,8 +11,8 @@ from .run import Run
 RATES = {"K80": 2.8, "K40": 3.7, "M40": 6.0, "P100": 9.5}
 TIME_NOTE = "Training time includes start-up, validation and saving checkpoints."
 FORMULA = (
-    "a forward pass of m source and n target tokens takes 2 operations for each multiplication of "
-    "its matrices: N·[a(m, m) + 2·m·d_model·d_ff] in the encoder, "
+    "a forward pass of m source and n target tokens takes 2 operations per multiply-add: "
+    "N·[a(m, m) + 2·m·d_model·d_ff] in the encoder, "
     "N·[a(n, n) + a(n, m) + 2·n·d_model·d_ff] in the decoder and n·d_model·V in the projection; "
     "attention of q queries to k keys takes a(q, k) = (q + k)·d_model·h·(d_k + d_v) + "
     "q·k·h·(d_k + d_v), or q·r instead of q·k if it is restricted to r positions; the backward "
@@ -77,12 +77,12 @@ class Cost:
     tflops: float | None
     estimated: float | str
     counted: float | str
-    pairs: float | None  #: mean of an update
+    pairs: float | None  #: mean per update
     source_tokens: float | None  #: without padding; None without --tokens-per-update
     target_tokens: float | None
 
 
-def cost_of(run: Run, tflops: float | None = None) -> Cost:
+def compute_cost(run: Run, tflops: float | None = None) -> Cost:
     """Return a run's cost. tflops: the device's sustained rate, if the paper gives none."""
     facts, record, s = run.facts, run.record, run.settings
     seconds, devices = record.hours * 3600, facts["devices"] or 1

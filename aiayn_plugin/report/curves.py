@@ -7,7 +7,7 @@ from typing import NamedTuple
 from .. import plots
 from ..html_page import COLOURS
 from ..training.optimizer import learning_rate
-from .document import Figure, Key
+from .document import Figure, LegendEntry
 from .training_record import Point, TrainingRecord
 
 #: Points per line; more would not be visible.
@@ -51,7 +51,7 @@ class Chart(NamedTuple):
     restarts: Sequence[tuple[int, float]] = ()
 
 
-def charts_of_run(
+def build_run_charts(
     record: TrainingRecord, schedules: Mapping[str, tuple[int, int]]
 ) -> Iterator[Chart]:
     """Yield a chart for each quantity that a run logged, with training and validation.
@@ -74,7 +74,7 @@ def _equations(run: Line, schedules: Mapping[str, tuple[int, int]]) -> Iterator[
         yield Line(label, rates, BACKGROUND, style, width=6)
 
 
-def charts_of_runs(records: Mapping[str, TrainingRecord]) -> Iterator[Chart]:
+def build_comparison_charts(records: Mapping[str, TrainingRecord]) -> Iterator[Chart]:
     """Yield a chart per quantity, with a line per run, on the validation set if logged there."""
     for title, name, in_validation in QUANTITIES:
         curves = {
@@ -96,12 +96,13 @@ def _lines(curves: Mapping[str, Iterable[Point]], name: str) -> list[Line]:
     return lines
 
 
-def figure_of(chart: Chart) -> Figure:
+def build_figure(chart: Chart) -> Figure:
     """Return a chart over updates and over time, which is drawn when it is needed."""
     keys = [
-        Key(line.label[:60], line.colour, STYLES[line.style], line.width) for line in chart.lines
+        LegendEntry(line.label[:60], line.colour, STYLES[line.style], line.width)
+        for line in chart.lines
     ]
-    keys += [Key("restart", "currentColor", "2 3")] * bool(chart.restarts)
+    keys += [LegendEntry("restart", "currentColor", "2 3")] * bool(chart.restarts)
     words = [line.words() for line in chart.lines[:30]]
     words += [f"restarted at update {update:,}" for update, _ in chart.restarts[:30]]
     return Figure(partial(_draw, chart), chart.title, "; ".join(words), keys)

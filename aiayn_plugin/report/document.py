@@ -31,7 +31,7 @@ class Table(NamedTuple):
     emphasised: Collection[int] = ()  #: row indices
 
 
-class Key(NamedTuple):
+class LegendEntry(NamedTuple):
     """An entry of a legend: the label of a line, and its colour and dashes as in SVG."""
 
     label: str
@@ -46,7 +46,7 @@ class Figure(NamedTuple):
     draw: Callable[[], tuple[str, str]]  #: returns both as SVG
     caption: str
     words: str
-    keys: Sequence[Key]
+    keys: Sequence[LegendEntry]
 
 
 class Figures(NamedTuple):
@@ -55,8 +55,8 @@ class Figures(NamedTuple):
     figures: Sequence[Figure]
 
 
-class Numbers(NamedTuple):
-    """Numbers shown large: (value, name, note) each."""
+class KeyFigures(NamedTuple):
+    """KeyFigures shown large: (value, name, note) each."""
 
     numbers: Sequence[tuple[str, str, str]]
 
@@ -65,13 +65,13 @@ class Numbers(NamedTuple):
 MAX_TEXT = 1000
 
 
-class Translations(NamedTuple):
+class ExampleOutputs(NamedTuple):
     """Example outputs: (source, output, reference) each."""
 
     examples: Sequence[tuple[str, str, str]]
 
 
-Block = str | list[str] | Table | Figures | Numbers | Translations
+Block = str | list[str] | Table | Figures | KeyFigures | ExampleOutputs
 
 
 class Section(NamedTuple):
@@ -101,13 +101,13 @@ def _html(block: Block, heading: str) -> str:
         return "<ul>" + "".join(f"<li>{escape(item)}</li>" for item in block) + "</ul>"
     if isinstance(block, Table):
         return _html_table(block, heading)
-    if isinstance(block, Numbers):
+    if isinstance(block, KeyFigures):
         numbers = (
             f"<div><dt>{escape(name)}</dt><dd><b>{escape(value)}</b></dd><dd>{escape(note)}</dd></div>"
             for value, name, note in block.numbers
         )
         return f'<dl class="numbers">{"".join(numbers)}</dl>'
-    if isinstance(block, Translations):
+    if isinstance(block, ExampleOutputs):
         return f'<div class="examples">{"".join(map(_html_example, block.examples))}</div>'
     return _html_figures(block.figures)
 
@@ -151,7 +151,7 @@ def _html_figures(figures: Sequence[Figure]) -> str:
     )
 
 
-def _html_legend(keys: Sequence[Key]) -> str:
+def _html_legend(keys: Sequence[LegendEntry]) -> str:
     items = "".join(
         '<li><svg viewBox="0 0 24 8" aria-hidden="true">'
         f'<path d="M0 4h24" style="stroke: {follow_scheme(colour)}; stroke-dasharray: {dashes}; '
@@ -217,9 +217,9 @@ def _markdown(block: Block, heading: str = "") -> str:
         return "\n".join(f"- {_markdown(item)}" for item in block)
     if isinstance(block, Figures):
         return "\n\n".join(_markdown(f"{each.caption}: {each.words}") for each in block.figures)
-    if isinstance(block, Numbers):
+    if isinstance(block, KeyFigures):
         return _markdown([f"{name}: {value} ({note})" for value, name, note in block.numbers])
-    if isinstance(block, Translations):
+    if isinstance(block, ExampleOutputs):
         examples = [[*map(shorten, example)] for example in block.examples]
         block = Table(heading, ("source", "translation", "reference"), examples)
     head, *rows = (

@@ -1,4 +1,4 @@
-"""Numbers as text: powers of ten, differences, counts."""
+"""KeyFigures as text: powers of ten, differences, counts."""
 
 SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
@@ -26,6 +26,6 @@ def format_count(number: int, singular: str, plural: str = "") -> str:
     return f"{number:,} {singular if number == 1 else plural or singular + 's'}"
 
 
-def set_name(split: str) -> str:
+def format_split(split: str) -> str:
     """Return "validation set" for "valid", "test set" for "test"."""
     return f"{'validation' if split == 'valid' else split} set"

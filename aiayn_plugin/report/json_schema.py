@@ -1,19 +1,19 @@
-"""JSON from files that may be damaged or hostile, reduced to the fields and types we expect."""
+"""Untrusted JSON, reduced to the expected fields and types."""
 
 from math import isfinite
 from typing import Any
 
 #: Larger numbers are treated as damage: no quantity of a training run reaches them.
-LARGEST = 1e30
+MAX_MAGNITUDE = 1e30
 
 
 def conform(value: Any, schema: Any) -> Any:
     """Return the part of a JSON value that has the schema's types.
 
-    A schema is int (from 0), float (finite), or another type; object for a text, a number (as text
-    if it is not finite) or a list of these; a list of one schema; a dict of names; or a dict whose
-    key is str, for any names. For example, {"N": int, "name": str} turns {"N": "6", "name": "base",
-    "x": 1} into {"N": None, "name": "base"}. Missing fields and fields of the wrong type become
+    A schema is int (non-negative), float (finite) or another type; object, for a string, a number
+    (a string if not finite), None, or a list of them; a list of one schema; a dict of names; or a
+    dict with the key str, for any names. For example, {"N": int, "name": str} turns {"N": "6",
+    "name": "base", "x": 1} into {"N": None, "name": "base"}. Missing and mistyped fields become
     None, or an empty list or dict.
     """
     if schema is object:
@@ -29,8 +29,8 @@ def conform(value: Any, schema: Any) -> Any:
         known = {name: conform(item, schema[str]) for name, item in fields.items()}
         return {name: item for name, item in known.items() if item is not None}
     if schema in (int, float):  # an integer is a float too, and a bool is neither
-        smallest = 0 if schema is int else -LARGEST
-        fits = type(value) in (int, schema) and smallest <= value <= LARGEST
+        smallest = 0 if schema is int else -MAX_MAGNITUDE
+        fits = type(value) in (int, schema) and smallest <= value <= MAX_MAGNITUDE
     else:
         fits = isinstance(value, schema)
     return value if fits else None

@@ -71,12 +71,12 @@ def columns(s: Settings) -> dict[str, Any]:
     return {name: values[name] for name in COLUMNS}
 
 
-def row_with(s: Settings) -> str | None:
+def find_row_by_settings(s: Settings) -> str | None:
     """Return the architecture of Table 3 with these columns, None if there is none."""
     return next((arch for arch in TABLE_3 if columns(get_settings(arch)) == columns(s)), None)
 
 
-def row_named(name: str) -> str | None:
+def find_row_by_name(name: str) -> str | None:
     """Return the architecture of Table 3 with a name: "c_n2" and "aiayn_c_n2" are the same."""
     arch = name if name.startswith("aiayn_") else f"aiayn_{name}"
     return arch if arch in TABLE_3 else None

@@ -10,12 +10,12 @@ from typing import Any
 from ..atomic import write_file_atomically
 from ..html_page import language_pair, page
 from ..paper import ARCHITECTURES, SCALED_DOWN, get_settings
-from ..text.lines import printable
+from ..text.lines import escape_unprintable
 from ..training.remaining_time import duration
-from .cost import FORMULA, TIME_NOTE, Cost, cost_of
-from .curves import charts_of_run, charts_of_runs, figure_of
-from .document import Block, Figures, Numbers, Section, Table, Term, to_html, to_markdown
-from .formatting import format_count, format_integer, format_number, format_power, set_name
+from .cost import FORMULA, TIME_NOTE, Cost, compute_cost
+from .curves import build_comparison_charts, build_figure, build_run_charts
+from .document import Block, Figures, KeyFigures, Section, Table, Term, to_html, to_markdown
+from .formatting import format_count, format_integer, format_number, format_power, format_split
 from .run import Run
 from .scores import compare_by_bootstrap, examples, score_blocks
 from .setting_names import setting_term, setting_value
@@ -62,8 +62,8 @@ def report(runs: Sequence[Run], tflops: float | None = None) -> Report:
     if len({run.name for run in runs}) < len(runs):  # names repeat, and maybe paths
         for number, run in enumerate(runs):
             repeats = any(run.path == earlier.path for earlier in runs[:number])
-            run.name = printable(str(run.path)) + f" ({number + 1})" * repeats
-    costs = [cost_of(run, tflops) for run in runs]
+            run.name = escape_unprintable(str(run.path)) + f" ({number + 1})" * repeats
+    costs = [compute_cost(run, tflops) for run in runs]
     compare_by_bootstrap(runs)
     if len(runs) == 1:
         title, sections = f"Training run {runs[0].name}", _single(runs[0], costs[0])
@@ -77,10 +77,10 @@ def _single(run: Run, cost: Cost) -> Iterator[Section]:
     """Yield the sections of a report on one run."""
     faults: list[Block] = ["Unreadable:", run.faults] if run.faults else []
     faults += [f"Missing: {', '.join(run.missing)}."] if run.missing else []
-    yield Section("", [Numbers(list(_numbers(run, cost))), *faults])
+    yield Section("", [KeyFigures(list(_numbers(run, cost))), *faults])
     if blocks := examples(run):
         yield Section("Examples", blocks)
-    charts = [figure_of(chart) for chart in charts_of_run(run.record, _schedules(run))]
+    charts = [build_figure(chart) for chart in build_run_charts(run.record, _schedules(run))]
     note = (
         "Hours and minutes exclude pauses between sessions and updates that a restart "
         "repeated. Perplexity is 2 to the power of the loss without label smoothing, per subword."
@@ -109,11 +109,15 @@ def _numbers(run: Run, cost: Cost) -> Iterator[tuple[str, str, str]]:
         if "all" in scores:
             name, what, counts = "F1", "trees", scores["all"]
             exact = counts["exact"] / max(1, counts["sentences"] - counts["skipped"])
-            yield f"{100 * counts['f1']:.2f}", f"F1 on the {set_name(split)}", "labelled brackets"
+            yield (
+                f"{100 * counts['f1']:.2f}",
+                f"F1 on the {format_split(split)}",
+                "labelled brackets",
+            )
         else:
             name, what, counts, exact = "BLEU", "translations", scores, scores["exact"]
             note = f"paper BLEU; sacreBLEU {scores['bleu']:.2f}, chrF {scores['chrf']:.2f}"
-            yield f"{scores['paper_bleu']:.2f}", f"BLEU on the {set_name(split)}", note
+            yield f"{scores['paper_bleu']:.2f}", f"BLEU on the {format_split(split)}", note
         if published := published_result(run):
             model, paper, ours = published
             yield (
@@ -144,7 +148,10 @@ def _several(runs: Sequence[Run], costs: Sequence[Cost]) -> Iterator[Section]:
     faults += [f"{run.name}: missing: {', '.join(run.missing)}" for run in runs if run.missing]
     if faults:
         yield Section("Missing or unreadable files", [faults])
-    charts = [figure_of(chart) for chart in charts_of_runs({run.name: run.record for run in runs})]
+    charts = [
+        build_figure(chart)
+        for chart in build_comparison_charts({run.name: run.record for run in runs})
+    ]
     yield Section("Training", [Figures(charts)] if charts else ["The records have no values."])
     yield _section("Scores", *score_blocks(runs))
     head = ("run", "state", "updates", "time", "parameters", "FLOPs, estimated", "FLOPs, counted")
@@ -192,16 +199,20 @@ def _outcome(run: Run, cost: Cost) -> Table:
         facts["validation"] = f"{values} after {format_count(last.update, 'update')}{lowest}"
     for split, scores in run.translations.items():
         names = {"paper BLEU": "paper_bleu", "sacreBLEU": "bleu", "chrF": "chrf"}
-        facts[set_name(split)] = ", ".join(f"{n} {scores[key]:.2f}" for n, key in names.items())
+        facts[format_split(split)] = ", ".join(f"{n} {scores[key]:.2f}" for n, key in names.items())
     for split, scores in run.trees.items():
-        facts[set_name(split)] = f"F1 {100 * scores['all']['f1']:.2f}"
+        facts[format_split(split)] = f"F1 {100 * scores['all']['f1']:.2f}"
     return _facts("Outcome", facts)
 
 
 def _schedules(run: Run) -> dict[str, tuple[int, int]]:
     """Return d_model and warm-up of equation (3), of this run and of the paper's model."""
     s, arch = run.settings, run.facts["architecture"]
-    if s is None or s.warmup_updates < 1 or run.given.get("lr_scheduler") != "aiayn_inverse_sqrt":
+    if (
+        s is None
+        or s.warmup_updates < 1
+        or run.recorded_settings.get("lr_scheduler") != "aiayn_inverse_sqrt"
+    ):
         return {}
     schedules = {"equation (3) with this run's d_model and warm-up": (s.d_model, s.warmup_updates)}
     known = SCALED_DOWN.get(arch, arch)
@@ -287,7 +298,7 @@ def _origin(run: Run) -> Facts:
 
 
 def _data(run: Run, cost: Cost) -> dict[str, Any]:
-    """Return everything that is known of a run, as plain data."""
+    """Return everything known about a run, as plain data."""
     training = {**vars(run.record), "update": run.record.update, "hours": run.record.hours}
     facts, _ = training.pop("facts"), training.pop("faults")  # the run has the faults
     return {

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..errors import InputError
 from ..paper import Settings, count_parameters
-from ..text.lines import printable
+from ..text.lines import escape_unprintable
 from ..text.settings import PENN
 from ..training.record import RECORD_FILE
 from .json_schema import conform, is_complete
@@ -47,7 +47,7 @@ SIZES, MAX_SIZE = ("N", "d_model", "d_ff", "h", "d_k", "d_v", "neighbourhood"), 
 
 @dataclass
 class Run:
-    """What is known of a run. Absent files are in `missing`, damaged ones in `faults`."""
+    """A run. Absent files are in `missing`, damaged ones in `faults`."""
 
     name: str
     path: Path
@@ -64,7 +64,7 @@ class Run:
         return self.record.facts
 
     @property
-    def given(self) -> dict[str, Any]:
+    def recorded_settings(self) -> dict[str, Any]:
         """The recorded settings by name."""
         return {row["name"]: row["run"] for row in self.facts["settings"]}
 
@@ -80,8 +80,8 @@ class Run:
 
 
 def read_run(path: Path) -> Run:
-    """Return what is known of a run. Raises InputError if there is no run at that path."""
-    run = Run(printable(path.resolve().name), path)
+    """Read the run at a path. Raises InputError if the path is not a run."""
+    run = Run(escape_unprintable(path.resolve().name), path)
     if path.is_file():
         name, absent = run.name, "has no record of a training run"
         run.record = _read(run, name, path, read_record) or run.record
@@ -104,7 +104,7 @@ def read_run(path: Path) -> Run:
     if not (run.record.last_time or is_run):
         raise InputError(f"{path} {absent}" + "".join(f" ({fault})" for fault in run.faults[:1]))
     try:
-        run.settings = _check_settings(run.given)
+        run.settings = _check_settings(run.recorded_settings)
     except (InputError, KeyError) as error:
         run.faults.append(f"settings: {error}")
     return run
@@ -119,7 +119,7 @@ def _read(run: Run, name: str, path: Path, read: Callable[[Path], Any]) -> Any:
     except FileNotFoundError:
         run.missing.append(name)
     except (OSError, ValueError, RecursionError) as error:  # InputError is a ValueError
-        run.faults.append(printable(f"{name}: {error}".splitlines()[0])[:500])
+        run.faults.append(escape_unprintable(f"{name}: {error}".splitlines()[0])[:500])
     return None
 
 
@@ -148,7 +148,7 @@ def _read_scores(path: Path) -> dict[str, Any]:
     fields = json.loads(content)
     scores = conform(fields, SCORES.get(conform(fields, {"kind": str})["kind"], {}))
     if not scores or not is_complete(scores) or len(scores["references"]) != len(scores["system"]):
-        raise InputError("not scores that aiayn score --json wrote")
+        raise InputError("not written by aiayn score --json")
     own_name = SCORE_FILES.get(conform(fields, {"split": str})["split"], path.name)
     if own_name != path.name:
         raise InputError(f"scores of a different split: rename it to {own_name}")

@@ -6,11 +6,11 @@ from typing import Any
 
 from ..text.lines import same_words
 from ..text.scores import MAX_RESAMPLED, resample
-from .document import Block, Table, Translations
+from .document import Block, ExampleOutputs, Table
 from .formatting import format_integer, format_number
 from .run import SCORE_FILES, Run
 
-#: Translations that a report shows.
+#: ExampleOutputs that a report shows.
 EXAMPLES = 4
 
 
@@ -125,7 +125,7 @@ def examples(run: Run) -> list[Block]:
     chosen += _spread(different, EXAMPLES - len(chosen))
     what = "trees" if run.trees else "translations"
     note = f"{what.capitalize()} equal to their reference: {len(equal):,} of {len(rows):,}."
-    return [note, Translations(chosen)]
+    return [note, ExampleOutputs(chosen)]
 
 
 def _spread(items: list[Any], n: int) -> list[Any]:

@@ -7,7 +7,15 @@ from ..paper import ARCHITECTURES, Settings, get_settings
 from .cost import Cost
 from .document import Block, Table
 from .formatting import format_count, format_number, format_power
-from .paper_results import COLUMNS, TABLE_2, TABLE_3, TABLE_4, columns, row_named, row_with
+from .paper_results import (
+    COLUMNS,
+    TABLE_2,
+    TABLE_3,
+    TABLE_4,
+    columns,
+    find_row_by_name,
+    find_row_by_settings,
+)
 from .run import Run
 from .setting_names import NAMES, SYMBOLS, setting_value
 
@@ -36,7 +44,7 @@ def uses_wsj_23(run: Run) -> bool:
     return WSJ_23[0] in run.inputs and counts.get("sentences") == WSJ_23[1]
 
 
-def _has_other_trees(run: Run) -> bool:
+def _has_extra_trees(run: Run) -> bool:
     return any("extra" in name for name in run.inputs)
 
 
@@ -48,7 +56,7 @@ def published_result(run: Run) -> tuple[str, float, float] | None:
     if uses_wsj_23(run):
         f1 = [f1 for name, _, f1 in TABLE_4 if name.startswith("Transformer")]
         ours = 100 * run.trees["test"]["all"]["f1"]
-        return "Transformer (4 layers)", f1[_has_other_trees(run)], ours
+        return "Transformer (4 layers)", f1[_has_extra_trees(run)], ours
     scores = run.translations.get("test")
     if not scores or not uses_paper_set(run, "test", "de", "fr"):
         return None
@@ -128,8 +136,8 @@ def paper_row(run: Run) -> str | None:
     A user's own architecture may have the columns of a row, but is a different model.
     """
     is_papers = run.facts["architecture"] in {None, "aiayn_transformer", *ARCHITECTURES}
-    row = row_with(run.settings) if run.settings and is_papers else None
-    return row or row_named(run.path.resolve().name)
+    row = find_row_by_settings(run.settings) if run.settings and is_papers else None
+    return row or find_row_by_name(run.path.resolve().name)
 
 
 def perplexity_and_bleu(run: Run) -> tuple[float | None, float | None]:
@@ -170,9 +178,14 @@ def _columns(s: Settings | None) -> dict[str, Any]:
 def _other_differences(run: Run, first: Run) -> str:
     """Return the differences from the first run outside Table 3's columns."""
     differences = [
-        f"{NAMES.get(name, name)}: {setting_value(run.given.get(name))}"
-        for name in (run.given | first.given if run.given and first.given else ())
-        if name not in (*COLUMNS, *IGNORED) and run.given.get(name) != first.given.get(name)
+        f"{NAMES.get(name, name)}: {setting_value(run.recorded_settings.get(name))}"
+        for name in (
+            run.recorded_settings | first.recorded_settings
+            if run.recorded_settings and first.recorded_settings
+            else ()
+        )
+        if name not in (*COLUMNS, *IGNORED)
+        and run.recorded_settings.get(name) != first.recorded_settings.get(name)
     ]
     precisions = [each.facts["precision"] for each in (run, first)]
     if None not in precisions and precisions[0] != precisions[1]:
@@ -195,7 +208,7 @@ def _other_differences(run: Run, first: Run) -> str:
 
 def _devices(run: Run) -> int | None:
     """Return the number of devices, None if the size of an update does not depend on it."""
-    return run.facts["devices"] if run.given.get("tokens_per_update") == "-" else None
+    return run.facts["devices"] if run.recorded_settings.get("tokens_per_update") == "-" else None
 
 
 def _subwords(run: Run) -> list[Any]:
@@ -206,8 +219,13 @@ def seed_ranges(runs: Sequence[Run]) -> list[str]:
     """Return the ranges of perplexity and BLEU over runs that differ only in the seed."""
     groups: dict[str, list[Run]] = {}
     for run in runs:
-        if run.given and run.inputs:
-            training = run.given, run.facts["precision"], _devices(run), run.record.update
+        if run.recorded_settings and run.inputs:
+            training = (
+                run.recorded_settings,
+                run.facts["precision"],
+                _devices(run),
+                run.record.update,
+            )
             same = repr((training, run.inputs, _subwords(run)))
             groups.setdefault(same, []).append(run)
     lines = []
@@ -238,7 +256,7 @@ def table_4(runs: Sequence[Run]) -> list[Block]:
     rows: list[list[Any]] = [[name, data, str(f1), "paper"] for name, data, f1 in TABLE_4]
     foreign = []
     for run in runs:
-        training = "gold and other trees" if _has_other_trees(run) else "gold trees only"
+        training = "gold and extra trees" if _has_extra_trees(run) else "gold trees only"
         if uses_wsj_23(run):
             f1 = format_number(100 * run.trees["test"]["all"]["f1"])
             rows.append([run.name, training, f1, f"this run{skipped_note(run)}"])

@@ -21,8 +21,8 @@ Result = TypeVar("Result")
 def batches_by_length(lengths: Sequence[int], max_tokens: int) -> Iterator[list[int]]:
     """Yield the sentence indices of each batch, the longest sentences first.
 
-    A batch has at most max_tokens tokens, including the padding to its longest sentence, or a
-    single sentence. For example, lengths 3, 9, 4 and 8 with 18 tokens give [1, 3] and [2, 0].
+    A batch has at most max_tokens tokens, padding included, unless it is a single sentence. For
+    example, lengths 3, 9, 4 and 8 with 18 tokens give [1, 3] and [2, 0].
     """
     batch: list[int] = []
     for index in sorted(range(len(lengths)), key=lambda i: -lengths[i]):
@@ -42,8 +42,8 @@ def search_by_length(
 ) -> list[list[Hypothesis]]:
     """Return the hypotheses of each sentence, searched in batches_by_length.
 
-    search_batch: maps tokens (batch, m) to the hypotheses of each. sentences: tokens of each, the
-    end symbol last. progress is called after each batch with its number of sentences.
+    search_batch: maps tokens (batch, m) to each row's hypotheses. sentences: token IDs, the end
+    symbol last. progress is called after each batch with its number of sentences.
     """
     hypotheses: list[list[Hypothesis]] = [[] for _ in sentences]
     for batch in batches_by_length(list(map(len, sentences)), max_tokens):

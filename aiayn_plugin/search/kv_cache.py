@@ -1,7 +1,7 @@
 """§3.1 The decoder's key-value cache, which the hypotheses of a sentence share.
 
 A search keeps b hypotheses of each sentence, and at each step several of them may continue the same
-one. That copies nothing: the keys and values of all hypotheses of a sentence share one buffer of
+one. Nothing is copied: the keys and values of all hypotheses of a sentence share one buffer of
 slots, in the order in which they were computed, and a mask marks which slots are visible to which
 hypothesis. For example, with b = 2, after two steps in which both hypotheses of step 2 continue the
 first one of step 1:
@@ -160,7 +160,7 @@ class SelfAttentionCache:
         )
 
 
-class MemoryCache:
+class CrossAttentionCache:
     """Keys and values of the encoder output, in one decoder layer."""
 
     def __init__(
@@ -198,10 +198,10 @@ class DecoderCache:
             mask = additive_mask(~memory_padding[:, None, None], dtype)
         self.slots = SlotTable(attention.neighbourhood)
         #: The caches of each layer's self-attention and encoder-decoder attention.
-        self.layers: list[tuple[SelfAttentionCache, MemoryCache]] = [
+        self.layers: list[tuple[SelfAttentionCache, CrossAttentionCache]] = [
             (
                 SelfAttentionCache(layer.self_attention, self.slots, dtype),
-                MemoryCache(layer.encoder_attention, memory, mask, dtype),
+                CrossAttentionCache(layer.encoder_attention, memory, mask, dtype),
             )
             for layer in layers
         ]
@@ -241,11 +241,11 @@ class DecoderCache:
 
     def _replace(self, rows: Tensor, select_rows: Callable[[Tensor], Tensor]) -> None:
         self.slots.select(rows)
-        for self_cache, memory_cache in self.layers:
-            for cache in (self_cache, memory_cache):
+        for self_cache, cross_cache in self.layers:
+            for cache in (self_cache, cross_cache):
                 cache.keys, cache.values = select_rows(cache.keys), select_rows(cache.values)
-            if memory_cache.mask is not None:  # shared by the layers, so not changed in place
-                memory_cache.mask = memory_cache.mask.index_select(0, rows)
+            if cross_cache.mask is not None:  # shared by the layers, so not changed in place
+                cross_cache.mask = cross_cache.mask.index_select(0, rows)
 
 
 def choose_dtype(attention: MultiHeadAttention, memory: Tensor) -> torch.dtype:

@@ -24,8 +24,8 @@ class PaperRules:
     """GNMT's penalty (Wu et al., 2016, equation 14), a limit, and an early stop.
 
     A sentence of n tokens gets at most max_len_a·n + max_len_b tokens; neither number counts the
-    end symbol. kept: number of finished hypotheses to return per sentence. stop_early: stop a
-    sentence once no open hypothesis can beat the worst kept one; False searches to the limit.
+    end symbol. kept: number of finished hypotheses to return per sentence. stop_early: end a
+    sentence once no open hypothesis can beat the worst kept one; else search to the limit.
     """
 
     alpha: float
@@ -58,7 +58,7 @@ class FairseqRules:
     """fairseq's rules: log P / |Y|^lenpen, a limit per batch, stopping at `beam` hypotheses.
 
     fairseq returns all finished hypotheses, this class only the best `kept`. With stop_early, a
-    sentence also stops once those cannot change, as in PaperRules.
+    sentence also ends once those cannot change, as in PaperRules.
     """
 
     lenpen: float

@@ -19,7 +19,7 @@ from ..attention_page.page import MAX_SUBWORDS, attention_page, check_size
 from ..errors import InputError
 from ..html_page import asset, language_name, language_pair, page
 from ..inference.translator import Translation, Translator
-from ..text.lines import printable
+from ..text.lines import escape_unprintable
 from .about import describe_model
 from .batcher import Batcher, QueueFull
 from .request_body import CLOSE, read_json_body, until_disconnect
@@ -82,7 +82,7 @@ class Service:
 
     async def health(self, request: Request) -> Response:
         """GET /health: the model, and the number of queued sentences."""
-        return JSONResponse({"status": "ok", **self.about, "waiting": self.batcher.queued})
+        return JSONResponse({"status": "ok", **self.about, "queued": self.batcher.queued})
 
     async def page(self, request: Request) -> Response:
         """GET /: the translation page."""
@@ -169,8 +169,8 @@ async def _error_response(request: Request, error: Exception) -> Response:
 class _Gateway:
     """Logs each request, adds the security headers, and rejects unsafe requests.
 
-    The host check prevents DNS rebinding: a web page whose name resolves to this computer could
-    otherwise read the responses, but the Host header holds the page's name.
+    The host check prevents DNS rebinding: a page whose domain resolves to this computer could
+    otherwise read the responses, but it sends its own domain as Host.
     """
 
     def __init__(self, app: ASGIApp, hosts: Sequence[str] | None) -> None:
@@ -209,11 +209,11 @@ class _Gateway:
             logger.info(
                 "%s %s %d%s, %.3f s, from %s",
                 scope["method"],
-                printable(scope["path"])[:100],
+                escape_unprintable(scope["path"])[:100],
                 status,
                 f", sentences: {state['sentences']:,}" if "sentences" in state else "",
                 time.perf_counter() - start,
-                printable(host)[:100],
+                escape_unprintable(host)[:100],
             )
 
     def _reject(self, request: Request) -> Response | None:
@@ -222,7 +222,7 @@ class _Gateway:
             # A proxy in front may disagree on where such a request ends (RFC 9112, §6.3).
             message = "Content-Length and Transfer-Encoding are mutually exclusive: send only one"
             return JSONResponse({"error": message}, 400, CLOSE)
-        if request.scope["path"] == "/health":  # probes give the address of the machine, or no host
+        if request.scope["path"] == "/health":  # probes send the machine's address, or no Host
             return None
         host = request.headers.get("host", "").lower()
         name, colon, port = host.rpartition(":")

@@ -13,7 +13,7 @@ class QueueFull(InputError):
     """The queue has no capacity left for a request."""
 
 
-class Abandoned(Exception):
+class BatchAbandoned(Exception):
     """Every client of the current batch has disconnected."""
 
 
@@ -79,9 +79,9 @@ class Batcher:
             self._queue = [entry for entry in self._queue if not entry.result.done()]
 
     def stop_if_abandoned(self, *_: object) -> None:
-        """Raise Abandoned if no client waits for the current batch. Called by `process`."""
+        """Raise BatchAbandoned if no client waits for the current batch. Called by `process`."""
         if all(entry.result.done() for entry in self._batch):
-            raise Abandoned
+            raise BatchAbandoned
 
     async def run(self) -> None:
         """Process batches until cancelled."""
@@ -112,7 +112,7 @@ class Batcher:
             for entry, result in zip(batch, results, strict=True):
                 if not entry.result.done():
                     entry.result.set_result(result)
-        except Abandoned:
+        except BatchAbandoned:
             return
         except asyncio.CancelledError:
             for entry in batch:

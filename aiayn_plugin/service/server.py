@@ -18,7 +18,7 @@ SHUTDOWN_TIMEOUT = 30
 REQUEST_TIMEOUT = 15
 MAX_CONNECTIONS = 1000
 LOCAL_HOSTS = ("localhost", "127.0.0.1", "[::1]")
-#: The addresses that stand for all interfaces.
+#: The wildcard addresses: all interfaces.
 ANY_ADDRESS = ("0.0.0.0", "::")
 
 
@@ -67,7 +67,7 @@ def _host_name(name: str) -> str:
 
 
 class Connection(H11Protocol):
-    """A connection of uvicorn that ends unless its client sends a complete request in time.
+    """A uvicorn connection that ends unless its client sends a complete request in time.
 
     It also ends if the client stops reading. At MAX_CONNECTIONS a new connection evicts the least
     recently active one. Without these limits, which uvicorn lacks, stalled clients would block the

@@ -12,7 +12,7 @@ from pathlib import Path
 from ..errors import InputError
 from .lines import decode_line, read_data_file
 
-#: The symbols that begin every dictionary of fairseq; its file does not list them.
+#: The symbols that begin every fairseq dictionary; the file does not list them.
 SPECIAL_SYMBOLS = ("<s>", "<pad>", "</s>", "<unk>")
 MAX_WORDS = 1_000_000
 #: At the end of a line, allows a word that the dictionary already contains.

@@ -13,7 +13,7 @@ TOKENIZER_CONFIG = {
     **dict(zip(("bos_token", "pad_token", "eos_token", "unk_token"), SPECIAL_SYMBOLS, strict=True)),
     "model_input_names": ["input_ids", "attention_mask"],
     "clean_up_tokenization_spaces": False,
-    "split_special_tokens": True,  # `</s>` in a text is text
+    "split_special_tokens": True,  # `</s>` in input is text
 }
 
 

@@ -83,6 +83,6 @@ def same_words(a: str, b: str) -> bool:
     return a.split() == b.split()
 
 
-def printable(text: str) -> str:
+def escape_unprintable(text: str) -> str:
     """Return text with control characters and invalid characters escaped, for a terminal."""
     return "".join(c if c.isprintable() or category(c) == "Zs" else repr(c)[1:-1] for c in text)

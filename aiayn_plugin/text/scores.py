@@ -119,9 +119,9 @@ class PaperTokens:
     """Splits raw text into the words that the BLEU of 2017 compares.
 
     Three steps: replace Unicode punctuation, split the text into sacremoses's tokens for the
-    target language, and in German make hyphens inside a word separate words (`E-Mail` becomes
-    `E ##AT##-##AT## Mail`; of two hyphens around a single character only the first, because the
-    matches of the regular expression of 2017 do not overlap). `Tokenizer` differs from sacremoses
+    target language, and in German split words at hyphens (`E-Mail` becomes `E ##AT##-##AT## Mail`;
+    of two hyphens around a single character only the first, because matches of the 2017 regular
+    expression do not overlap). `Tokenizer` differs from sacremoses
     in rare letters; the scores keep sacremoses's tokens, for comparability.
     """
 

@@ -121,7 +121,7 @@ class TextSettings:
 
 
 def find_settings(data: Path) -> TextSettings | None:
-    """Return the settings of a data directory, or None for data of fairseq-preprocess.
+    """Return the settings of a data directory, or None for fairseq-preprocess data.
 
     Raises InputError if they are malformed.
     """

@@ -112,7 +112,7 @@ class WordPieces(Subwords):
         try:
             self._model = SentencePieceProcessor(model_proto=content)
         except RuntimeError:
-            raise InputError(f"{model}: not a model of sentencepiece") from None
+            raise InputError(f"{model}: not a sentencepiece model") from None
         super().__init__()
 
     def _split(self, token: str) -> str:

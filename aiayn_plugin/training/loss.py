@@ -11,7 +11,7 @@ from ..kernels.compilation import compile_on_gpu
 from ..kernels.linear import add_transposed_matmul, linear
 
 # In float16 the smallest positive number is 6e-8 and the largest 65,504, hence two constants.
-#: Factor on p before its conversion to float16, which keeps only 6 bits of p = 2.7e-6; scaled to
+#: Scales p before its conversion to float16, which keeps only 6 bits of p = 2.7e-6; scaled to
 #: 2.8e-3 it keeps all 11.
 FLOAT16_SCALE = 2.0**10
 #: Number of positions whose gradients of W are summed in float16. Each adds p · x, or for the
@@ -54,8 +54,8 @@ def projected_loss(
     x: (…, d_model), weight: (V, d_model), of one dtype; target: (…), where padding_idx marks
     positions to ignore. static_shapes: process ignored positions too, with loss 0, so that no shape
     depends on the targets, as CUDA graphs require (default: not on a CPU).
-    Returns the sums of the smoothed loss (with gradients to x and weight) and of the plain negative
-    log-likelihood (without), in nats.
+    Returns the sums, in nats, of the smoothed loss (with gradients for x and weight) and of the
+    plain negative log-likelihood (without).
     """
     x, target = x.flatten(0, -2), target.flatten()
     is_target = target.ne(padding_idx)

@@ -17,18 +17,18 @@ def benchmark(*options):
 def test_the_memory_of_restricted_attention_is_linear_in_n(tmp_path, capsys):
     out = tmp_path / "results.json"
     benchmark(
-        *("--layers", "full", "restricted", "by-steps", "--runs", 1, "--neighbourhood", 16),
+        *("--layers", "full", "restricted", "unfused", "--runs", 1, "--neighbourhood", 16),
         *("--lengths", 256, 512, 1024, "--output", out),
     )
     rows = {(row["n"], row["layer"]): row for row in json.loads(out.read_text())["rows"]}
     assert len(rows) == 9
     for quantity in ("forward_bytes", "training_bytes"):
         growth = {}  # of the differences, in which the weights' gradients cancel
-        for layer in ("restricted", "by-steps"):
+        for layer in ("restricted", "unfused"):
             short, medium, long = (rows[n, layer][quantity] for n in (256, 512, 1024))
             growth[layer] = (long - medium) / (medium - short)
         assert growth["restricted"] == pytest.approx(2, rel=0.1)
-        assert growth["by-steps"] > 3
+        assert growth["unfused"] > 3
     assert all(row["forward_s"] > 0 and row["backward_s"] > 0 for row in rows.values())
     assert "by torch's fused attention, relative to restricted, r = 16" in capsys.readouterr().out
 
@@ -64,7 +64,7 @@ def test_layers_see_the_positions_of_table_1():
     """The kernel and the neighbourhood are centred, the LSTM looks back, attention sees all."""
     expected = {
         "full": range(40),
-        "by-steps": range(40),
+        "unfused": range(40),
         "recurrent": range(21),
         "convolutional": range(18, 23),
         "restricted": range(17, 25),
@@ -81,13 +81,13 @@ def test_layers_see_the_positions_of_table_1():
 def test_measurements_above_the_memory_limit_are_skipped(tmp_path, capsys):
     plot = tmp_path / "table1.svg"
     benchmark(
-        *("--layers", "by-steps", "full", "--lengths", 16, 512, "--runs", 1),
+        *("--layers", "unfused", "full", "--lengths", 16, 512, "--runs", 1),
         *("--max-gigabytes", 0.01, "--plot", plot),
     )
     output = capsys.readouterr().out
     measured = [line.split()[:2] for line in output.splitlines()]
-    assert ["16", "by-steps"] in measured and ["16", "full"] in measured
-    assert ["512", "by-steps"] not in measured and ["512", "full"] in measured
+    assert ["16", "unfused"] in measured and ["16", "full"] in measured
+    assert ["512", "unfused"] not in measured and ["512", "full"] in measured
     assert ["16", "recurrent"] not in measured and "relative to restricted" not in output
     assert "recurrent" in plot.read_text(encoding="utf-8")
 

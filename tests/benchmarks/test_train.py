@@ -1,4 +1,4 @@
-"""`aiayn benchmark train`: both sides are measured, and a failing one gives one error."""
+"""`aiayn benchmark train`: both systems are measured, and a failing one gives one error."""
 
 import json
 import sys
@@ -22,7 +22,7 @@ def test_both_trainings_are_measured(corpus, tmp_path, capsys):
         ]
     )
     ours, theirs = json.loads(out.read_text())
-    assert (ours["side"], theirs["side"]) == ("plugin", "fairseq")
+    assert (ours["system"], theirs["system"]) == ("plugin", "fairseq")
     for row in (ours, theirs):
         assert len(row["tokens_per_s"]) == 2 and min(row["tokens_per_s"]) > 0
         assert row["peak_bytes"] > 4 * 44e6  # the gradients of base's layers, in float32

@@ -91,9 +91,9 @@ def test_an_existing_directory_is_not_replaced(model_dir, bundled):
     "name, damage, message",
     [
         ("model.safetensors", lambda data: data[:-1], "its checksum is not that of config.json"),
-        ("config.json", lambda data: b"[]", "not one that aiayn bundle wrote"),
-        ("config.json", lambda data: b"[" * 100_000, "not one that aiayn bundle wrote"),
-        ("config.json", lambda data: data.replace(b'"tied"', b'"tie"'), "not one that aiayn"),
+        ("config.json", lambda data: b"[]", "was not written by aiayn bundle"),
+        ("config.json", lambda data: b"[" * 100_000, "was not written by aiayn bundle"),
+        ("config.json", lambda data: data.replace(b'"tied"', b'"tie"'), "not written by aiayn"),
         (
             "config.json",
             lambda data: data.replace(b'"tied": {', b'"tied": {"x": "encoder.embedding.weight",'),

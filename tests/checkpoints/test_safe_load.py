@@ -16,7 +16,7 @@ from fairseq.logging.meters import AverageMeter
 from hostile import Calls
 
 from aiayn_plugin.checkpoints import torch_file
-from aiayn_plugin.checkpoints.safe_load import configuration, limited_memory, load, save
+from aiayn_plugin.checkpoints.safe_load import configuration, limit_memory, load, save
 from aiayn_plugin.errors import InputError
 
 
@@ -242,12 +242,12 @@ def test_threads_limit_the_memory_in_turn():
     first_began, second_began, leave = Event(), Event(), Event()
 
     def build_first():
-        with limited_memory(), limited_memory():  # a model may load another
+        with limit_memory(), limit_memory():  # a model may load another
             first_began.set()
             leave.wait(60)
 
     def build_second():
-        with limited_memory():
+        with limit_memory():
             second_began.set()
             first.join()
 
@@ -265,9 +265,9 @@ def test_threads_limit_the_memory_in_turn():
 def test_the_memory_limit_leaves_space_for_the_stacks_of_many_threads():
     """64 threads of 8 MiB, with a limit of 256 MiB: libgomp ends a process that gets no thread."""
     program = (
-        "import torch; from aiayn_plugin.checkpoints.safe_load import limited_memory\n"
+        "import torch; from aiayn_plugin.checkpoints.safe_load import limit_memory\n"
         "torch.set_num_threads(64)\n"
-        "with limited_memory():\n    print(int(torch.zeros(1 << 21).add_(1).sum()))"
+        "with limit_memory():\n    print(int(torch.zeros(1 << 21).add_(1).sum()))"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (0, f"{1 << 21}\n"), done.stderr

@@ -9,7 +9,7 @@ import pytest
 import torch
 from hostile import PAYLOADS, Calls, rewritten
 
-from aiayn_plugin.checkpoints.torch_file import DTYPES, NUMBERS, FileError, read
+from aiayn_plugin.checkpoints.torch_file import DTYPES, NUMPY_CODES, FileError, read
 
 FORMATS = pytest.mark.parametrize("archive", [True, False], ids=["archive", "before 1.6"])
 
@@ -53,7 +53,7 @@ def test_plain_values_are_pythons(archive, tmp_path):
     assert read(tmp_path / "a.pt")._metadata == weights._metadata
 
 
-@pytest.mark.parametrize("code", sorted(NUMBERS))
+@pytest.mark.parametrize("code", sorted(NUMPY_CODES))
 def test_each_numeric_type_of_numpy_is_restored(code, tmp_path):
     values = np.arange(6).reshape(2, 3).astype(code)
     stored = {

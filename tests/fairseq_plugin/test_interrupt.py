@@ -5,7 +5,7 @@ import signal
 import pytest
 from models import configuration
 
-from aiayn_plugin.fairseq_plugin.defaults import options_for_one_start
+from aiayn_plugin.fairseq_plugin.defaults import find_restart_options
 from aiayn_plugin.fairseq_plugin.interrupt import Interrupt
 
 
@@ -14,7 +14,7 @@ def training():
     """The state of a run that catches Ctrl-C, as the first one of its process."""
     handler = signal.signal(signal.SIGINT, signal.default_int_handler)
     state = Interrupt()
-    state.catch()
+    state.install_handler()
     yield state
     signal.signal(signal.SIGINT, handler)
 
@@ -33,15 +33,15 @@ def test_ctrl_c_before_training_stops_at_once(training):
 
 
 def test_the_second_ctrl_c_stops_at_once(training):
-    training.saved = 0
-    assert not stops_at_once() and training.arrived
+    training.resume_update = 0
+    assert not stops_at_once() and training.is_requested
     assert stops_at_once()
 
 
 def test_torchrun_may_repeat_ctrl_c(training, monkeypatch):
     monkeypatch.setenv("TORCHELASTIC_RUN_ID", "none")
-    training.saved = 0
-    assert not stops_at_once() and not stops_at_once() and training.arrived
+    training.resume_update = 0
+    assert not stops_at_once() and not stops_at_once() and training.is_requested
 
 
 @pytest.mark.parametrize(
@@ -58,13 +58,13 @@ def test_torchrun_may_repeat_ctrl_c(training, monkeypatch):
     ],
 )
 def test_the_message_says_how_to_continue(training, saved, message):
-    training.update, training.saved = 3, saved
+    training.update, training.resume_update = 3, saved
     assert training.message() == message
 
 
 def test_options_that_restart_are_not_to_be_repeated(training):
-    training.catch(["--restore-file", "--reset-optimizer"])
-    training.update = training.saved = 3
+    training.install_handler(["--restore-file", "--reset-optimizer"])
+    training.update = training.resume_update = 3
     assert training.message() == "stopped at update 3; run the same command to continue"
     training.has_saved = True
     assert training.message() == (
@@ -75,6 +75,6 @@ def test_options_that_restart_are_not_to_be_repeated(training):
 
 def test_options_that_restart(corpus):
     checkpoint = configuration("--arch", "aiayn_tiny", data=corpus).checkpoint
-    assert options_for_one_start(checkpoint) == []
+    assert find_restart_options(checkpoint) == []
     checkpoint.restore_file, checkpoint.reset_meters = "x.pt", True
-    assert options_for_one_start(checkpoint) == ["--restore-file", "--reset-meters"]
+    assert find_restart_options(checkpoint) == ["--restore-file", "--reset-meters"]

@@ -106,7 +106,7 @@ def test_betas_come_from_a_command_line_or_from_a_list():
     "betas", ["0.9", "(0.9,)", "(0.9, 0.98, 0.99)", "(0.9, None)", "x", "(", 0.9]
 )
 def test_anything_but_two_betas_is_refused(betas):
-    with pytest.raises(InputError, match="not two numbers"):
+    with pytest.raises(InputError, match="must be two numbers"):
         parse_betas(betas)
 
 

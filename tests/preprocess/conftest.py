@@ -62,7 +62,7 @@ def en_fr(undisturbed):
 def read(monkeypatch):
     """`read(pair, dest, table)` does the first part of wmt14, without pauses between retries."""
 
-    monkeypatch.setattr("aiayn_plugin.corpus.download.PAUSES", (0.0, 0.0))
+    monkeypatch.setattr("aiayn_plugin.corpus.download.RETRY_DELAYS", (0.0, 0.0))
 
     def read(pair, dest, table):
         dest.mkdir(exist_ok=True)

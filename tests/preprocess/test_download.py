@@ -6,7 +6,7 @@ import re
 import pytest
 
 from aiayn_plugin.corpus import download
-from aiayn_plugin.corpus.download import Download, Unavailable, fetch
+from aiayn_plugin.corpus.download import Download, DownloadError, fetch
 
 SIZE = 300_000
 CONTENT = b"1" * SIZE
@@ -17,7 +17,7 @@ SHA256 = hashlib.sha256(CONTENT).hexdigest()
 def get(mirror, tmp_path, monkeypatch):
     """`get(size=None)` fetches x from the mirror or its second URL."""
     mirror.files["x"] = CONTENT
-    monkeypatch.setattr(download, "PAUSES", (0.0, 0.0))
+    monkeypatch.setattr(download, "RETRY_DELAYS", (0.0, 0.0))
 
     def get(size=None):
         urls = (f"{mirror.address}/x", f"{mirror.address}/second/x")
@@ -59,7 +59,7 @@ def test_md5_is_verified_too(mirror, tmp_path):
     )
     fetch(right, tmp_path)
     assert (tmp_path / "right").read_bytes() == CONTENT
-    with pytest.raises(Unavailable, match="has the md5"):
+    with pytest.raises(DownloadError, match="has the md5"):
         fetch(wrong, tmp_path)
     assert not (tmp_path / "wrong").exists()
 
@@ -78,7 +78,7 @@ def test_wrong_beginning_is_discarded(mirror, get, tmp_path):
 
 @pytest.mark.parametrize("size", [100, SIZE + 1])
 def test_file_of_wrong_size_is_refused(mirror, get, tmp_path, size):
-    with pytest.raises(Unavailable, match="larger than 100 bytes|has 300,000 bytes, not 300,001"):
+    with pytest.raises(DownloadError, match="larger than 100 bytes|has 300,000 bytes, not 300,001"):
         get(size=size)
     assert not (tmp_path / "x").exists()
 
@@ -87,20 +87,20 @@ def test_file_of_unannounced_size_cannot_exceed_the_published_size(mirror, get, 
     mirror.faults |= {"x": "no length", "second/x": "no length"}
     assert get(size=SIZE) == CONTENT
     (tmp_path / "x").unlink()
-    with pytest.raises(Unavailable, match="larger than 299,999 bytes"):
+    with pytest.raises(DownloadError, match="larger than 299,999 bytes"):
         get(size=SIZE - 1)
 
 
 def test_an_unknown_host_is_not_tried_again(tmp_path, monkeypatch, capsys):
     """Without a network, the files to download by hand are listed at once."""
-    monkeypatch.setattr(download, "PAUSES", (0.0,))
-    with pytest.raises(Unavailable, match="resolve host"):
+    monkeypatch.setattr(download, "RETRY_DELAYS", (0.0,))
+    with pytest.raises(DownloadError, match="resolve host"):
         fetch(Download("x", ("http://host.invalid/x",), {"sha256": SHA256}, SIZE), tmp_path)
     assert "trying again" not in str(capsys.readouterr())
 
 
 def test_temporary_errors_end_after_the_pauses(mirror, get):
     mirror.faults |= {"x": "busy", "second/x": "missing"}
-    with pytest.raises(Unavailable, match="error: 503"):
+    with pytest.raises(DownloadError, match="error: 503"):
         get()
     assert mirror.requests == [("x", None)] * 3 + [("second/x", None)]

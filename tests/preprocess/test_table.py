@@ -59,7 +59,7 @@ def test_names_of_pairs_are_those_that_fairseq_reads(tmp_path, error, name):
     path = tmp_path / "table.yaml"
     path.write_text(table(lambda *_: None).replace("en-de", name))
     message = error("wmt14", name, "--dest", tmp_path / "dest", "--table", path)
-    assert f"{name}: a pair's name is two different codes" in message
+    assert f"{name}: name a pair by two different language codes" in message
 
 
 @pytest.mark.parametrize(

@@ -46,8 +46,8 @@ def test_pairs_with_a_test_sentence_are_dropped_and_validation_pairs_are_unique(
         (
             "",
             ["test.en", "test.de", "--valid", "2"],
-            "--valid 2 leaves too little text: pairs in deu.txt whose sentences occur once and in "
-            "no test set: 1",
+            "deu.txt has too few pairs whose sentences occur once and in no test set (1) for "
+            "--valid 2",
         ),
         ("", ["test.fr"], "[Errno 2] No such file or directory: 'test.fr'"),
     ],

@@ -3,7 +3,7 @@
 import pytest
 from training_runs import Record, interrupted
 
-from aiayn_plugin.report.curves import charts_of_run, charts_of_runs, figure_of
+from aiayn_plugin.report.curves import build_comparison_charts, build_figure, build_run_charts
 from aiayn_plugin.report.training_record import read_record
 
 pytestmark = pytest.mark.usefixtures("quiet")
@@ -16,7 +16,7 @@ def read(tmp_path):
 
 
 def test_each_quantity_has_its_values(read):
-    charts = {chart.title: chart for chart in charts_of_run(read(interrupted()), {})}
+    charts = {chart.title: chart for chart in build_run_charts(read(interrupted()), {})}
     assert list(charts) == [
         "loss",
         "perplexity",
@@ -48,7 +48,7 @@ def test_equation_3_is_the_rate_of_the_next_update(read):
     With d_model 64 and a warm-up of 4: 1/8 · min(k^-½, k/8), for k = 2 and 10.
     """
     record = read(Record().start().train(1, 60, lr=0.03).train(9, 120, lr=0.04))
-    charts = {chart.title: chart for chart in charts_of_run(record, {"equation": (64, 4)})}
+    charts = {chart.title: chart for chart in build_run_charts(record, {"equation": (64, 4)})}
     equation, measured = charts["learning rate"].lines
     assert equation.colour != measured.colour and equation.width > 2 * measured.width, "on top"
     assert [point[0] for point in equation.points] == [1, 9]
@@ -59,18 +59,18 @@ def test_equation_3_is_the_rate_of_the_next_update(read):
 
 def test_several_runs_have_a_line_each(read):
     runs = {"a": read(interrupted()), "b": read(Record().start().valid(7, 60, loss=4.0))}
-    charts = {chart.title: chart for chart in charts_of_runs(runs)}
+    charts = {chart.title: chart for chart in build_comparison_charts(runs)}
     first, second = charts["loss on the validation set"].lines
     assert [point[2] for point in first.points] == [8.0, 8.0]
     assert (second.label, second.points) == ("b", [(7, pytest.approx(1 / 60), 4.0)])
-    many = list(charts_of_runs({str(n): runs["a"] for n in range(22)}))[0].lines
+    many = list(build_comparison_charts({str(n): runs["a"] for n in range(22)}))[0].lines
     assert len({(line.colour, line.style) for line in many}) == 22, "the lines can be told apart"
 
 
 @pytest.mark.parametrize("seconds, unit, tick", [(3000, "minutes", 50), (18_000, "hours", 5)])
 def test_a_drawn_chart_has_the_unit_of_its_length(read, seconds, unit, tick):
     record = read(Record().start().train(1, 0).train(2, seconds))
-    figure = figure_of(next(charts_of_run(record, {})))
+    figure = build_figure(next(build_run_charts(record, {})))
     over_updates, over_time = figure.draw()
     assert ">updates<" in over_updates and f">{unit} of training<" in over_time
     assert f">{tick}<" in over_time

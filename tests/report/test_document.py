@@ -3,14 +3,14 @@
 import re
 
 from aiayn_plugin.report.document import (
+    ExampleOutputs,
     Figure,
     Figures,
-    Key,
-    Numbers,
+    KeyFigures,
+    LegendEntry,
     Section,
     Table,
     Term,
-    Translations,
     to_html,
     to_markdown,
 )
@@ -22,9 +22,11 @@ BLOCKS = [
     HOSTILE,
     [HOSTILE],
     Table(HOSTILE, ("", HOSTILE), [[HOSTILE, HOSTILE], [Term(HOSTILE, "d_k"), 3]], frozenset({0})),
-    Figures([Figure(lambda: ("<svg ></svg>",) * 2, HOSTILE, HOSTILE, [Key(HOSTILE, "#0072b2")])]),
-    Numbers([(HOSTILE, HOSTILE, HOSTILE)]),
-    Translations([(HOSTILE, HOSTILE, HOSTILE), (HOSTILE, "", HOSTILE)]),
+    Figures(
+        [Figure(lambda: ("<svg ></svg>",) * 2, HOSTILE, HOSTILE, [LegendEntry(HOSTILE, "#0072b2")])]
+    ),
+    KeyFigures([(HOSTILE, HOSTILE, HOSTILE)]),
+    ExampleOutputs([(HOSTILE, HOSTILE, HOSTILE), (HOSTILE, "", HOSTILE)]),
 ]
 
 

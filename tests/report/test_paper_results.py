@@ -6,7 +6,13 @@ from itertools import zip_longest
 import pytest
 
 from aiayn_plugin.paper import ARCHITECTURES, SCALED_DOWN, get_settings
-from aiayn_plugin.report.paper_results import TABLE_2, TABLE_3, TABLE_4, row_named, row_with
+from aiayn_plugin.report.paper_results import (
+    TABLE_2,
+    TABLE_3,
+    TABLE_4,
+    find_row_by_name,
+    find_row_by_settings,
+)
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +70,16 @@ def test_a_row_is_found_by_its_columns_and_by_its_name():
         *SCALED_DOWN,
     }
     for arch in TABLE_3:
-        assert row_with(get_settings(arch)) == row_named(arch) == row_named(arch[6:]) == arch
+        assert (
+            find_row_by_settings(get_settings(arch))
+            == find_row_by_name(arch)
+            == find_row_by_name(arch[6:])
+            == arch
+        )
     other = get_settings("aiayn_base")
     other.d_ff = 2000
-    assert row_with(other) is None and row_named("tiny") is None and row_named("run") is None
+    assert (
+        find_row_by_settings(other) is None
+        and find_row_by_name("tiny") is None
+        and find_row_by_name("run") is None
+    )

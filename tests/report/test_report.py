@@ -259,8 +259,8 @@ RECORD = "checkpoints/run.jsonl"
         ("scores.json", None, "Outcome"),  # the other scores will do
         ("scores.json", b"\xff", "scores.json: "),
         ("scores.json", b"[" * 100_000, "scores.json: "),
-        ("scores.json", b"[]", "scores.json: not scores that aiayn score --json wrote"),
-        ("scores.json", b'{"kind": "trees"}', "scores.json: not scores"),
+        ("scores.json", b"[]", "scores.json: not written by aiayn score --json"),
+        ("scores.json", b'{"kind": "trees"}', "scores.json: not written by aiayn score"),
         ("scores.json", b" " * ((1 << 26) + 1), "scores.json: more than 67,108,864 bytes"),
         (
             "scores.json",

@@ -210,7 +210,7 @@ def test_only_section_23_is_in_table_4(tmp_path, name, sentences, f1):
         return
     table = rows_of(found, "Table 4")
     source = "this run; 1 sentence skipped, as in EVALB; F1 of all 50.00"
-    own = {"training": "gold and other trees", "F1 on WSJ 23": f1, "source": source}
+    own = {"training": "gold and extra trees", "F1 on WSJ 23": f1, "source": source}
     assert table["mine"] == own
     assert table["Luong et al. (2015)"]["F1 on WSJ 23"] == "93.0"
     assert table["Transformer (4 layers)"]["F1 on WSJ 23"] == "92.7"

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from aiayn_plugin.service.batcher import Abandoned, Batcher, QueueFull
+from aiayn_plugin.service.batcher import BatchAbandoned, Batcher, QueueFull
 
 #: A kind whose batches hold one item; those of other kinds hold four.
 SINGLE = 3
@@ -25,7 +25,7 @@ class Upper:
         try:
             while not self.release.wait(0.01):
                 self.stop_if_abandoned()
-        except Abandoned:
+        except BatchAbandoned:
             self.abandoned += 1
             raise
         if "bad" in items:

@@ -53,7 +53,7 @@ def test_it_answers_like_the_translator(service, expected):
         ]
     status, health = service.send("GET", "/health")
     assert status == 200 and health.pop("model") == "model_dir"
-    assert health == {"status": "ok", "source": "en", "target": "de", "waiting": 0}
+    assert health == {"status": "ok", "source": "en", "target": "de", "queued": 0}
 
 
 @pytest.fixture(scope="module")
@@ -324,7 +324,7 @@ def test_it_completes_requests_in_flight_before_it_stops(model_dir, tmp_path):
         (["--host", "a" * 300], "cannot listen on aaaaa"),
         (["--host", "no.such.host.example"], "cannot listen on no.such.host.example"),
         (["--port", "TAKEN"], "cannot listen on 127.0.0.1, port .*: Address already in use"),
-        (["--max-waiting", "0"], "--max-waiting 0 must be at least 1"),
+        (["--max-queued", "0"], "--max-queued 0 must be at least 1"),
         (["--beam", "0"], "--beam 0 must be at least 1"),
     ],
 )

@@ -166,8 +166,18 @@ def test_the_searches_are_compared_in_batches_and_one_by_one(run, corpus, stock,
     run("aiayn", "convert", "--input", stock, "--output", tmp_path / "ours.pt")
     out = tmp_path / "results.json"
     benchmark = [
-        *("aiayn", "benchmark", "translate", corpus, "--stock", stock, "--cpu", "--runs", "1"),
-        *("--converted", tmp_path / "ours.pt", "--length", "7", "--output", out),
+        *(
+            "aiayn",
+            "benchmark",
+            "translate",
+            corpus,
+            "--fairseq-model",
+            stock,
+            "--cpu",
+            "--runs",
+            "1",
+        ),
+        *("--plugin-model", tmp_path / "ours.pt", "--length", "7", "--output", out),
     ]
     log = run(*benchmark, "--batch-sizes", "100", "--ctranslate2", "float32")
     assert log.returncode == 0, log.stderr

@@ -90,7 +90,7 @@ def test_a_directory_is_trained_in_once_at_a_time(run, corpus, tmp_path):
             assert first.poll() is None
         finally:
             first.kill()
-    with hold_lock(tmp_path, "still locked", patience=4):
+    with hold_lock(tmp_path, "still locked", timeout=4):
         pass
     resumed = run("fairseq-train", *options, "1")
     assert resumed.returncode == 0, resumed.stderr

@@ -57,7 +57,7 @@ def test_word_pieces_split_and_join_words(tmp_path):
     with pytest.raises(InputError, match="cannot learn 10 wordpieces"):
         wordpieces(tmp_path, words, 10)
     model.write_bytes(b"x")
-    with pytest.raises(InputError, match="not a model of sentencepiece"):
+    with pytest.raises(InputError, match="not a sentencepiece model"):
         WordPieces(model)
 
 

@@ -99,7 +99,7 @@ PATCHES: tuple[Patch, ...] = (
     ),
     Patch(
         "fairseq.trainer.Trainer.train_step",
-        training.count_whole_updates,
+        training.drop_empty_batches,
         "an empty batch makes fairseq miscount the tokens of an update in several processes",
         "fairseq leaves out only the empty batch",
     ),
@@ -130,6 +130,6 @@ def apply() -> None:
     # fairscale's sharded models send this placeholder for tensors.
     torch.serialization.add_safe_globals([_TensorPlaceholder])
     atexit.register(training.finish_data_threads)
-    messages.drop_debugging()
+    messages.silence_debug_messages()
     # fairseq requests pinned memory even without a GPU, and torch warns about it.
     warnings.filterwarnings("ignore", message="'pin_memory' argument is set as true")

@@ -12,7 +12,7 @@ from hydra.core.hydra_config import HydraConfig
 from ...atomic import DISK_FULL
 from ...errors import InputError
 from ...kernels.device import is_out_of_memory
-from ...text.lines import printable
+from ...text.lines import escape_unprintable
 from ..interrupt import interrupt
 from ..optimizer import DIVERGENCE_ADVICE
 
@@ -57,7 +57,7 @@ def show_one_line(show: Callable) -> Callable:
         if message is None or os.environ.get("LOGLEVEL", "").upper() == "DEBUG":
             show(kind, error, trace)
         if message is not None:
-            print(f"{command}: error: {printable(message)}", file=sys.stderr)
+            print(f"{command}: error: {escape_unprintable(message)}", file=sys.stderr)
 
     return show_input_error
 

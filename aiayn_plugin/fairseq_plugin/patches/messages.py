@@ -8,7 +8,7 @@ import warnings
 from ..interrupt import interrupt
 
 
-def drop_debugging() -> None:
+def silence_debug_messages() -> None:
     """Drop messages for fairseq's developers, in fairseq's commands only.
 
     One of fairseq's models (wav2vec2_classification) sets the level of all loggers to DEBUG.
@@ -16,7 +16,7 @@ def drop_debugging() -> None:
     if "fairseq_cli" not in sys.modules:
         return  # a different program, which configures logging itself
     logging.getLogger("fairseq_cli.train").addFilter(hide_time_limit)
-    # Libraries warn about code of fairseq's that we cannot change.
+    # Libraries warn about fairseq's code, which we cannot change.
     warnings.filterwarnings("ignore", module="fairseq|hydra|sys|__main__", append=True)
     if "LOGLEVEL" not in os.environ:
         root = logging.getLogger()
@@ -27,4 +27,4 @@ def drop_debugging() -> None:
 
 def hide_time_limit(record: logging.LogRecord) -> bool:
     """Drop fairseq's report, after Ctrl-C, of a time limit that the user has not set."""
-    return not (interrupt.agreed and "stop_time_hours" in record.getMessage())
+    return not (interrupt.is_stopping and "stop_time_hours" in record.getMessage())

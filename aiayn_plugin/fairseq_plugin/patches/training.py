@@ -14,8 +14,8 @@ from fairseq.data.iterators import BackgroundConsumer
 from ...errors import InputError
 
 
-def count_whole_updates(step: Callable) -> Callable:
-    """Wrap Trainer.train_step: count every token of an update.
+def drop_empty_batches(step: Callable) -> Callable:
+    """Wrap Trainer.train_step: drop empty batches, so that every token of an update is counted.
 
     Where an epoch's batches do not divide evenly among the processes, some processes get an empty
     batch at its end. fairseq then ignores their earlier batches of that update in its count, though

@@ -33,7 +33,7 @@ FILES = re.compile(
 NEVER_OPENED = {"plasma_path", "restore_file", "save_dir", "user_dir", "finetune_from_model"}
 #: Settings that match FILES but must be strings; a checkpoint's weights replace the models.
 REQUIRED = {"w2v_path", "hubert_path"}
-_replacing_load = threading.Lock()
+_torch_load_lock = threading.Lock()
 
 
 # ---- Checkpoints
@@ -54,7 +54,7 @@ def check_before_loading(load: Callable) -> Callable:
         _forget_files(state)
         _add_missing_groups(state)
         try:
-            with _torch_loads(state):
+            with _patch_torch_load(state):
                 return load(path, *args, **kwargs)
         except (InputError, OSError):
             raise
@@ -68,9 +68,9 @@ def check_before_loading(load: Callable) -> Callable:
 
 
 @contextmanager
-def _torch_loads(state: dict) -> Iterator[None]:
+def _patch_torch_load(state: dict) -> Iterator[None]:
     """Give fairseq a checkpoint that was read and checked, instead of what torch.load reads."""
-    with _replacing_load:
+    with _torch_load_lock:
         load = torch.load
         torch.load = lambda *args, **kwargs: state
         try:
@@ -141,7 +141,7 @@ def report_unusable_model(load: Callable) -> Callable:
         paths = [Path(name) for name in filenames]
         are_files = all(path.is_file() for path in paths)  # false if names lack a shard's suffix
         try:
-            with safe_load.limited_memory(*paths) if are_files else nullcontext():
+            with safe_load.limit_memory(*paths) if are_files else nullcontext():
                 return load(filenames, *args, **kwargs)
         except InputError as error:
             raise _error_about(filenames, str(error)) from error
@@ -189,7 +189,7 @@ def require_directory(load: Callable) -> Callable:
     """Wrap fairseq's load_archive_file: accept a directory only.
 
     from_pretrained would unpack an archive, given or downloaded, without checking its paths, delete
-    it, and move the common prefix of the paths, which may be any directory of the user's.
+    it, and move the common prefix of the paths, which may be any user directory.
     """
 
     @functools.wraps(load)
