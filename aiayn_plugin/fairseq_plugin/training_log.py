@@ -59,6 +59,7 @@ def compare_with_paper(cfg: DictConfig) -> Iterator[tuple[str, Any, Any]]:
     for name in ROWS:
         yield name, *(side.get(name, "-") for side in sides)
     changes = [
+        ("optimization", "max_epoch"),
         ("optimization", "sentence_avg"),
         ("dataset", "curriculum"),
         ("task", "truncate_source"),

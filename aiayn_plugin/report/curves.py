@@ -99,8 +99,7 @@ def _lines(curves: Mapping[str, Iterable[Point]], name: str) -> list[Line]:
 def build_figure(chart: Chart) -> Figure:
     """Return a chart over updates and over time, which is drawn when it is needed."""
     keys = [
-        LegendEntry(line.label[:60], line.colour, STYLES[line.style], line.width)
-        for line in chart.lines
+        LegendEntry(line.label, line.colour, STYLES[line.style], line.width) for line in chart.lines
     ]
     keys += [LegendEntry("restart", "currentColor", "2 3")] * bool(chart.restarts)
     words = [line.words() for line in chart.lines[:30]]

@@ -56,7 +56,7 @@ class Figures(NamedTuple):
 
 
 class KeyFigures(NamedTuple):
-    """KeyFigures shown large: (value, name, note) each."""
+    """Numbers shown large: (value, name, note) each."""
 
     numbers: Sequence[tuple[str, str, str]]
 
@@ -221,7 +221,7 @@ def _markdown(block: Block, heading: str = "") -> str:
         return _markdown([f"{name}: {value} ({note})" for value, name, note in block.numbers])
     if isinstance(block, ExampleOutputs):
         examples = [[*map(shorten, example)] for example in block.examples]
-        block = Table(heading, ("source", "translation", "reference"), examples)
+        block = Table(heading, ("source", "output", "reference"), examples)
     head, *rows = (
         [_markdown_cell(cell) for cell in row]
         for row in (block.head or [""] * len(block.rows[0]), *_cells(block))

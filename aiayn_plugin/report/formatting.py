@@ -1,4 +1,4 @@
-"""KeyFigures as text: powers of ten, differences, counts."""
+"""Numbers as text: powers of ten, differences, counts."""
 
 SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 

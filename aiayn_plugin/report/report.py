@@ -112,7 +112,7 @@ def _numbers(run: Run, cost: Cost) -> Iterator[tuple[str, str, str]]:
             yield (
                 f"{100 * counts['f1']:.2f}",
                 f"F1 on the {format_split(split)}",
-                "labelled brackets",
+                f"labelled brackets{skipped_note(run)}",
             )
         else:
             name, what, counts, exact = "BLEU", "translations", scores, scores["exact"]
@@ -123,7 +123,7 @@ def _numbers(run: Run, cost: Cost) -> Iterator[tuple[str, str, str]]:
             yield (
                 f"{format_number(ours - paper, '+.1f')}",
                 f"{name} compared with the paper",
-                f"{model}: {paper}{skipped_note(run)}",
+                f"{model}: {paper}",
             )
         else:
             note = format_count(counts["sentences"] - counts.get("skipped", 0), "sentence")
@@ -201,7 +201,8 @@ def _outcome(run: Run, cost: Cost) -> Table:
         names = {"paper BLEU": "paper_bleu", "sacreBLEU": "bleu", "chrF": "chrf"}
         facts[format_split(split)] = ", ".join(f"{n} {scores[key]:.2f}" for n, key in names.items())
     for split, scores in run.trees.items():
-        facts[format_split(split)] = f"F1 {100 * scores['all']['f1']:.2f}"
+        note = skipped_note(run) if split == "test" else ""
+        facts[format_split(split)] = f"F1 {100 * scores['all']['f1']:.2f}{note}"
     return _facts("Outcome", facts)
 
 

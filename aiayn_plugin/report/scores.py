@@ -10,7 +10,7 @@ from .document import Block, ExampleOutputs, Table
 from .formatting import format_integer, format_number
 from .run import SCORE_FILES, Run
 
-#: ExampleOutputs that a report shows.
+#: The number of example outputs in a report.
 EXAMPLES = 4
 
 
@@ -123,8 +123,12 @@ def examples(run: Run) -> list[Block]:
     half = EXAMPLES // 2
     chosen = _spread(equal, EXAMPLES - min(half, len(different)))
     chosen += _spread(different, EXAMPLES - len(chosen))
-    what = "trees" if run.trees else "translations"
-    note = f"{what.capitalize()} equal to their reference: {len(equal):,} of {len(rows):,}."
+    what = (
+        "Trees equal to their reference in brackets, tags and punctuation"
+        if run.trees
+        else "Translations equal to their reference"
+    )
+    note = f"{what}: {len(equal):,} of {len(rows):,}."
     return [note, ExampleOutputs(chosen)]
 
 

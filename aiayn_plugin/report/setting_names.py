@@ -32,6 +32,7 @@ NAMES: Mapping[str, str] = {
     "peak_learning_rate": "peak learning rate",
     "tokens_per_update": "target tokens per update",
     "max_update": "number of updates",
+    "max_epoch": "number of epochs",
     "save_interval_updates": "updates between checkpoints",
     "keep_interval_updates": "checkpoints to keep",
     "max_tokens": "maximum tokens per batch",

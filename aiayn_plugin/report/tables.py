@@ -25,7 +25,7 @@ HEADINGS = {**SYMBOLS, "max_update": "steps"}
 PAPER_SETS = {"valid": ("valid.newstest2013", 3_000), "test": ("test.newstest2014", 3_003)}
 WSJ_23 = ("test.wsj", 2_416)
 #: Settings that are not listed as differences between runs.
-IGNORED = ("save_interval_updates", "keep_interval_updates", "peak_learning_rate")
+IGNORED = ("save_interval_updates", "keep_interval_updates")
 #: The settings of the data that determine its subwords.
 SUBWORDS = ("tokenizer", "normalize_punctuation", "subword", "merges", "vocabulary", "codes_sha256")
 
@@ -102,10 +102,13 @@ def table_3(runs: Sequence[Run], costs: Sequence[Cost]) -> list[Block]:
     blocks: list[Block] = [table]
     if len(runs) == 1:
         blocks = [Table("This run, as in Table 3", table.head[:-3], [table.rows[0][:-3]])]
-    else:
+    blocks.append(
+        "PPL is per subword, in the last validation. BLEU is the paper BLEU of the validation set. "
+        "An empty PPL or BLEU is unknown."
+    )
+    if len(runs) > 1:
         blocks.append(
-            "PPL is per subword, in the last validation. BLEU is the paper BLEU of the validation "
-            f"set. Δ is the difference from the first row, {runs[0].name}; an empty cell has that "
+            f"Δ is the difference from the first row, {runs[0].name}; an empty setting has that "
             "row's value, and ? is unknown. Runs on different text or subwords are not comparable."
         )
         if ranges := seed_ranges(runs):
@@ -135,9 +138,15 @@ def paper_row(run: Run) -> str | None:
 
     A user's own architecture may have the columns of a row, but is a different model.
     """
-    is_papers = run.facts["architecture"] in {None, "aiayn_transformer", *ARCHITECTURES}
+    is_papers = _own_architecture(run) is None
     row = find_row_by_settings(run.settings) if run.settings and is_papers else None
     return row or find_row_by_name(run.path.resolve().name)
+
+
+def _own_architecture(run: Run) -> str | None:
+    """Return an architecture that is not the plugin's, which the settings would describe."""
+    arch = run.facts["architecture"]
+    return None if arch in {None, "aiayn_transformer", *ARCHITECTURES} else arch
 
 
 def perplexity_and_bleu(run: Run) -> tuple[float | None, float | None]:
@@ -186,7 +195,10 @@ def _other_differences(run: Run, first: Run) -> str:
         )
         if name not in (*COLUMNS, *IGNORED)
         and run.recorded_settings.get(name) != first.recorded_settings.get(name)
+        and not (name == "peak_learning_rate" and _follows_equation_3(run))
     ]
+    if _own_architecture(run) != _own_architecture(first):
+        differences.append(f"architecture {run.facts['architecture']}")
     precisions = [each.facts["precision"] for each in (run, first)]
     if None not in precisions and precisions[0] != precisions[1]:
         differences.append(f"precision {precisions[0]}")
@@ -206,6 +218,11 @@ def _other_differences(run: Run, first: Run) -> str:
     return "; ".join(differences)
 
 
+def _follows_equation_3(run: Run) -> bool:
+    """Return whether d_model and the warm-up, which are listed, determine the learning rate."""
+    return run.recorded_settings.get("lr_scheduler") == "aiayn_inverse_sqrt"
+
+
 def _devices(run: Run) -> int | None:
     """Return the number of devices, None if the size of an update does not depend on it."""
     return run.facts["devices"] if run.recorded_settings.get("tokens_per_update") == "-" else None
@@ -221,6 +238,7 @@ def seed_ranges(runs: Sequence[Run]) -> list[str]:
     for run in runs:
         if run.recorded_settings and run.inputs:
             training = (
+                _own_architecture(run),
                 run.recorded_settings,
                 run.facts["precision"],
                 _devices(run),

@@ -189,6 +189,13 @@ class Scores:
         ]
 
 
+def _describe_words(language: str) -> str:
+    """Return what the paper BLEU compares in a language."""
+    if language in ("zh", "ja"):
+        return "Moses tokens, which are whole clauses here: use sacreBLEU"
+    return "Moses tokens" + ", German compounds split" * (language in COMPOUNDS)
+
+
 def score(system: list[str], references: list[str], target_lang: str) -> Scores:
     """Return all scores of raw hypotheses against raw references.
 
@@ -208,7 +215,7 @@ def score(system: list[str], references: list[str], target_lang: str) -> Scores:
         str(chrf.get_signature()),
         equal / len(system),
         len(system),
-        "Moses tokens" + ", German compounds split" * (rules_language(target_lang) in COMPOUNDS),
+        _describe_words(rules_language(target_lang)),
     )
 
 

@@ -136,6 +136,8 @@ def test_other_differences_between_runs_are_named(tmp_path):
         "first": {"flags": ("--curriculum", "5")},
         "seed": {"seed": 8},
         "warmup": {"flags": ("--warmup-updates", "77", "--clip-norm", "1.5")},
+        "rate": {"flags": ("--curriculum", "5", "--lr-scheduler", "fixed", "--lr", "0.25")},
+        "own": {"architecture": "talking_heads"},
         "text": {"text": text(inputs={"train.en": "x"})},
         "subwords": {"text": text(merges=7)},
         "unknown": {"text": None, "settings": []},
@@ -150,6 +152,8 @@ def test_other_differences_between_runs_are_named(tmp_path):
         "first": "",
         "seed": "seed 8",
         "warmup": "maximum gradient norm: 1.5; warm-up updates: 77; epochs without shuffling: none",
+        "rate": "learning-rate schedule: fixed; warm-up updates: 0; peak learning rate: 0.25",
+        "own": "architecture talking_heads",
         "text": "DIFFERENT TEXT: not comparable",
         "subwords": "DIFFERENT SUBWORDS: perplexity not comparable",
         "unknown": "text unknown",
@@ -203,6 +207,9 @@ def test_only_section_23_is_in_table_4(tmp_path, name, sentences, f1):
     run = Record(text=parser).start().train(10, 60).write(tmp_path / "mine")
     write_scores(run, test=tree_scores(sentences=sentences))
     found = report_on(run)
+    assert numbers_of(found)[0][2] == (
+        "labelled brackets; 1 sentence skipped, as in EVALB; F1 of all 50.00"
+    )
     assert numbers_of(found)[1][0] == ("−31.2" if f1 else "0.0%")
     assert ("is not known to be all of section 23" in markdown_of(run)) == (f1 is None)
     if f1 is None:
