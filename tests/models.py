@@ -121,7 +121,7 @@ def trainer(data: Path, save_dir: Path, *flags: str, cpu: bool = True) -> tuple[
     return resumed, epoch
 
 
-def learning_rates(trainer: Trainer, epoch: Any, updates: int) -> list[float]:
+def take_updates(trainer: Trainer, epoch: Any, updates: int) -> list[float]:
     """Return the learning rate of each of the next updates."""
     rates = []
     trainer.optimizer.optimizer.register_step_pre_hook(

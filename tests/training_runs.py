@@ -49,32 +49,32 @@ class Record:
         }
         self.lines: list[dict] = []
 
-    def _add(self, event: str, update: int, **fields: Any) -> "Record":
+    def add(self, event: str, update: int, **fields: Any) -> "Record":
         time = f"2026-01-01 12:00:{len(self.lines) % 60:02}"
         self.lines.append({"event": event, "time": time, "update": update, **fields})
         return self
 
     def start(self, update: int = 0) -> "Record":
         """Start, after an update that was restored."""
-        return self._add("start", update, **self.facts)
+        return self.add("start", update, **self.facts)
 
     def train(self, update: int, seconds: float, **values: Any) -> "Record":
         """Log an interval."""
         values = {"loss": 9 - update / 100, "ppl": 2.5, "wpb": 50.0, "bsz": 4.0, **values}
-        return self._add("interval", update, seconds=seconds, values=values)
+        return self.add("interval", update, seconds=seconds, values=values)
 
     def valid(self, update: int, seconds: float = 0.0, subset: str = "valid", **values: Any):
         """Log a validation."""
         values = {"loss": 8.0, "ppl": 3.5, **values}
-        return self._add("validation", update, seconds=seconds, subset=subset, values=values)
+        return self.add("validation", update, seconds=seconds, subset=subset, values=values)
 
     def epoch(self, update: int, seconds: float, **values: Any) -> "Record":
         """Log an epoch."""
-        return self._add("epoch", update, seconds=seconds, values=values)
+        return self.add("epoch", update, seconds=seconds, values=values)
 
     def end(self, update: int = 0) -> "Record":
         """Finish."""
-        return self._add("end", update)
+        return self.add("end", update)
 
     def text(self) -> str:
         """Return the file's content."""

@@ -79,7 +79,7 @@ def test_data_of_the_reverse_direction_are_refused():
     )
 
 
-def test_what_fairseqs_own_task_does_not_record_is_not_compared():
+def test_unrecorded_fields_are_not_compared():
     unknown = Identity.read({"something": 1})
     model = Identity.of(WORDS, ModelSettings())
     unknown.check_settings(model)

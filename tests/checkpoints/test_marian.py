@@ -123,7 +123,7 @@ def test_a_new_marian_model_is_converted(transformers, tmp_path, share):
         ({"h": 3, "d_k": 2, "d_v": 2}, "an integer d_model / h"),
     ],
 )
-def test_what_marian_lacks_is_refused(changes, message):
+def test_settings_unknown_to_marian_are_refused(changes, message):
     with pytest.raises(InputError, match=message):
         build_config(ModelSettings(**{**SIZES, **changes}), WORDS, POSITIONS)
 
@@ -187,7 +187,7 @@ def set_weights(change):
         ),
     ],
 )
-def test_what_the_papers_model_lacks_is_refused(tmp_path, spoil, message):
+def test_unsupported_marian_models_are_refused(tmp_path, spoil, message):
     write(tmp_path, ModelSettings(**SIZES))
     assert read_marian(tmp_path, WORDS)[0].d_model == 32
     spoil(tmp_path)

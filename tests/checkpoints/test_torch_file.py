@@ -108,7 +108,7 @@ def test_an_array_that_does_not_fit_its_bytes_is_refused(shape, data, tmp_path):
         ("sparse weight", "would run torch._utils._rebuild_sparse_tensor"),
     ],
 )
-def test_what_torch_never_writes_is_refused(payload, message, tmp_path):
+def test_forged_torch_files_are_refused(payload, message, tmp_path):
     state = {"model": OrderedDict(w=torch.ones(1000))}
     PAYLOADS[payload](tmp_path / "a.pt", state, tmp_path / "mark")
     with pytest.raises(FileError, match=message):

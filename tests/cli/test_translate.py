@@ -13,11 +13,11 @@ def test_nbest_numbers_lines_across_buffers(model_dir, monkeypatch):
     text = "\n" * 12_000 + "March 3\n"  # empty lines need no search
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
     monkeypatch.setattr("sys.stdout", io.TextIOWrapper(output := io.BytesIO()))
-    options = ["--beam", "5", "--lenpen", "0", "--nbest", "5"]
+    options = ["--beam", "5", "--lenpen", "0", "--nbest", "5", "--precision", "bfloat16"]
     main(["translate", str(model_dir), "--device", "cpu", *options])
     lines = output.getvalue().decode().splitlines()
     assert [int(line.split(" ||| ")[0]) for line in lines[:-5]] == list(range(1, 12_001))
-    translator = Translator.load(model_dir, "cpu", beam=5, lenpen=0.0, nbest=5)
+    translator = Translator.load(model_dir, "cpu", "bfloat16", beam=5, lenpen=0.0, nbest=5)
     [best] = translator.translate_nbest(["March 3"])
     assert lines[-5:] == [f"12001 ||| {each.text} ||| {each.score:.4f}" for each in best]
 
@@ -52,6 +52,9 @@ def test_ctranslate2_is_an_engine(monkeypatch):
     pytest.importorskip("ctranslate2")
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"Closed: Monday\n")))
     monkeypatch.setattr("sys.stdout", io.TextIOWrapper(output := io.BytesIO()))
-    main(["translate", "demo", "--engine", "ctranslate2", "--precision", "int8"])
-    [ours] = Translator.load("demo").translate(["Closed: Monday"])
-    assert output.getvalue().decode() == f"{ours}\n"
+    options = ["--engine", "ctranslate2", "--precision", "int8", "--nbest", "2"]
+    main(["translate", "demo", *options])
+    translator = Translator.load("demo", engine="ctranslate2", precision="int8", nbest=2)
+    [best] = translator.translate_nbest(["Closed: Monday"])
+    expected = [f"1 ||| {each.text} ||| {each.score:.4f}" for each in best]
+    assert output.getvalue().decode().splitlines() == expected

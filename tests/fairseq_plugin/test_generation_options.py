@@ -17,30 +17,12 @@ from aiayn_plugin.fairseq_plugin.generation_options import (
     find_fairseq_only_model,
     find_fairseq_only_option,
     quantize_plugin_model,
-    search_defaults,
     search_settings,
 )
 from aiayn_plugin.paper import SearchSettings
 
 WORDS = 30  #: entries of the target dictionary
 PAPER = SearchSettings().options()
-
-
-@pytest.mark.parametrize(
-    "length_penalty, trees, given, expected",
-    [
-        ("gnmt", False, {}, (4, 0.6, 1.0, 50)),
-        ("gnmt", True, {}, (21, 0.3, 1.0, 300)),
-        ("gnmt", True, {"beam": 2}, (2, 0.3, 1.0, 300)),
-        ("gnmt", False, {"sampling": True, "max_len_b": 9}, (5, 1, 0, 9)),
-        ("fairseq", True, {"beam": 7}, (7, 1, 0, 200)),
-    ],
-)
-def test_defaults_are_those_of_the_requested_search(length_penalty, trees, given, expected):
-    args = Namespace(**given)
-    whole = complete(args, search_defaults(args, length_penalty, trees))
-    assert (whole.beam, whole.lenpen, whole.max_len_a, whole.max_len_b) == expected
-    assert whole.nbest == 1
 
 
 def test_a_whole_configuration_keeps_its_values():

@@ -66,7 +66,7 @@ def test_sinusoids_have_no_limit():
     assert model(source, None, target)[0].isfinite().all()
 
 
-def test_modules_of_the_user_are_told_the_number_of_updates():
+def test_user_modules_receive_the_update_number():
     class Annealed(torch.nn.Linear):
         updates = 0
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 from fairseq import checkpoint_utils
 from fairseq.optim import AMPOptimizer, FairseqOptimizer
-from models import learning_rates, trainer
+from models import take_updates, trainer
 from omegaconf import OmegaConf
 
 from aiayn_plugin.errors import InputError
@@ -22,13 +22,13 @@ def parameter(values):
 @pytest.mark.usefixtures("quiet")
 def test_the_trainer_uses_the_rate_of_k_for_update_k_after_a_restart_too(corpus, tmp_path):
     training, epoch = trainer(corpus, tmp_path, "--warmup-updates", "3")
-    assert learning_rates(training, epoch, 2) == pytest.approx(
+    assert take_updates(training, epoch, 2) == pytest.approx(
         [learning_rate(k, 32, 3) for k in (1, 2)]
     )
     checkpoint_utils.save_checkpoint(training.cfg.checkpoint, training, epoch, 1.0)
     training, epoch = trainer(corpus, tmp_path, "--warmup-updates", "3")
     assert training.get_num_updates() == 2
-    assert learning_rates(training, epoch, 3) == pytest.approx(
+    assert take_updates(training, epoch, 3) == pytest.approx(
         [learning_rate(k, 32, 3) for k in (3, 4, 5)]
     )
 
@@ -38,11 +38,11 @@ def test_a_learning_rate_that_was_reduced_stays_reduced_after_a_restart(corpus, 
     """reduce_lr_on_plateau has no other record of it."""
     flags = ("--lr-scheduler", "reduce_lr_on_plateau", "--lr", "0.01", "--warmup-updates", "1")
     training, epoch = trainer(corpus, tmp_path, *flags)
-    learning_rates(training, epoch, 2)
+    take_updates(training, epoch, 2)
     training.optimizer.set_lr(0.001)
     checkpoint_utils.save_checkpoint(training.cfg.checkpoint, training, epoch, 1.0)
     training, epoch = trainer(corpus, tmp_path, *flags)
-    assert learning_rates(training, epoch, 1) == [0.001]
+    assert take_updates(training, epoch, 1) == [0.001]
 
 
 def test_the_default_is_the_papers_adam():
@@ -87,7 +87,7 @@ def test_a_restart_keeps_the_moments_and_uses_the_new_settings(wrap):
         {"extra": torch.ones(3)},
     ],
 )
-def test_moments_of_another_shape_are_refused(moments):
+def test_moments_of_a_different_shape_are_refused(moments):
     """The fused kernel would read and write outside them."""
     optimizer = AiaynAdam(AdamConfig(lr=[0.1]), [parameter([1.0] * 3)])
     optimizer.step()
@@ -105,7 +105,7 @@ def test_betas_come_from_a_command_line_or_from_a_list():
 @pytest.mark.parametrize(
     "betas", ["0.9", "(0.9,)", "(0.9, 0.98, 0.99)", "(0.9, None)", "x", "(", 0.9]
 )
-def test_anything_but_two_betas_is_refused(betas):
+def test_malformed_betas_are_refused(betas):
     with pytest.raises(InputError, match="must be two numbers"):
         parse_betas(betas)
 

@@ -8,7 +8,7 @@ import torch
 from fairseq import checkpoint_utils, tasks
 from fairseq.models.ema import build_ema
 from fairseq.trainer import Trainer
-from models import build, configuration, learning_rates, trainer
+from models import build, configuration, take_updates, trainer
 
 from aiayn_plugin.checkpoints.averaging import average
 from aiayn_plugin.errors import InputError
@@ -25,11 +25,11 @@ FIXED = ("--warmup-updates 20 --tokens-per-update 0 --max-tokens 1000 --dropout 
 
 def test_gradients_that_are_nan_end_the_run(corpus, tmp_path):
     training, epochs = trainer(corpus, tmp_path)
-    learning_rates(training, epochs, 2)
+    take_updates(training, epochs, 2)
     with torch.no_grad():
         next(training.model.parameters())[:] = torch.inf
     with pytest.raises(InputError, match="^gradients are NaN or infinite: lower the learning"):
-        learning_rates(training, epochs, 1)
+        take_updates(training, epochs, 1)
     assert list(tmp_path.glob("*.pt")) == [], "no crash.pt"
 
 

@@ -80,7 +80,7 @@ def test_a_long_line_is_read_to_its_end():
         ({"min_len": 9, "max_len_a": 0, "max_len_b": 5}, "limit of 5 tokens is below 9"),
     ],
 )
-def test_what_it_lacks_is_reported_in_one_line(options, message):
+def test_unsupported_options_are_reported_in_one_line(options, message):
     with pytest.raises(InputError, match=message) as error:
         Translator.load(DEMO, **{"engine": "ctranslate2", **options}).translate(["Sunday"])
     assert "\n" not in str(error.value)

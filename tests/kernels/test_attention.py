@@ -43,7 +43,7 @@ def assert_same_with_gradients(actual, expected, inputs):
 
 @pytest.mark.parametrize(
     ("r", "n"),
-    [(1, 1), (4, 15), (3, 16), (16, 16), (4, 17), (7, 40), (20, 17), (20, 40), (50, 40)],
+    [(1, 1), (4, 15), (16, 16), (4, 17), (7, 40), (20, 40), (50, 40)],
     ids=str,
 )
 @pytest.mark.parametrize("causal", [False, True])

@@ -2,7 +2,6 @@
 
 import pytest
 import torch
-from models import PAD, build, sentences
 
 from aiayn_plugin.model.embedding import ScaledEmbedding
 
@@ -14,17 +13,3 @@ def test_embeddings_are_scaled_and_padding_is_zero():
     torch.testing.assert_close(embedding(tokens)[0, 0], 8 * embedding.weight[7])
     assert embedding(tokens)[0, 1].eq(0).all()
     assert embedding.weight.std().item() == pytest.approx(64**-0.5, rel=0.02)
-
-
-@pytest.mark.parametrize(
-    ("tied", "changed"),
-    [("all", (True, True)), ("target", (False, True)), ("none", (False, False))],
-)
-def test_training_changes_the_padding_row_if_the_projection_shares_it(tied, changed):
-    model = build(tie_embeddings=tied)
-    source, target = sentences()
-    source[0, 0] = PAD
-    model(source, None, target)[0].logsumexp(-1).sum().backward()
-    torch.optim.Adam(model.parameters()).step()
-    rows = [stack.embedding.weight[PAD] for stack in (model.encoder, model.decoder)]
-    assert tuple(bool(row.any()) for row in rows) == changed

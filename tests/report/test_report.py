@@ -277,7 +277,8 @@ def test_missing_and_damaged_files_are_listed(tmp_path, name, content, message, 
     text = (run / "report.md").read_text(encoding="utf-8").replace("\\", "")
     assert message in text and "Table 2" in text and "Traceback" not in text
     assert json.loads((run / "report.json").read_text(encoding="utf-8"))
-    assert "Missing" in text or content is None or len(capsys.readouterr().out.splitlines()) <= 2
+    if content is not None:
+        assert len(capsys.readouterr().out.splitlines()) <= 2
 
 
 @pytest.mark.parametrize(

@@ -59,7 +59,7 @@ def test_a_restart_of_a_finished_training_adds_nothing(read):
 
 
 def test_the_time_until_ctrl_c_counts(read):
-    stopped = Record().start().train(10, 60)._add("save", 14, seconds=90)
+    stopped = Record().start().train(10, 60).add("save", 14, seconds=90)
     record = read(stopped.start(14).train(20, 30))
     assert (record.update, record.hours * 60) == (20, pytest.approx(2))
     assert updates(record.train) == [10, 20]

@@ -1,6 +1,7 @@
 """§6.1 Beam search against a slow, obvious implementation, and in different batches."""
 
 import math
+import threading
 
 import pytest
 import torch
@@ -174,8 +175,13 @@ def test_threads_change_nothing():
     settings = {"length_penalty": "fairseq", "lenpen": 1.0, "max_len_a": 0, "max_len_b": 20}
 
     def search(use_threads):
-        options = {"need_attention": True, "use_threads": use_threads}
-        return beam_search(models, {**settings, "nbest": 4}, **options).search_batch(source, prefix)
+        options, threads = {"need_attention": True, "use_threads": use_threads}, set()
+        embedding = models[0].encoder.embedding
+        with embedding.register_forward_hook(lambda *_: threads.add(threading.get_ident())):
+            search = beam_search(models, {**settings, "nbest": 4}, **options)
+            hypotheses = search.search_batch(source, prefix)
+        assert (len(threads) > 1) == use_threads
+        return hypotheses
 
     before = torch.get_num_threads()
     torch.set_num_threads(3)

@@ -240,7 +240,7 @@ def test_the_attention_of_a_sentence_is_a_page(service):
     assert "Attention" in page and "<b>German" not in page
 
 
-def test_a_client_that_stalls_is_told(stalled):
+def test_a_stalled_client_gets_status_408(stalled):
     """After BODY_TIMEOUT seconds, which have passed during the tests above."""
     assert b" 408 " in stalled.recv(1000)
 
@@ -280,11 +280,14 @@ def test_clients_that_complete_no_request_lock_nobody_out(service):
 def test_ctranslate2_answers_with_the_same_translations(tmp_path):
     pytest.importorskip("ctranslate2")
     text = "Closed: Monday and Sunday"
-    [ours] = Translator.load("demo").translate([text])
+    translator = Translator.load("demo", engine="ctranslate2", precision="int8", nbest=2)
+    [[best, _]] = translator.translate_nbest([text])
     with serving("demo", tmp_path, "--engine", "ctranslate2", "--precision", "int8") as running:
         status, answer = running.translate(text, nbest=2)
-        assert status == 200 and len(answer["translations"][0]["nbest"]) == 2
-        assert answer["translations"][0]["text"] == ours
+        [found] = answer["translations"]
+        assert status == 200 and len(found["nbest"]) == 2
+        assert found["text"] == best.text
+        assert found["score"] == pytest.approx(best.score, abs=1e-5)
         assert running.send("GET", f"/attention?text={quote(text)}")[0] == 200
 
 

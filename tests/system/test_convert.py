@@ -33,7 +33,7 @@ def stock(run, corpus, tmp_path_factory):
     return folder / "checkpoint_last.pt"
 
 
-def test_there_and_back_again(run, corpus, stock, tmp_path):
+def test_conversion_round_trip(run, corpus, stock, tmp_path):
     generate = [
         *("fairseq-generate", corpus, "--cpu", "--gen-subset", "valid", "--max-len-b", "8"),
         *("--batch-size", "100", "--required-batch-size-multiple", "1", "--beam", "4"),

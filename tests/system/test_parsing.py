@@ -113,6 +113,15 @@ def test_raw_and_tokenised_sentences_are_parsed(recipe, run, tmp_path):
     assert Tree.fromstring(done.stdout) == Tree.fromstring(last) and "\n  (NP" in done.stdout
 
 
+def test_repaired_trees_are_counted(recipe, run):
+    lines = [" ".join(["near"] * 30), "a cat likes the house ."]
+    repairs = [best.repairs for best, *_ in Parser.load(recipe[0]).parse_nbest(lines)]
+    assert any(repairs)
+    done = run("aiayn", "parse", recipe[0], input="\n".join(lines) + "\n")
+    count = sum(map(bool, repairs))
+    assert f"repaired {count} of 2 trees, with {sum(repairs)} repairs" in done.stderr
+
+
 def test_the_best_trees_differ_and_come_best_first(recipe, run):
     # Two sequences that need repairs may become one tree; with --trees-only none need repairs.
     command = ("aiayn", "parse", recipe[0], "--nbest", "3")

@@ -14,6 +14,7 @@ import unicodedata
 from pathlib import Path
 
 import pytest
+from sacremoses import MosesTokenizer
 
 from aiayn_plugin.text.tokenizer import Tokenizer
 
@@ -106,7 +107,7 @@ def without_versions(lang):
     """
     text = (scripts()[1] / f"nonbreaking_prefix.{lang}").read_text("utf-8")
     listed = {line.strip() for line in text.split("\n") if line.strip() and line[0] != "#"}
-    changed = {f"{word}." for word in listed ^ set(Tokenizer(lang)._moses.NONBREAKING_PREFIXES)}
+    changed = {f"{word}." for word in listed ^ set(MosesTokenizer(lang).NONBREAKING_PREFIXES)}
 
     def function(tokens):
         text = " ".join(f"{word[:-1]} ." if word in changed else word for word in tokens)

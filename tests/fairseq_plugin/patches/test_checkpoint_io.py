@@ -8,7 +8,7 @@ import torch
 from breakages import DICTIONARY, change
 from fairseq import checkpoint_utils, tasks
 from fairseq.file_io import PathManager
-from models import configuration, learning_rates, trainer
+from models import configuration, take_updates, trainer
 
 from aiayn_plugin.errors import InputError
 from aiayn_plugin.text.manifest import MANIFEST
@@ -25,7 +25,7 @@ def save(training, epochs, loss=1.0):
 def train(corpus, folder, *flags, updates=1):
     """Train for some updates, save, and return fairseq's iterator of epochs."""
     training, epochs = trainer(corpus, folder, *flags)
-    learning_rates(training, epochs, updates)
+    take_updates(training, epochs, updates)
     save(training, epochs)
     return epochs
 
@@ -131,20 +131,13 @@ def test_weights_that_are_nan_are_not_written(corpus, tmp_path):
 # ---- Resuming
 
 
-def test_a_truncated_checkpoint_is_an_error(corpus, trained, tmp_path):
-    intact = (trained / "checkpoint_last.pt").read_bytes()
-    (tmp_path / "checkpoint_last.pt").write_bytes(intact[: len(intact) // 2])
-    message = "checkpoint_last.pt cannot be loaded safely: .*use an intact copy"
-    with pytest.raises(InputError, match=message):
-        trainer(corpus, tmp_path)
-
-
 def test_restore_file_resumes_the_whole_run(corpus, tmp_path):
+    """Even if the last checkpoint is damaged."""
     train(corpus, tmp_path, updates=3)
     other = shutil.copy(tmp_path / "checkpoint_last.pt", tmp_path / "checkpoint_1_3.pt")
-    (plain, epochs), (named, same) = (
-        trainer(corpus, tmp_path, *flags) for flags in ((), ("--restore-file", str(other)))
-    )
+    plain, epochs = trainer(corpus, tmp_path)
+    (tmp_path / "checkpoint_last.pt").write_bytes(b"damaged")
+    named, same = trainer(corpus, tmp_path, "--restore-file", str(other))
     assert named.get_num_updates() == plain.get_num_updates() == 3
     assert named.get_lr() == plain.get_lr()
     assert same.iterations_in_epoch == epochs.iterations_in_epoch == 3
@@ -180,7 +173,7 @@ def test_training_does_not_resume_without_the_optimizers_state(corpus, tmp_path)
 def test_batches_are_those_of_the_first_epoch_in_each(corpus, tmp_path):
     """fairseq-fixed would make different batches in the epoch in which a run resumes."""
     training, epochs = trainer(corpus, tmp_path)
-    learning_rates(training, epochs, 1)
+    take_updates(training, epochs, 1)
     epochs.epoch = 3
     save(training, epochs)
     _, resumed = trainer(corpus, tmp_path)
@@ -204,7 +197,7 @@ def test_a_finished_run_takes_no_further_update(corpus, tmp_path):
 
 def test_a_run_that_has_reached_its_last_epoch_is_finished(corpus, tmp_path):
     training, epochs = trainer(corpus, tmp_path)
-    learning_rates(training, epochs, 1)
+    take_updates(training, epochs, 1)
     epochs.epoch = 3
     save(training, epochs)
     last = str(tmp_path / "checkpoint_last.pt")

@@ -48,7 +48,7 @@ def test_explicit_options_and_single_processes_are_left_to_fairseq(monkeypatch):
 
 
 @pytest.mark.usefixtures("torchrun")
-def test_a_search_does_not_join_others(corpus):
+def test_generation_under_torchrun_is_refused(corpus):
     """Each process would write its part of the sentences to the same output."""
     generate = ("--path", "model.pt", "--cpu")
     with pytest.raises(InputError, match="runs in one process: start it without torchrun"):
