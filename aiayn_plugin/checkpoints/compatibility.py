@@ -81,9 +81,10 @@ class Identity:
         if model.languages and direction == [model.languages[side] for side in reversed(SIDES)]:
             raise InputError(
                 f"{data} is for the direction {direction[1]} to {direction[0]}, but the checkpoint "
-                f"was trained from {direction[0]} to {direction[1]}: give --source-lang "
-                f"{direction[0]} --target-lang {direction[1]}, or data of its direction; a new run "
-                "needs a different --save-dir"
+                f"was trained from {direction[0]} to {direction[1]}: give fairseq's commands "
+                f"--source-lang {direction[0]} --target-lang {direction[1]}; for aiayn's, prepare "
+                f"the same text with -s {direction[0]} -t {direction[1]}, which gives the same "
+                "token IDs; a new run needs a different --save-dir"
             )
         for side, name in zip(SIDES, names, strict=True):
             theirs, ours = self.dictionaries.get(side), model.dictionaries[side]

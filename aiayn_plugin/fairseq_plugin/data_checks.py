@@ -36,11 +36,18 @@ def check_directories(cfg: Any) -> None:
         if not path.is_dir():
             problem = "is not a directory" if path.exists() else "is missing"
             raise InputError(f"the data directory {path} {problem}: {ADVICE}")
-    if None in (cfg.source_lang, cfg.target_lang):
-        if None in data_utils.infer_language_pair(paths[0]):
+    given = cfg.source_lang, cfg.target_lang
+    if None in given:
+        pair = data_utils.infer_language_pair(paths[0])
+        if None in pair:
             raise InputError(
                 f"{paths[0]} has no file of a language pair, such as train.en-de.en.bin: "
                 f"{ADVICE}, or --source-lang and --target-lang"
+            )
+        if any(lang not in (None, inferred) for lang, inferred in zip(given, pair, strict=True)):
+            raise InputError(
+                "give both --source-lang and --target-lang: with one of them, fairseq takes the "
+                f"direction of {paths[0]}, {pair[0]} to {pair[1]}"
             )
     for file in Path(paths[0]).glob("dict.*.txt") if len(paths) > 1 else ():
         for other in (Path(path, file.name) for path in paths[1:]):
@@ -164,6 +171,11 @@ def _find_prefixes(
         else:
             pattern = re.compile(rf"(.+)\.(?:{'|'.join(map(re.escape, pairs))})\..*")
             splits = sorted({match[1] for match in map(pattern.fullmatch, files) if match})
+            if split in splits:
+                raise InputError(
+                    f"split {split!r} in {data} has a different format: give --dataset-impl raw "
+                    "for text, and omit it for binary data"
+                )
             raise InputError(
                 f"no split {split!r} of {' and '.join(langs)} in {data}: "
                 + (f"its splits are {', '.join(splits)}" if splits else ADVICE)

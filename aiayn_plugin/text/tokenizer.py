@@ -41,7 +41,10 @@ _MAY_BE_NORMALISED = re.compile(r"[^\w .,!?/&'-]|''|  ")
 PAPER_LANGUAGES = ("en", "de", "fr")
 
 # Chinese and Japanese punctuation that sacremoses's detokeniser takes for foreign words.
-_FULL_WIDTH = re.compile("\\s*([\uff01-\uff0f\uff1a-\uff20\uff3b-\uff40\uff5b-\uff65])\\s*")
+_FULL_WIDTH = re.compile(
+    "\\s*([\u00b7\u2014\u2018\u2019\u201c\u201d\u2026\u30fb"
+    "\uff01-\uff0f\uff1a-\uff20\uff3b-\uff40\uff5b-\uff65])\\s*"
+)
 
 # A rule of the normaliser; see _compile_rule.
 _DOTS = r'(\.+)"(\s*[^<])'

@@ -74,6 +74,17 @@ def test_the_error_for_an_unknown_split_lists_the_splits(data):
     )
 
 
+def test_the_error_for_the_wrong_format_names_the_option(data):
+    with pytest.raises(InputError, match="has a different format: give --dataset-impl raw for"):
+        load(data, "test", "--dataset-impl", "raw")
+
+
+def test_one_language_of_the_reverse_direction_is_refused(data):
+    """fairseq would ignore it."""
+    with pytest.raises(InputError, match="give both --source-lang and --target-lang"):
+        load(data, "test", "-s", "de")
+
+
 def test_a_split_without_its_target_is_loaded_with_a_warning(corpus, tmp_path, caplog):
     """The files are those of fairseq-preprocess --only-source."""
     data = shutil.copytree(corpus, tmp_path / "data")

@@ -77,6 +77,8 @@ def test_tokenize_and_detokenize_are_inverse_on_plain_text():
         ("th", "น้ำ, มาก?"),
         ("es", "Un cafe\u0301, por favor."),
         ("zh_CN", "今天天气很好，我们去公园！"),
+        ("zh", "“你好，”他说，“再见……”"),
+        ("ja", "彼は“はい”と言った——ジョン・スミス"),
         ("ko_KR", "나는 학교에 갑니다."),
         ("eng", "It's 5,300 (well-known) dogs, isn't it?"),
     ]:
