@@ -61,18 +61,9 @@ die() {
   exit 1
 }
 
-# check_choices NAME VALUES CHOICES: fail unless each of the values of the variable NAME is one of the choices.
-check_choices() {
-  local value
-  for value in $2; do
-    [[ " $3 " == *" $value "* ]] || die "$1=$value: choose from $3"
-  done
-}
-
-# check_choice NAME VALUE CHOICES: the same for a single value.
+# check_choice NAME VALUE CHOICES: fail unless the value of the variable NAME is empty or one of the choices.
 check_choice() {
-  [[ $2 != *" "* ]] || die "$1=$2: choose one from $3"
-  check_choices "$@"
+  [[ -z $2 || ($2 != *" "* && " $3 " == *" $2 "*) ]] || die "$1=$2: choose from $3"
 }
 
 # only_directory ARGUMENTS: fail unless the recipe has at most one argument, a directory.
@@ -103,6 +94,7 @@ begin() {
   # In a SLURM job fairseq expects one process per SLURM task (slurm.sh is for that), and derives the port
   # of a run on several GPUs from the job's ID, so concurrent runs would collide.
   run unset SLURM_JOB_NODELIST SLURM_STEP_NODELIST SLURM_JOB_ID
+  run unset PYTHONHOME PYTHONPATH # as in setup.sh
   # fairseq is unmaintained: Python and its libraries warn about code we cannot change.
   run export "PYTHONWARNINGS=${PYTHONWARNINGS:-ignore}"
   run mkdir -p "$RUN"
@@ -220,12 +212,10 @@ parse_and_score() {
 
 # wsj EXPERIMENT F1 ARGUMENTS: one of the paper's two runs of §6.3, on $RUN/data, and its F1 in Table 4.
 wsj() {
-  local precision
-  precision=$(gpu_precision)
   step "train (aiayn_parser, $1)"
-  # shellcheck disable=SC2086 # an empty precision is not an argument
+  # shellcheck disable=SC2046 # an empty precision is not an argument
   train --arch aiayn_parser --dropout 0.2 --attention-dropout 0.2 --warmup-updates 16000 \
-    --max-tokens "$(device_tokens)" $precision --log-format simple --log-interval 100 "${@:3}"
+    --max-tokens "$(device_tokens)" $(gpu_precision) --log-format simple --log-interval 100 "${@:3}"
   parse_and_score 5
   printf '\nThe paper (Table 4, %s): F1 %s, to compare with the F1 above.\n' "$1" "$2" | say
 }
@@ -258,12 +248,10 @@ wmt14_data() {
 
 # wmt14_train ARCH ARGUMENTS: train in $RUN on $DATA/data as in the paper.
 wmt14_train() {
-  local precision
-  precision=$(gpu_precision)
   share_data
   step "train ($1, 25,000 target tokens per update on any number of devices)"
-  # shellcheck disable=SC2086 # an empty precision is not an argument
-  train --arch "$1" --max-tokens "$(device_tokens)" $precision \
+  # shellcheck disable=SC2046 # an empty precision is not an argument
+  train --arch "$1" --max-tokens "$(device_tokens)" $(gpu_precision) \
     --log-format simple --log-interval 100 "${@:2}"
 }
 
@@ -280,14 +268,17 @@ wmt14() {
 # side the big model keeps 0.44 MiB in bfloat16 and 0.74 in float32 until the backward pass.
 device_tokens() {
   local memory=
-  if has_gpu; then
-    memory=$(nvidia-smi --query-gpu=memory.total --format=csv,noheader,nounits 2>/dev/null |
-      sort -n | head -n 1) || true
-  fi
+  if has_gpu; then memory=$(query_gpus memory.total); fi
   case $memory in
     "" | *[!0-9]*) memory=8192 ;;
   esac
   echo "${MAX_TOKENS:-$((memory / 2 > 30000 ? 30000 : memory / 2))}"
+}
+
+# query_gpus FIELD: print the smallest value of a field over the visible GPUs.
+query_gpus() {
+  nvidia-smi ${CUDA_VISIBLE_DEVICES:+-i "$CUDA_VISIBLE_DEVICES"} "--query-gpu=$1" \
+    --format=csv,noheader,nounits 2>/dev/null | sort -n | head -n 1 || true
 }
 
 # count_cores: print the number of cores that this process may use.
@@ -312,14 +303,11 @@ has_gpu() { [ -n "${gpu:-}" ]; }
 # gpu_precision: print PRECISION if it is set; else --bf16 on GPUs, --fp16 if one of them lacks
 # bfloat16 (compute capability below 8.0, such as a V100's 7.0), and nothing without a GPU.
 gpu_precision() {
-  local capability
   if [ -n "${PRECISION+set}" ] || ! has_gpu; then
     echo "${PRECISION:-}"
     return
   fi
-  capability=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null |
-    sort -n | head -n 1) || true
-  case $capability in
+  case $(query_gpus compute_cap) in
     [1-7].*) echo --fp16 ;;
     *) echo --bf16 ;;
   esac

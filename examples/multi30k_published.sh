@@ -23,7 +23,7 @@ MODELS=${MODELS:-published ensemble paper fairseq} SEEDS=${SEEDS:-1 2 3} SPLIT=$
 # shellcheck source=examples/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 only_directory "$@"
-check_choices MODELS "$MODELS" "published ensemble paper fairseq"
+for model in $MODELS; do check_choice MODELS "$model" "published ensemble paper fairseq"; done
 check_choice SPLIT "$SPLIT" "valid test"
 begin
 

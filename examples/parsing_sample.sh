@@ -20,7 +20,7 @@ MODELS=${MODELS:-wsj semi}
 # shellcheck source=examples/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 only_directory "$@"
-check_choices MODELS "$MODELS" "wsj semi"
+for model in $MODELS; do check_choice MODELS "$model" "wsj semi"; done
 begin
 
 step "get the trees"

@@ -118,8 +118,8 @@ one_row() {
   if [ -z "${DRY_RUN:-}" ]; then
     # Child processes inherit the lock: a training run that outlives this script still holds it.
     exec 9>"$RUN/lock"
-    flock -n 9 || die "$RUN is being trained by a different process: stop it first"
-    save_output "$RUN/settings" settings "$1"
+    flock -n 9 || [ $? != 1 ] || die "$RUN is being trained by a different process: stop it first"
+    settings "$1" >"$RUN/settings"
   fi
   if [ "$SCALE" = paper ]; then
     wmt14_train "${arguments[@]}"
@@ -141,7 +141,8 @@ wait_for() {
 }
 
 for row in $rows; do
-  [ ! -f "$RUN/$row/settings" ] || [ "$(cat "$RUN/$row/settings")" = "$(settings "$row")" ] ||
+  ! compgen -G "$RUN/$row/checkpoints/checkpoint*.pt" >/dev/null || [ ! -f "$RUN/$row/settings" ] ||
+    [ "$(cat "$RUN/$row/settings")" = "$(settings "$row")" ] ||
     die "$RUN/$row was started with different settings ($RUN/$row/settings): remove it or set a different RUN"
 done
 
