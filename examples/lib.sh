@@ -97,6 +97,8 @@ begin() {
   run unset PYTHONHOME PYTHONPATH # as in setup.sh
   # fairseq is unmaintained: Python and its libraries warn about code we cannot change.
   run export "PYTHONWARNINGS=${PYTHONWARNINGS:-ignore}"
+  # Number GPUs as nvidia-smi does.
+  run export "CUDA_DEVICE_ORDER=${CUDA_DEVICE_ORDER:-PCI_BUS_ID}"
   run mkdir -p "$RUN"
   find_gpu
 }
@@ -284,7 +286,7 @@ query_gpus() {
 # count_cores: print the number of cores that this process may use.
 count_cores() { env -u OMP_NUM_THREADS nproc; }
 
-# find_gpu: set `gpu`, which has_gpu reads, if torch can use a GPU: the driver may be too old for torch.
+# find_gpu: set `gpu`, which has_gpu reads, if torch can use a GPU: the driver or the GPU may be too old for torch.
 # With DRY_RUN, ask only the driver.
 find_gpu() {
   local reason
@@ -293,7 +295,7 @@ find_gpu() {
   if [ -n "${DRY_RUN:-}" ] || reason=$(python -c 'import torch; torch.ones(1, device="cuda")' 2>&1); then
     gpu=yes
   else
-    echo "${0##*/}: warning: torch cannot use the GPU, so the CPU is used: ${reason##*$'\n'}" >&2
+    echo "${0##*/}: warning: torch cannot use the GPU, so the CPU is used: $(grep -m 1 'Error: ' <<<"$reason")" >&2
     export CUDA_VISIBLE_DEVICES= # otherwise torch would still count it, and fairseq would start a process for it
   fi
 }

@@ -111,7 +111,7 @@ def trainer(data: Path, save_dir: Path, *flags: str, cpu: bool = True) -> tuple[
     It resumes the run in save_dir, if any. Without `cpu` it uses a GPU if there is one.
     """
     small = [word for word in SMALL if cpu or word != "--cpu"]
-    cfg = configuration(*small, *flags, data=data)
+    cfg = configuration(*small, "--distributed-world-size", "1", *flags, data=data)
     cfg.checkpoint.save_dir = str(save_dir)
     utils.set_torch_seed(cfg.common.seed)
     task = tasks.setup_task(cfg.task)

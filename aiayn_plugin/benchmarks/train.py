@@ -162,6 +162,7 @@ def training_options(
     argv = [str(data), "--user-dir", str(PLUGIN)]
     argv += ["--arch", ARCHITECTURES[args.size][system], "--num-workers", "0"]
     argv += ["--required-batch-size-multiple", "1", "--disable-validation", "--no-save"]
+    argv += ["--distributed-world-size", "1"]
     argv += ["--save-dir", os.devnull]  # not a directory, so no run is recorded
     argv += FAIRSEQ_OPTIONS if system == "fairseq" else ["--tokens-per-update", "0"]
     argv += ["--cpu"] if args.cpu else []

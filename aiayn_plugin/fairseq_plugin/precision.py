@@ -19,6 +19,12 @@ def train_in_bfloat16(cfg: Any, model: Any) -> None:
     if cfg.common.bf16 and not cfg.common.memory_efficient_bf16:
         cfg.common.bf16, model.matmul_dtype = False, torch.bfloat16
         logger.info("matrix multiplications in bfloat16, weights and optimizer in float32")
+        logging.getLogger("fairseq.trainer").addFilter(hide_float16_advice)
+
+
+def hide_float16_advice(record: logging.LogRecord) -> bool:
+    """Drop fairseq's advice to train with --fp16 or --amp instead of float32."""
+    return "may support faster training" not in record.getMessage()
 
 
 def name_precision(common: Any, model: Any) -> str:

@@ -55,6 +55,7 @@ class TrainerHooks(TranslationTask):
         self.batch_planner = BatchPlanner(cfg.tokens_per_update)
         self.training_cfg: Any = None  # fairseq's whole configuration, when training
         self.update = 0  # the update that is being computed, from 1
+        self.first_update: int | None = None  # of this run
         self.remaining_time: RemainingTime | None = None
         self.settings: Any = None  # ModelSettings of our model
         self.checkpoint_identity = Identity()  # of the checkpoint being loaded
@@ -104,12 +105,14 @@ class TrainerHooks(TranslationTask):
         trained.check_dictionaries(self.identity(), self.cfg.data, names)
 
     def train_step(self, sample, model, criterion, optimizer, update_num, *args, **kwargs):
-        """Like fairseq's. Raises InputError if one of several processes runs out of memory.
+        """Like fairseq's. Raises InputError if memory runs out in the first update.
 
-        fairseq would drop its batch and skip a collective operation that the other processes wait
-        for.
+        fairseq would drop the batch, and go on for ever if none fits. With several processes later
+        updates raise it too: fairseq would skip a collective operation that the others wait for.
         """
         self.update = update_num + 1
+        if self.first_update is None:
+            self.first_update = self.update
         record_start(update_num)
         interrupt.update = update_num
         if interrupt.resume_update is None:
@@ -124,7 +127,8 @@ class TrainerHooks(TranslationTask):
             )
         except RuntimeError as error:
             processes = self.training_cfg.distributed_training.distributed_world_size
-            if processes == 1 or not is_out_of_memory(error):
+            may_drop = processes == 1 and self.update > self.first_update
+            if may_drop or not is_out_of_memory(error):
                 raise
             # fairseq would skip the batch if the message said "out of memory"
             raise TrainingMemoryError(
