@@ -5,9 +5,9 @@
 # and not with the current code.
 #   bash examples/gpu.sh [DATA]            DATA: a prepared directory (default: runs/quickstart/data)
 #   bash examples/gpu.sh --trial [DATA]    the same at a small size on the CPU, to test this script
-# Uses .venv or any python3 that has fairseq and torch. Each benchmark writes a table and a JSON file to
-# RUN (default: runs/gpu, or runs/gpu_trial), each training run its directory there. Rerun after an
-# interruption, it skips finished parts.
+# Uses .venv or any python3 that has fairseq and torch. Each benchmark writes a table and a JSON
+# file, and each training run a directory, to RUN (default: runs/gpu, or runs/gpu_trial). When rerun
+# after an interruption, it skips finished parts.
 set -euo pipefail
 # shellcheck source=examples/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"

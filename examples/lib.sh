@@ -216,7 +216,7 @@ parse_and_score() {
 wsj() {
   step "train (aiayn_parser, $1)"
   # shellcheck disable=SC2046 # an empty precision is not an argument
-  train --arch aiayn_parser --dropout 0.2 --attention-dropout 0.2 --warmup-updates 16000 \
+  train --arch aiayn_parser \
     --max-tokens "$(device_tokens)" $(gpu_precision) --log-format simple --log-interval 100 "${@:3}"
   parse_and_score 5
   printf '\nThe paper (Table 4, %s): F1 %s, to compare with the F1 above.\n' "$1" "$2" | say

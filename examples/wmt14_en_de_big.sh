@@ -3,7 +3,7 @@
 # Arguments and variables: see wmt14_en_de_base.sh. By default RUN is runs/wmt14_en_de_big, and DATA
 # runs/wmt14_en_de.
 # Expect (estimates, see examples/measurements.md): a download of 1.7 GB, and 27 minutes to prepare the
-# data on two cores; 6.7 hours of training on one H200, where the paper took 3.5 days on eight P100s.
+# data on two cores; 6.7 hours of training on one H200 (the paper: 3.5 days on eight P100s).
 # Disk: 7 GB for the data, 57 GB for checkpoints.
 set -euo pipefail
 RUN=${RUN:-runs/wmt14_en_de_big}

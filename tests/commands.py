@@ -77,7 +77,7 @@ class Completed(subprocess.CompletedProcess[str]):
 class CommandServer:
     """A process that has imported libraries and runs console scripts in forks of itself.
 
-    `address` is the path of its socket: test processes that give the same one share the process.
+    `address` is the path of its socket: test processes with the same path share the server.
     It ends when all of them have stopped or died.
     """
 

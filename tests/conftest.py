@@ -36,7 +36,7 @@ if not torch.cuda.is_available():
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Start with the files of whole commands: workers that run a file each then finish together.
+    """Run the files of whole commands first, so that workers, each with one file, end together.
 
     The first three, which take longest, do not need the model that most of the others wait for.
     """
@@ -74,9 +74,9 @@ def run(shared_folder) -> Iterator[Callable[..., subprocess.CompletedProcess[str
     """`run(command, ...)` runs a command of this checkout as a user would; check the result.
 
     `run("fairseq-train", "--help", cwd=tmp_path, env={"NAME": "value"}, timeout=60)`; `input` is
-    the standard input. From every directory `--user-dir aiayn_plugin` is the plugin of the
-    checkout: fairseq would take the installed one. Commands of fairseq and `aiayn` run in a fork of
-    a process that has imported their libraries, shared by all workers, except with `env`.
+    the standard input. In every directory `--user-dir aiayn_plugin` is the checkout's plugin;
+    fairseq alone would load the installed one. Commands of fairseq and `aiayn` run in a fork of a
+    process that has imported their libraries, shared by all workers, except with `env`.
     """
     commands = Path(sys.executable).parent
     servers: dict[str, CommandServer] = {}

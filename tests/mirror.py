@@ -34,7 +34,7 @@ def sentences(name: str, lang: str, number: int) -> bytes:
 
 
 def sgml(name: str, lang: str, number: int) -> bytes:
-    """Return a test set of `number` sentences, to which no limit of the cleaning may apply."""
+    """Return a test set of `number` sentences, to which no cleaning limit may apply."""
     lines = sentences(name, lang, number).splitlines()[:number]
     lines[3] = b"yes" if lang == "en" else b"a b c d e f g h"  # too large a ratio for training
     body = b"".join(b'<seg id="%d"> %s </seg>\n' % pair for pair in enumerate(lines, start=1))

@@ -1,7 +1,7 @@
 """A second implementation of §3 in plain loops over positions and heads.
 
-Slow and obvious, so that it can be checked against the paper by reading. All that it shares with
-the plugin are the names and values of the weights.
+Slow and obvious, so that a reader can check it against the paper. It shares only the names and
+values of the weights with the plugin.
 """
 
 import math
@@ -19,7 +19,7 @@ def sinusoid(pos, d_model):
 
 
 def fairseq_sinusoid(pos, d_model):
-    """Return that of fairseq: sines first, a different divisor, positions offset by 2."""
+    """Return fairseq's encoding: sines first, a different divisor, positions offset by 2."""
     half = d_model // 2
     rates = [math.exp(i * -(math.log(10000) / (half - 1))) for i in range(half)]
     angles = [(pos + 2) * rate for rate in rates]

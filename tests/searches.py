@@ -1,4 +1,4 @@
-"""Models whose sentences end after different lengths, and searches of small batches."""
+"""Models whose outputs differ in length, and searches of small batches."""
 
 import torch
 from models import EOS, PAD, build, dictionary
@@ -29,7 +29,7 @@ def add_noise(model, seed):
 
 
 def noisy_model(seed=2, **settings):
-    """Return one of the plugin's models whose sentences end after different lengths."""
+    """Return a plugin model whose outputs differ in length."""
     return add_noise(build(words=WORDS, **settings).eval(), seed)
 
 

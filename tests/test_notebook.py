@@ -25,7 +25,7 @@ def outputs(notebook: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def test_the_outputs_are_those_of_one_run(notebook):
-    """Without errors, warnings and paths of a machine, and small."""
+    """Small, and without errors, warnings and local paths."""
     cells = code_cells(notebook)
     assert [cell["execution_count"] for cell in cells] == list(range(1, len(cells) + 1))
     kinds = {(output["output_type"], output.get("name")) for output in outputs(notebook)}

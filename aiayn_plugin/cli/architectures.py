@@ -1,8 +1,8 @@
 """List all architectures with their sizes and parameter counts.
 
 Prints every --arch with its sizes, its exact number of parameters, and the number given in the
-paper. Learned positions are counted with 1,024 on each side, a parser's target side with 100 tree
-symbols.
+paper. The counts assume 1,024 learned positions on each side, and 100 tree symbols on a parser's
+target side.
 """
 
 import argparse

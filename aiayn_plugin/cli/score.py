@@ -3,8 +3,8 @@
 Prints paper BLEU, sacreBLEU, chrF and exact match. FILE is the output of fairseq-generate, whose
 hypotheses are detokenised and compared with the raw references in --data, the directory that aiayn
 prepare created; or it is raw text, one sentence per line, with --reference and --target-lang. For
-trees, prints F1: of the output of fairseq-generate with the --data of aiayn prepare-trees, or of a
-file of trees with --trees.
+trees, prints F1: FILE is the output of fairseq-generate, with the --data that aiayn prepare-trees
+created, or a file of trees, with --trees.
 """
 
 import argparse

@@ -13,7 +13,7 @@ def pipeline(corpus):
 
 @pytest.fixture
 def show(browser, pipeline, tmp_path):
-    """`show(maps, …)` opens a page and returns its path; the console has to stay silent.
+    """`show(maps, …)` opens a page and returns its path; the console must stay empty.
 
     view: the URL's fragment; default: all lines of the first layer in one panel.
     """

@@ -1,4 +1,4 @@
-"""How the attention page responds to the pointer, the keyboard, fingers and its address."""
+"""How the attention page responds to the pointer, the keyboard, touch and its URL."""
 
 import re
 
@@ -128,7 +128,7 @@ def test_every_control_is_reached_by_keyboard(browser, show):
     assert browser.js("pinned") is None
 
 
-def test_a_phone_shows_both_columns_and_targets_for_fingers(browser, phone, show):
+def test_a_phone_shows_both_columns_and_touch_targets(browser, phone, show):
     source = ["Donaudampfschifffahrtsgesellschaft", *SOURCE * 6]
     show(random_maps(source, source), view="")
     assert visible(browser, "#controls, #hint") == ["Tap a word to see what it attends to."]
@@ -196,8 +196,8 @@ def state(browser):
     return *(visible(browser, name) for name in selectors), browser.js(controls)
 
 
-def test_the_address_holds_the_view(browser, show):
-    """Also of a word on the right, and of one that is repeated."""
+def test_the_url_stores_the_view(browser, show):
+    """Also the view of a word on the right, and of a repeated word."""
     maps = [random_maps(side, side, h=4) for side in (["a", "</s>"], ["b,", "c@@", "b,", "</s>"])]
     path = show(*maps, view="")
     assert browser.driver.current_url == f"{path.as_uri()}#", "until something is selected"

@@ -12,7 +12,7 @@ from aiayn_plugin.cli import main
 
 
 @pytest.mark.long
-def test_both_trainings_are_measured(corpus, tmp_path, capsys):
+def test_both_systems_are_measured(corpus, tmp_path, capsys):
     out = tmp_path / "results.json"
     main(
         [
@@ -54,7 +54,7 @@ def test_fairseq_gets_the_path_by_which_the_plugin_was_imported(run, repo, tmp_p
 
 
 @pytest.mark.long
-def test_a_training_that_cannot_run_is_one_error(tmp_path):
+def test_a_failing_training_run_is_one_error(tmp_path):
     with pytest.raises(SystemExit, match="^aiayn: error: measuring .* failed: ") as error:
         main(["benchmark", "train", str(tmp_path), "--cpu"])
     message = str(error.value)

@@ -1,4 +1,4 @@
-"""`aiayn benchmark translate`: its searches take the sentences that fairseq-generate takes."""
+"""`aiayn benchmark translate`: its searches accept the same sentences as fairseq-generate."""
 
 import pytest
 

@@ -31,7 +31,7 @@ def test_sums_are_in_float64(tmp_path):
     assert average(paths)["model"]["w"].item() == pytest.approx(1 / 3)
 
 
-def test_a_matrix_of_two_names_is_stored_once(tmp_path):
+def test_a_matrix_with_two_names_is_stored_once(tmp_path):
     shared, paths = torch.randn(5), [tmp_path / "1.pt", tmp_path / "2.pt"]
     equal = {"w": shared, "tied": shared, "apart": shared.clone()}
     torch.save({"model": equal}, paths[0])

@@ -184,7 +184,7 @@ def test_the_model_in_the_package_translates_shows_attention_and_is_small(
         Translator.load("demo")
 
 
-def test_weights_that_share_memory_are_bundled_each(tmp_path, model_dir):
+def test_weights_that_share_memory_are_each_bundled(tmp_path, model_dir):
     run = shutil.copytree(model_dir, tmp_path / "run", symlinks=True)
     state = load(run / "model.pt")
     names = ("W_Q.weight", "W_K.weight")

@@ -53,7 +53,7 @@ def write(directory, settings, model_ids=()):
 
 @torch.no_grad()
 @pytest.mark.parametrize("changes", VARIANTS, ids=str)
-def test_transformers_computes_the_same_and_so_does_the_way_back(transformers, tmp_path, changes):
+def test_conversion_to_transformers_and_back_keeps_the_function(transformers, tmp_path, changes):
     settings = ModelSettings(**{**SIZES, **changes})
     ours = write(tmp_path, settings, model_ids=[3, 5])
     theirs = transformers.AutoModelForSeq2SeqLM.from_pretrained(tmp_path).eval()

@@ -95,7 +95,7 @@ def test_a_truncated_file_is_found(written):
         Random(1).randbytes(5000),
     ],
 )
-def test_other_files_are_refused(data, tmp_path):
+def test_files_that_are_not_checkpoints_are_refused(data, tmp_path):
     (tmp_path / "a.pt").write_bytes(data)
     for with_data in (True, False):
         with pytest.raises(InputError, match="cannot be loaded safely") as error:
@@ -208,15 +208,15 @@ def test_recursive_settings_are_refused(written):
             load(path)
 
 
-def test_the_configuration_is_the_one_fairseq_builds(written):
-    """fairseq prefers args to cfg, and the name of a command line to any other."""
+def test_the_configuration_is_that_of_fairseq(written):
+    """fairseq prefers args to cfg, and args.arch to args._name."""
     args = Namespace(arch="fconv", _name="aiayn_base", task="translation")
     cfg = {"model": {"_name": "aiayn_base"}, "task": {"_name": "aiayn_translation"}}
     found, architecture = configuration({"args": args, "cfg": cfg})
     assert architecture == "fconv" and found["task"]["_name"] == "translation"
 
 
-def test_settings_of_every_version_of_fairseq():
+def test_settings_of_every_fairseq_version_are_read():
     """They are a Namespace, a dictionary, or an old version's command line."""
     model = {"_name": "aiayn_base", "N": 6}
     for settings in (model, Namespace(**model)):

@@ -16,7 +16,7 @@ FORMATS = pytest.mark.parametrize("archive", [True, False], ids=["archive", "bef
 
 @FORMATS
 @pytest.mark.parametrize("dtype", DTYPES.values(), ids=str)
-def test_tensors_are_torchs(archive, dtype, tmp_path):
+def test_tensors_equal_torchs(archive, dtype, tmp_path):
     matrix = torch.arange(12).reshape(3, 4).to(dtype)
     tensors = {
         "matrix": matrix,
@@ -36,7 +36,7 @@ def test_tensors_are_torchs(archive, dtype, tmp_path):
 
 
 @FORMATS
-def test_plain_values_are_pythons(archive, tmp_path):
+def test_plain_values_become_python_objects(archive, tmp_path):
     value = {
         "text": ["", "ä", "x" * 300],
         "numbers": (0, -1, 255, 65536, 2**40, -(2**70), 1.5, float("inf"), True, False, None),
@@ -128,8 +128,8 @@ def test_big_endian_numbers_are_refused(tmp_path):
         read(path)
 
 
-def test_a_record_of_two_sizes_is_refused(tmp_path):
-    """Many small records, each of which reaches to the end of a file, would take hours to read."""
+def test_a_record_with_two_sizes_is_refused(tmp_path):
+    """Many small records, each extending to the end of the file, would take hours to read."""
     torch.save({"w": torch.ones(1000)}, tmp_path / "a.pt")
     data = bytearray((tmp_path / "a.pt").read_bytes())
     entry = data.rindex(b"PK\1\2", 0, data.rindex(b"/data/0"))  # in the directory

@@ -30,7 +30,7 @@ def test_commands_run_without_docstrings_and_without_utf_8(run):
     assert done.returncode == 0 and "\\u03b5_ls" in done.stdout, done.stderr
 
 
-def test_the_version_names_what_the_plugin_runs_on(run):
+def test_the_version_lists_python_torch_and_fairseq(run):
     done = run("aiayn", "--version")
     assert done.returncode == 0
     assert re.fullmatch(

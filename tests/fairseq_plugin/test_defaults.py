@@ -42,7 +42,7 @@ class OwnConfig(TransformerConfig):
     """The plugin's options, with one more and a different default."""
 
     attention_dropout: float = 0.2
-    d_ff: int = 2048  # that of base too, but not that of tiny
+    d_ff: int = 2048  # base's value too, but not tiny's
     own_option: int = field(default=7, metadata={"help": "an option of a user's model"})
 
 
@@ -200,7 +200,7 @@ def test_paper_bleu_is_for_the_target_language():
     assert parse(*flags, "--paper-bleu-lang", "de", parser=parser).paper_bleu_lang == "de"
 
 
-def test_our_task_is_the_default_of_fairseq_validate_and_a_given_task_wins():
+def test_our_task_is_the_default_of_fairseq_validate_unless_another_is_given():
     parser = options.get_validation_parser
     assert parse("--path", "m.pt", parser=parser).task == "aiayn_translation"
     assert parse("--path", "m.pt", "--task", "translation", parser=parser).task == "translation"
@@ -259,7 +259,7 @@ GENERATE, INTERACTIVE = fairseq_generate_parser, options.get_interactive_generat
         (INTERACTIVE, "--print-alignment soft", "soft works in fairseq-generate only"),
     ],
 )
-def test_options_that_fairseq_would_fail_with_end_in_one_line(parser, flags, message, capsys):
+def test_options_that_would_crash_fairseq_end_in_one_line(parser, flags, message, capsys):
     with pytest.raises((SystemExit, InputError)) as error:
         parse("--path", "m.pt", *flags.split(), parser=parser)
     assert message in str(error.value) + capsys.readouterr().err

@@ -25,7 +25,7 @@ WORDS = 30  #: entries of the target dictionary
 PAPER = SearchSettings().options()
 
 
-def test_a_whole_configuration_keeps_its_values():
+def test_a_generation_config_keeps_its_values():
     whole = complete(GenerationConfig(beam=7), {"beam": 4, "lenpen": 0.6})
     assert (whole.beam, whole.lenpen, whole.max_len_a, whole.max_len_b) == (7, 1, 0, 200)
 
@@ -43,7 +43,7 @@ def test_a_whole_configuration_keeps_its_values():
         ({"beam": 7, "lenpen": 2.0, "nbest": 3}, None),
     ],
 )
-def test_options_of_searches_that_only_fairseq_has(given, flag):
+def test_options_that_only_fairseqs_search_supports_are_found(given, flag):
     assert find_fairseq_only_option(complete(Namespace(**given), {})) == flag
 
 
@@ -92,7 +92,7 @@ def test_a_language_model_with_a_negative_weight_may_raise_scores(lm_weight, sto
 
 @pytest.mark.parametrize("sampling", ["true", "false"])
 def test_translating_for_validation_leaves_a_model_of_fairseqs_unchanged(corpus, sampling):
-    """Its attention could share the keys of `beam` sentences, also in training."""
+    """Otherwise its attention would share keys among `beam` sentences in training too."""
     args = f'{{"sampling": {sampling}, "beam": 2}}'
     outputs = []
     for options in ([], ["--eval-bleu", "--eval-bleu-args", args]):

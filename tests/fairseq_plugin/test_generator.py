@@ -54,7 +54,7 @@ def both(models, **options):
 
 
 def noisy_fairseq_model(seed=5, **settings):
-    """Return a model of fairseq's whose sentences end after different lengths."""
+    """Return a fairseq model whose outputs differ in length."""
     return add_noise(fairseq_model(WORDS, **settings)[0], seed).double().eval()
 
 

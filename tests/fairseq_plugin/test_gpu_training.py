@@ -25,7 +25,7 @@ def test_layers_compile_without_graph_breaks_once_for_all_lengths():
     "sides, padded",
     [((8, 7), (8, 8)), ((16, 14), (16, 16)), ((8, 6), (8, 6)), ((17, 16), (17, 16))],
 )
-def test_sides_of_similar_length_are_padded_to_the_same(sides, padded):
+def test_sides_of_similar_length_are_padded_to_the_same_length(sides, padded):
     source, target = (torch.full((2, length), 5) for length in sides)
     outputs = pad_equally(source, target, target, max_length=16)
     assert [x.size(1) for x in outputs] == [padded[0], padded[1], padded[1]]

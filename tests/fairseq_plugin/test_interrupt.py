@@ -62,7 +62,7 @@ def test_the_message_says_how_to_continue(training, saved, message):
     assert training.message() == message
 
 
-def test_options_that_restart_are_not_to_be_repeated(training):
+def test_the_message_says_to_omit_restart_options(training):
     training.install_handler(["--restore-file", "--reset-optimizer"])
     training.update = training.resume_update = 3
     assert training.message() == "stopped at update 3; run the same command to continue"
@@ -73,7 +73,7 @@ def test_options_that_restart_are_not_to_be_repeated(training):
     )
 
 
-def test_options_that_restart(corpus):
+def test_restart_options_are_found(corpus):
     checkpoint = configuration("--arch", "aiayn_tiny", data=corpus).checkpoint
     assert find_restart_options(checkpoint) == []
     checkpoint.restore_file, checkpoint.reset_meters = "x.pt", True

@@ -1,4 +1,4 @@
-"""The lock of a training run, where it is taken and where it cannot be."""
+"""The lock of a training run, where it can be acquired and where it cannot."""
 
 import pytest
 from models import trainer

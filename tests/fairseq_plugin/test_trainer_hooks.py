@@ -137,7 +137,7 @@ def test_amp_divides_gradients_by_the_loss_scale_once(corpus, tmp_path):
 
 
 def test_every_weight_is_averaged():
-    model = build(tie_embeddings="none")  # fairseq squares the decay for a weight of two names
+    model = build(tie_embeddings="none")  # fairseq squares the decay for a weight with two names
     first = copy.deepcopy(model.state_dict())
     cfg = configuration("--arch", "aiayn_tiny", "--store-ema", "--ema-decay", "0.75").ema
     ema = build_ema(model, cfg, None)

@@ -49,7 +49,7 @@ def test_the_environment_and_command_of_a_run(monkeypatch):
 
 @pytest.mark.parametrize("flags", [("--optimizer", "sgd"), ("--lr-scheduler", "manual")])
 def test_fairseqs_older_components_are_in_the_table_too(flags):
-    """Their settings are a Namespace of all options, not a group of their own."""
+    """Their settings are a Namespace of all options, not a separate group."""
     rows = dict(
         (name, run)
         for name, _, run in log.compare_with_paper(

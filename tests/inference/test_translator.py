@@ -156,9 +156,7 @@ def test_invalid_numbers_of_positions_are_reported_in_one_line(
         ("languages", {"source": "de", "target": "en"}, "the checkpoint was trained from de to en"),
     ],
 )
-def test_a_checkpoint_of_a_different_training_is_refused(
-    model_dir, tmp_path, part, change, message
-):
+def test_a_checkpoint_of_a_different_run_is_refused(model_dir, tmp_path, part, change, message):
     shutil.copytree(model_dir, tmp_path / "changed")
     change_checkpoint(tmp_path / "changed", lambda state: state["task_state"][part].update(change))
     with pytest.raises(InputError, match=message) as error:
@@ -187,7 +185,7 @@ def test_invalid_settings_are_reported_in_one_line(model_dir, settings, message)
 
 
 def test_sinusoids_are_bounded_by_memory_alone(model_dir, tmp_path, caplog):
-    """Not by fairseq's limit of 1,024 positions, on either side; min_len fails below its value."""
+    """fairseq's limit of 1,024 applies to neither side: a limit below min_len is an error."""
     shutil.copytree(model_dir, tmp_path / "run")
     change_checkpoint(tmp_path / "run", use_sinusoids)
     translator = Translator.load(tmp_path / "run", device="cpu", beam=1, min_len=1120)

@@ -93,9 +93,7 @@ def test_every_choice_drops_weights(window, padded):
 
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("need_weights", [False, True])
-def test_bfloat16_equals_float32_but_for_rounding_and_avoids_torchs_slow_kernel(
-    causal, need_weights
-):
+def test_bfloat16_equals_float32_up_to_rounding_and_avoids_torchs_slow_kernel(causal, need_weights):
     torch.manual_seed(1)
     module = MultiHeadAttention(d_model=32, h=2, d_k=16, d_v=16, causal=causal)
     padding = torch.arange(7)[None] >= torch.tensor([7, 4])[:, None]
@@ -119,4 +117,13 @@ def test_long_sequences_store_no_weights_in_bfloat16():
     with torch.autocast("cpu", torch.bfloat16):
         with torch.autograd.graph.saved_tensors_hooks(saved.append, lambda tensor: tensor):
             module(x)
+    assert max(tensor.numel() for tensor in saved) < 600 * 600
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_restricted_attention_stores_no_n_by_n_matrix(causal):
+    module = MultiHeadAttention(d_model=8, h=1, d_k=8, d_v=8, causal=causal, neighbourhood=4)
+    saved = []
+    with torch.autograd.graph.saved_tensors_hooks(saved.append, lambda tensor: tensor):
+        module(torch.randn(1, 600, 8))
     assert max(tensor.numel() for tensor in saved) < 600 * 600

@@ -52,7 +52,7 @@ def cpu_time(run):
     return measure
 
 
-def test_threads_of_a_training_sleep_while_they_wait(cpu_time, corpus, tmp_path):
+def test_threads_of_a_training_run_sleep_while_they_wait(cpu_time, corpus, tmp_path):
     """With GNU's OpenMP they would otherwise spin for the whole 0.2 seconds."""
     arguments = [corpus, *TRAIN, "--disable-validation", "--max-update", "1", "--no-save"]
     assert cpu_time(TRAINING, *arguments, "--save-dir", tmp_path) < 0.1

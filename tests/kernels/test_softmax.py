@@ -9,7 +9,7 @@ from aiayn_plugin.kernels.softmax import softmax
 @pytest.mark.parametrize("dtype, tolerance", [(torch.float32, 1e-6), (torch.bfloat16, 4e-3)])
 @pytest.mark.parametrize("n", [1, 3, 4, 15, 16, 17, 63, 64])
 def test_rows_of_any_length_with_gradients(n, dtype, tolerance):
-    """Also with masked scores, of which one row has all but the last."""
+    """Also with masked scores; one row has all but its last score masked."""
     torch.manual_seed(n)
     scores = 3 * torch.randn(2, 5, n)
     scores[0, 0, :-1] = scores[1, :, : n // 2] = -torch.inf

@@ -9,6 +9,8 @@ from models import PAD, build, pad_left, pad_right, sentences
 from aiayn_plugin.benchmarks.measure import measure_peak_memory
 from aiayn_plugin.errors import InputError
 from aiayn_plugin.model.attention import MultiHeadAttention
+from aiayn_plugin.model.layers import AddNorm
+from aiayn_plugin.model.transformer import EmbeddedStack
 
 VARIANTS = [{}, {"positions": "learned"}, {"neighbourhood": 3}, {"d_k": 3, "d_v": 5}]
 
@@ -38,6 +40,16 @@ def test_layers_have_the_dropout_and_the_gain_of_the_settings():
         assert layer.feed_forward.W_1.weight.abs().max() <= 0.5 * math.sqrt(6 / (16 + 24))
     attention = [module for module in model.modules() if isinstance(module, MultiHeadAttention)]
     assert [module.dropout for module in attention] == [0.25] * 6
+
+
+def test_dropout_acts_nowhere_else():
+    """§5.4: by default neither on attention weights nor on the ReLU."""
+    model, (source, target) = build(dropout=0.5), sentences()
+    expected, _ = model.eval()(source, None, target)
+    for module in model.train().modules():
+        if isinstance(module, AddNorm | EmbeddedStack):
+            module.dropout = 0.0
+    torch.testing.assert_close(model(source, None, target)[0], expected)
 
 
 @pytest.mark.parametrize("training", [False, True])

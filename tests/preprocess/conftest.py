@@ -48,13 +48,13 @@ def undisturbed(server, run, tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def en_de(undisturbed):
-    """One undisturbed run of wmt14 for all tests."""
+    """One uninterrupted run of wmt14 for all tests."""
     return undisturbed("en-de")
 
 
 @pytest.fixture(scope="session")
 def en_fr(undisturbed):
-    """One undisturbed run of wmt14 for all tests."""
+    """One uninterrupted run of wmt14 for all tests."""
     return undisturbed("en-fr")
 
 

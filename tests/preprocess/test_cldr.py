@@ -177,7 +177,7 @@ def test_both_sides_name_the_same_time():
         assert f"{datetime.strptime(english, form.replace('H', 'I') + ' %p'):{form}}" == german
 
 
-def test_point_and_comma_change_places():
+def test_point_and_comma_are_swapped():
     rng, swap = Random(1), str.maketrans(".,", ",.")
     for _ in range(200):
         english, german = cldr.draw(rng, "decimal")
@@ -212,7 +212,7 @@ def test_a_size_below_one_is_refused(tmp_path):
     assert not (tmp_path / "x").exists()
 
 
-def test_more_pairs_than_can_be_made_are_refused(tmp_path):
+def test_more_pairs_than_can_be_generated_are_refused(tmp_path):
     assert one_line(run(tmp_path / "x", "--train=10000000000"), "ask for fewer")
     assert not (tmp_path / "x").exists()
 

@@ -69,3 +69,12 @@ def test_the_number_of_subwords_is_the_papers(pair, subword, vocabulary):
     """§5.1."""
     loaded = load_pair(WMT14, pair)
     assert (loaded.subword, loaded.vocabulary) == (subword, vocabulary)
+
+
+@pytest.mark.parametrize(("pair", "more"), [("en-de", []), ("en-fr", ["un", "giga"])])
+def test_the_corpora_are_the_papers(pair, more):
+    """§5.1: all training data of WMT 2014."""
+    splits = load_pair(WMT14, pair).splits
+    names = {split: [corpus.name for corpus in corpora] for split, corpora in splits.items()}
+    train = ["europarl-v7", "commoncrawl", "news-commentary-v9", *more]
+    assert names == {"train": train, "valid": ["newstest2013"], "test": ["newstest2014"]}

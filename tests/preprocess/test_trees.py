@@ -82,7 +82,7 @@ def test_only_sentences_are_split_into_subwords(data):
 def test_weight_is_the_number_of_copies_of_a_tree(data):
     sources = [line.replace("@@ ", "") for line in lines(data, "train", "en")]
     assert sum("dog" in line for line in sources) == 2
-    # 0.5: the second of each two; the fourth tree has more than 1,000 tokens, so it is dropped
+    # 0.5: every second tree; the fourth tree has more than 1,000 tokens, so it is dropped
     assert [line.split()[1] for line in sources if "now1" in line] == ["bee"]
     assert len(sources) == 13
 
@@ -146,7 +146,8 @@ def test_sections_of_the_wall_street_journal_become_splits(make, tmp_path, error
     }
     assert [len(line.split()) for line in raw["valid"]] == [3 + 23 + 2, 3 + 1 + 2]
     assert [len(line.split()) for line in raw["test"]] == [3 + 24 + 2]
-    assert len(lines(tmp_path / "data", "train", "en")) == 20
+    train = [line.replace("@@ ", "") for line in lines(tmp_path / "data", "train", "en")]
+    assert [line.count("now") for line in train] == list(range(3, 23)), "sections 2 to 21"
     write(wsj / "extra" / "wsj_2201.mrg", ["third"])
     options = ("--destdir", tmp_path / "other", "--wsj", tmp_path)
     assert "have the same name" in error("prepare-trees", *options)

@@ -46,7 +46,7 @@ def test_restricted_attention_costs_in_proportion_to_length():
     assert forward_flops(restricted, 100, 8, 8) == forward_flops(full, 100, 8, 8)
 
 
-def test_a_training_is_three_forward_passes_of_each_pair():
+def test_training_costs_three_forward_passes_per_pair():
     s = ModelSettings()
     assert counted_flops(s, 100, 7, 4, 40, 20) == 7 * 4 * 3 * forward_flops(s, 100, 10, 5)
 
@@ -108,7 +108,7 @@ def test_a_change_of_devices_has_no_estimate(tmp_path):
     assert cost["estimated"] == 60 * 9.5e12
 
 
-def test_source_tokens_are_taken_from_the_target_without_a_plan(tmp_path):
+def test_without_a_batch_plan_source_tokens_equal_target_tokens(tmp_path):
     run = Record(batches=None).start().train(7, 60).write(tmp_path / "run.jsonl")
     found = report_on(run)
     sizes = {"N": 2, "d_model": 128, "d_ff": 512, "h": 4}

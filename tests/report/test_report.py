@@ -289,7 +289,7 @@ def test_missing_and_damaged_files_are_listed(tmp_path, name, content, message, 
         *(("dropout", float("inf")), ("dropout", [[[1]]])),
     ],
 )
-def test_hostile_settings_cost_only_themselves(tmp_path, name, value):
+def test_hostile_settings_affect_nothing_else(tmp_path, name, value):
     record = Record("--h", "4")
     record.facts["settings"] = [row for row in record.facts["settings"] if row["name"] != "d_k"]
     record.facts["settings"] += [{"name": name, "paper": 1, "run": value}]
@@ -309,14 +309,14 @@ def test_hostile_settings_cost_only_themselves(tmp_path, name, value):
         {"architecture": HOSTILE, "command": HOSTILE * 9999, "versions": HOSTILE, "kept": HOSTILE},
     ],
 )
-def test_hostile_facts_cost_only_themselves(tmp_path, facts):
+def test_hostile_facts_affect_nothing_else(tmp_path, facts):
     run = Record(**facts).start().train(10, 60).write(tmp_path / "run.jsonl")
     paths = report_on(run, tflops=9e5).write(tmp_path / "report")
     assert "<script>document" not in paths[0].read_text(encoding="utf-8")
     assert "| updates | 10" in paths[1].read_text(encoding="utf-8")
 
 
-def test_a_training_that_diverged(tmp_path):
+def test_a_diverged_run_is_reported(tmp_path):
     record = Record().start().train(10, 60).valid(10, loss=8.9).valid(20, loss=None, ppl=None)
     text = markdown_of(record.write(tmp_path / "run.jsonl"))
     assert "| validation | no value after 20 updates; lowest loss 8.900 |" in text

@@ -131,7 +131,7 @@ def test_several_runs_are_compared_with_the_first(tmp_path):
     assert (cost["FLOPs, estimated"], cost["FLOPs, counted"]) == ("6.8 · 10¹⁶", counted)
 
 
-def test_other_differences_between_runs_are_named(tmp_path):
+def test_other_differences_between_runs_are_listed(tmp_path):
     changes = {
         "first": {"flags": ("--curriculum", "5")},
         "seed": {"seed": 8},
@@ -191,7 +191,7 @@ def test_devices_are_compared_only_where_known(tmp_path):
     assert not any("device" in row["other differences"] for row in table.values())
 
 
-def test_a_criterion_without_smoothing_has_none(tmp_path):
+def test_without_label_smoothing_epsilon_is_0(tmp_path):
     record = Record("--criterion", "cross_entropy").start().train(10, 60)
     run = read_run(record.write(tmp_path / "run.jsonl"))
     assert run.settings.label_smoothing == 0

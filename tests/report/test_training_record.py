@@ -29,7 +29,7 @@ def updates(points):
     return [point.update for point in points]
 
 
-def test_an_interrupted_training_is_one_training(read):
+def test_an_interrupted_run_is_one_run(read):
     """Updates 30 and 40 were taken twice. The first start kept 20 updates and a validation, which
     took 21 minutes; the second start's clock begins at 0."""
     record = read(interrupted())
@@ -53,7 +53,7 @@ def test_a_start_from_scratch_replaces_what_was_before(read):
     assert again.restarts == []
 
 
-def test_a_restart_of_a_finished_training_adds_nothing(read):
+def test_a_restart_of_a_finished_run_adds_nothing(read):
     record = read(interrupted().start(50).end(50))
     assert record.finished and [update for update, _ in record.restarts] == [20]
 
@@ -85,7 +85,7 @@ def test_a_line_that_is_being_written_is_ignored(read, cut):
     assert record.update == 50
 
 
-def test_an_incomplete_line_costs_only_itself(tmp_path):
+def test_an_incomplete_line_affects_nothing_else(tmp_path):
     path = tmp_path / "run.jsonl"
     path.write_bytes(interrupted().text().encode()[:-5])
     append_record(path, {"event": "start", "update": 20})
@@ -109,7 +109,7 @@ def test_an_incomplete_line_costs_only_itself(tmp_path):
         b'{"event": ["start"], "update": 1}',
     ],
 )
-def test_a_damaged_line_costs_only_itself(read, line):
+def test_a_damaged_line_affects_nothing_else(read, line):
     lines = interrupted().text().encode().splitlines()
     record = read(b"\n".join(part for good in lines for part in (good, line)) + b"\n")
     assert updates(record.train) == [10, 20, 30, 40, 50]

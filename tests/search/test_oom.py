@@ -7,7 +7,7 @@ from aiayn_plugin.search.oom import BatchHalver
 
 
 class LimitedMemory:
-    """A search of rows for which memory holds at most `limit` rows; records the sizes asked for."""
+    """A search that runs out of memory above `limit` rows, and records the requested sizes."""
 
     def __init__(self, limit, message="CUDA out of memory. Tried to allocate 2 GiB"):
         self.limit, self.message, self.sizes = limit, message, []

@@ -12,7 +12,7 @@ SINGLE = 3
 
 
 class Upper:
-    """Processes batches into upper case, each when it is released, unless it is abandoned."""
+    """Converts each batch to upper case once it is released, unless it is abandoned."""
 
     def __init__(self) -> None:
         self.batches: list[tuple[list[str], int]] = []
@@ -90,7 +90,7 @@ def test_a_request_that_exceeds_the_queue_is_rejected_at_once():
     with_batcher(scenario, max_queued=3)
 
 
-def test_a_client_that_disconnects_takes_only_its_own_sentences_along():
+def test_a_disconnect_drops_only_the_sentences_of_its_client():
     """From the queue and from the current batch."""
 
     async def scenario(batcher, upper, start, running):

@@ -259,7 +259,7 @@ def test_each_request_is_logged_as_one_line(service):
     assert "Traceback" not in service.log
 
 
-def test_clients_that_complete_no_request_lock_nobody_out(service):
+def test_stalled_clients_do_not_lock_out_others(service):
     answered = b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard < 2 * MAX_CONNECTIONS:

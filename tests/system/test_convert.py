@@ -62,7 +62,7 @@ def test_conversion_round_trip(run, corpus, stock, tmp_path):
 
 
 def old_form(state):
-    """Return a checkpoint as it was years ago: a command line, joined projections, float16."""
+    """Return a checkpoint in an old format: a command line, joined projections, float16."""
     args = argparse.Namespace(**vars(state["cfg"]["model"]))
     for name in (
         "layernorm_embedding",

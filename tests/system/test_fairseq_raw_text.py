@@ -13,7 +13,7 @@ from aiayn_plugin.fairseq_plugin.model import AiaynTransformer
 from aiayn_plugin.text.pipeline import TextPipeline
 from aiayn_plugin.text.scores import read_hypotheses
 
-#: Sentences that the model learns by heart: with quotes, &, dashes, words of --protect-patterns and
+#: Sentences that the model memorises: with quotes, &, dashes, words of --protect-patterns and
 #: rare words. Moses's detokeniser leaves spaces around <.
 PAIRS = {
     '"Rock & Roll" isn\'t dead - at 15:05.': '"Rock & Roll" ist nicht tot - um 15:05.',

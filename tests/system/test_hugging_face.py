@@ -63,7 +63,7 @@ def test_the_model_card_translates_the_same(transformers, exported, corpus, monk
     assert found == greedy.translate(lines)
 
 
-def test_it_comes_back_as_a_bundle(transformers, run, exported, tmp_path):
+def test_an_export_is_converted_back_to_a_bundle(transformers, run, exported, tmp_path):
     model_dir, output = exported
     model = transformers.AutoModelForSeq2SeqLM.from_pretrained(output)
     model.save_pretrained(tmp_path / "tuned")

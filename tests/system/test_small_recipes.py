@@ -54,7 +54,7 @@ def test_a_gpu_that_torch_cannot_use_is_a_warning(run, tmp_path):
 @pytest.mark.parametrize(
     "command, status", [("no-such-command", 127), ("bash -c 'kill -9 $$'", 137)]
 )
-def test_a_command_that_did_not_say_why_it_ended_is_named(run, tmp_path, command, status):
+def test_a_command_that_fails_without_a_message_is_named(run, tmp_path, command, status):
     script = f"set -euo pipefail; source examples/lib.sh; RUN=$1; log {command}; echo continued"
     done = run("bash", "-c", script, "recipe.sh", str(tmp_path))
     assert (done.returncode, done.stdout) == (status, "")

@@ -177,7 +177,7 @@ def test_finished_rows_are_skipped_and_failed_rows_repeated(run, places, tmp_pat
     assert "base was started with different settings" in done.stderr.splitlines()[-1]
 
 
-def test_a_row_is_trained_once_at_a_time(run, repo, corpus, tmp_path):
+def test_a_row_is_trained_by_one_process_at_a_time(run, repo, corpus, tmp_path):
     """A training run that outlives the recipe that started it holds the lock of its row."""
     if not (repo / ".venv").is_dir():
         pytest.skip("needs .venv: run examples/setup.sh")

@@ -72,7 +72,7 @@ def test_a_run_stopped_and_started_is_the_same_run(run, corpus, tmp_path):
 
 
 @pytest.mark.long
-def test_a_directory_is_trained_in_once_at_a_time(run, corpus, tmp_path):
+def test_only_one_run_at_a_time_uses_a_directory(run, corpus, tmp_path):
     """A killed run leaves no lock, even while the processes that load its data live on."""
     options = [corpus, *TRAIN, "--num-workers", "2", "--disable-validation"]
     options += ["--save-dir", tmp_path, "--max-update"]
@@ -156,7 +156,7 @@ def test_a_full_disk_ends_the_run_and_leaves_complete_files(run, corpus, small_d
 
 
 @pytest.mark.parametrize("stops", [[6], pytest.param([3, 6], marks=pytest.mark.long)])
-def test_two_processes_are_one_with_twice_the_accumulation(run, corpus, tmp_path, stops):
+def test_two_processes_equal_one_with_twice_the_accumulation(run, corpus, tmp_path, stops):
     options = [
         corpus,
         *TRAIN,

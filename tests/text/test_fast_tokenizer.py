@@ -75,7 +75,7 @@ def test_real_text_is_split_as_by_subword_nmt(repo, tmp_path, encode):
 
 
 def test_a_word_that_ends_like_a_subword_has_its_id(tmp_path, encode):
-    """The dictionary's `he@@` is the inside of a word, and the word `he@@`, which merges give."""
+    """`he@@` is a word-internal subword and also a whole word, which the merges produce."""
     (tmp_path / "codes").write_text("#version: 0.2\nh e\nhe @\nhe@ @</w>\nl o</w>\n")
     bpe, vocabulary = Bpe(tmp_path / "codes"), Vocabulary(["lo", "he@@"])
     assert bpe.encode(["helo", "he@@"]) == "he@@ lo he@@"

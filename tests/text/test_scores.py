@@ -75,7 +75,7 @@ def test_sacrebleu_splits_languages_without_spaces():
     assert result.bleu == pytest.approx(expected)
 
 
-def test_a_missing_library_of_sacrebleu_is_an_error(monkeypatch):
+def test_a_missing_sacrebleu_dependency_is_an_error(monkeypatch):
     monkeypatch.setitem(sys.modules, "MeCab", None)
     monkeypatch.delitem(sys.modules, "sacrebleu.tokenizers.tokenizer_ja_mecab", raising=False)
     with pytest.raises(InputError, match=r"pip install 'sacrebleu\[ja\]'"):
@@ -118,6 +118,7 @@ def test_paper_bleu_counted_by_hand():
         "de",
     )
     assert value == pytest.approx(100 * (7 / 8 * 5 / 7 * 3 / 6 * 2 / 5) ** 0.25)
+    assert paper_bleu(["der Hund läuft weg ."], ["Der Hund läuft weg ."], "de") < 100  # cased
     # the compound is five words, so 8 against 9
     system, references = ["Die Nord-Süd-Achse ist ."], ["Die Nord-Süd-Achse ist da ."]
     expected = 100 * math.exp(1 - 9 / 8) * (8 / 8 * 6 / 7 * 5 / 6 * 4 / 5) ** 0.25
@@ -174,7 +175,7 @@ def test_the_number_of_examples_is_checked(files):
 
 
 def test_the_reverse_direction_needs_its_target_language(corpus, tmp_path, capsys):
-    """Logs whose targets are the references, in which one word is unknown, or the sources."""
+    """One log has the references as targets, with an unknown word; the other has the sources."""
     pipeline = TextPipeline.load(corpus)
     log = tmp_path / "log"
     for lang in ("de", "en"):

@@ -57,7 +57,7 @@ def test_update_freq_is_1_if_one_batch_suffices(corpus):
 
 @pytest.mark.parametrize("tokens, update_freq", [(700, 7), (701, 7), (703, 8)])
 def test_updates_may_be_2_percent_of_a_batch_short(tokens, update_freq):
-    """Of sentences with 10 tokens, a batch of at most 105 tokens has 10."""
+    """A batch of at most 105 tokens holds 10 sentences of 10 tokens."""
     sizes = np.full((1000, 2), 10, dtype=np.int64)
 
     def make_batches(limit):

@@ -35,8 +35,8 @@ def example():
 def large_example(dtype):
     """Return features, projection, target, and the gradients of the first two in float64.
 
-    As in training, features are normalised, and one word is frequent, some are occasional and most
-    are rare, which the model has learned.
+    As in training, features are normalised, and the model has learned that one word is frequent,
+    some are occasional and most are rare.
     """
     torch.manual_seed(1)
     x = torch.nn.functional.layer_norm(torch.randn(600, 32), (32,))

@@ -39,7 +39,7 @@ def trained(corpus, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def untied(corpus, tmp_path_factory):
-    """The same, with one matrix for the source and one for the target."""
+    """Likewise, with separate matrices for source and target."""
     train(corpus, folder := tmp_path_factory.mktemp("untied"), *UNTIED)
     return folder
 

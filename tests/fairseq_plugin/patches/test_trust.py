@@ -26,7 +26,7 @@ def test_the_environment_cannot_disable_the_protection(run, corpus, tmp_path):
     assert re.match("fairseq-generate: error: .*it would run", log.stderr.splitlines()[-1])
 
 
-def test_archives_are_left_to_the_user(tmp_path):
+def test_archives_are_not_unpacked(tmp_path):
     """fairseq would unpack them without checking their paths, and delete them."""
     with tarfile.open(tmp_path / "a.tar.gz", "w:gz") as archive:
         archive.addfile(tarfile.TarInfo("../outside"))
@@ -50,7 +50,7 @@ def test_archives_are_left_to_the_user(tmp_path):
         ),
     ],
 )
-def test_settings_of_no_model_are_refused(settings, message, model_dir, tmp_path):
+def test_invalid_model_settings_are_refused(settings, message, model_dir, tmp_path):
     state = torch.load(model_dir / "model.pt", weights_only=False)
     task = {**state["cfg"]["task"], "task": "translation"}
     state["args"] = argparse.Namespace(**{**task, **settings})
