@@ -5,25 +5,19 @@ in two steps: fairseq reads the command line in two passes, and the options of t
 model are known only after the second.
 """
 
-import logging
-import os
 from argparse import Namespace
 from collections.abc import Mapping
 from typing import Any
 
-from fairseq.dataclass.configs import OptimizationConfig
 from fairseq.models import ARCH_MODEL_NAME_REGISTRY, MODEL_DATACLASS_REGISTRY
-from hydra.core.hydra_config import HydraConfig
 
 from ..errors import InputError
-from ..paper import ARCHITECTURES, ModelSettings, TrainingSettings, get_settings
+from ..paper import ModelSettings, TrainingSettings, get_settings
 from ..text.settings import holds_trees
 from .generation_options import search_defaults
 from .model import TransformerConfig, paper_architecture
 from .option_names import flag, to_paper_settings
 from .raw_text import default_encoders, first_directory
-
-logger = logging.getLogger(__name__)
 
 COMPONENTS = {
     "criterion": "aiayn_label_smoothed_cross_entropy",
@@ -35,15 +29,6 @@ COMPONENTS = {
 COMPONENT_OF = {"label_smoothing": "criterion", "warmup_updates": "lr_scheduler"}
 #: Options that enable a checkpoint at the end of each epoch.
 EPOCH_CHECKPOINT_OPTIONS = {"save_interval", "keep_last_epochs", "no_last_checkpoints"}
-#: Numbers that fairseq does not check: it would fail after training has begun.
-MINIMUMS = (
-    ("checkpoint", "save_interval", 1),
-    ("common", "log_interval", 1),
-    ("dataset", "num_workers", 0),
-    ("dataset", "validate_interval", 1),
-    ("optimization", "update_freq", 1),
-    ("task", "tokens_per_update", 0),
-)
 #: Settings without a default here: β and ε are defaults of our optimizer, which has no decay.
 LEFT_OUT = {"adam_betas", "adam_eps", "weight_decay"}
 
@@ -108,102 +93,6 @@ def find_restart_options(checkpoint: Any) -> list[str]:
     return list(map(flag, given))
 
 
-def check_configuration(cfg: Any) -> None:
-    """Check the configuration of a training run with our task, from the command line or Hydra.
-
-    Raises InputError if two settings determine the batch size, if the smoothing is not a
-    probability, for numbers that are too small, if the training set is also a validation set, for
-    checkpoint options that keep nothing or leave an old checkpoint_last.pt, if our schedule would
-    ignore the learning rate, and if fairseq has not joined the processes that torchrun started.
-    """
-    for group, name, minimum in MINIMUMS:
-        values = cfg[group][name]
-        for value in [values] if isinstance(values, int) else values:
-            if value < minimum:
-                raise InputError(f"{flag(name)} {value} must be at least {minimum}")
-    is_shared = cfg.dataset.train_subset in cfg.dataset.valid_subset.split(",")
-    if is_shared and not cfg.dataset.disable_validation:
-        raise InputError(
-            f"--valid-subset {cfg.dataset.valid_subset} includes the training set: fairseq would "
-            "mix up the batches of both; use a copy of the training set under a different name"
-        )
-    batches = {"update_freq": [*cfg.optimization.update_freq] != [1]}
-    batches["batch_size"] = cfg.dataset.batch_size is not None
-    for name, is_set in batches.items():
-        if is_set and cfg.task.tokens_per_update > 0:
-            raise InputError(
-                f"--tokens-per-update and {flag(name)} both set the size of the batches: give one "
-                "of them"
-            )
-    if cfg.checkpoint.no_epoch_checkpoints and cfg.checkpoint.keep_last_epochs > 0:
-        raise InputError(
-            "keep_last_epochs keeps nothing with no_epoch_checkpoints: omit one of them (with "
-            "Hydra, set checkpoint.no_epoch_checkpoints=false)"
-        )
-    if cfg.checkpoint.write_checkpoints_asynchronously:
-        raise InputError(
-            "--write-checkpoints-asynchronously would leave an old checkpoint_last.pt: omit it"
-        )
-    smoothing = getattr(cfg.criterion, "label_smoothing", 0)
-    if not 0 <= smoothing <= 1:
-        raise InputError(f"label_smoothing {smoothing} must be from 0 to 1")
-    if HydraConfig.initialized():
-        _check_hydra_name(cfg)
-    has_lr = [*cfg.optimization.lr] != OptimizationConfig().lr
-    if has_lr and cfg.lr_scheduler._name == COMPONENTS["lr_scheduler"]:
-        raise InputError(
-            f"the schedule {COMPONENTS['lr_scheduler']} has no optimization.lr: the rate follows "
-            "from d_model and the update number (§5.3)"
-        )
-    started = int(os.environ.get("WORLD_SIZE", 1)) if "TORCHELASTIC_RUN_ID" in os.environ else 1
-    if started > 1 == cfg.distributed_training.distributed_world_size:
-        raise InputError(
-            f"torchrun has started {started} processes, which fairseq-hydra-train joins only on "
-            "machines with several GPUs each: use fairseq-train"
-        )
-
-
-def _check_hydra_name(cfg: Any) -> None:
-    """Raise InputError if model._name is set, but the settings are those of base.
-
-    With Hydra, all settings come from the configuration, regardless of model._name.
-    """
-    if (name := cfg.model._name) not in ARCHITECTURES:
-        return
-    row, base = vars(get_settings(name)), vars(get_settings("aiayn_base"))
-    groups = dict.fromkeys(vars(ModelSettings()), "model") | {"label_smoothing": "criterion"}
-    changed = [setting for setting in groups if row[setting] != base[setting]]
-    if changed and all(getattr(cfg[groups[s]], s, None) == base[s] for s in changed):
-        values = " ".join(f"{groups[setting]}.{setting}={row[setting]}" for setting in changed)
-        raise InputError(f"model._name={name} alone does not change the settings: give {values}")
-
-
-def check_best_metric(cfg: Any) -> None:
-    """Check --best-checkpoint-metric of a training run with our task and criterion.
-
-    Raises InputError for a metric that validation does not report; fairseq would fail after the
-    first validation. Warns if checkpoint_best.pt would be the worst.
-    """
-    metric = cfg.checkpoint.best_checkpoint_metric
-    needs = {"bleu": ("eval_bleu", cfg.task.eval_bleu)}
-    if cfg.criterion._name == COMPONENTS["criterion"]:
-        needs["accuracy"] = ("report_accuracy", cfg.criterion.report_accuracy)
-        known = ("loss", "nll_loss", "ppl", *needs)
-        if metric not in known and cfg.task._name == "aiayn_translation":  # a subclass may log more
-            raise InputError(
-                f"--best-checkpoint-metric {metric} is unknown: choose from {', '.join(known)}"
-            )
-    if metric in needs:
-        option, is_given = needs[metric]
-        if not is_given:
-            raise InputError(f"--best-checkpoint-metric {metric} needs {flag(option)}")
-        if not cfg.checkpoint.maximize_best_checkpoint_metric:
-            logger.warning(
-                "checkpoint_best.pt will have the lowest %s: add --maximize-best-checkpoint-metric",
-                metric,
-            )
-
-
 def model_defaults(arch: str, architecture: str) -> dict[str, Any]:
     """Return the defaults of the model's settings: those of one of the paper's architectures.
 
@@ -233,6 +122,23 @@ def complete_search(args: Namespace, cli_options: Mapping[str, Any]) -> None:
     command.
     """
     is_interactive = hasattr(args, "buffer_size")
+    is_ours = hasattr(args, "length_penalty")  # our task, or a user's subclass
+    _check_search(args, is_interactive, is_ours)
+    if getattr(args, "paper_bleu_lang", "") is None:
+        args.paper_bleu_lang = args.target_lang
+    if is_ours:
+        if is_interactive:
+            vars(args).update(default_encoders(args.data, cli_options))
+        trees = holds_trees(first_directory(args.data))
+        for name, value in search_defaults(args, args.length_penalty, trees).items():
+            if name not in cli_options:
+                setattr(args, name, value)
+        if args.nbest > args.beam:
+            raise InputError(f"--nbest {args.nbest} is more than --beam {args.beam}")
+
+
+def _check_search(args: Namespace, is_interactive: bool, is_ours: bool) -> None:
+    """Raise InputError for options that fail in fairseq, or work only in the other command."""
     if args.constraints and not is_interactive:
         raise InputError("--constraints works in fairseq-interactive only")
     if args.replace_unk is not None:
@@ -249,7 +155,7 @@ def complete_search(args: Namespace, cli_options: Mapping[str, Any]) -> None:
     if args.score_reference and args.print_alignment == "soft":
         raise InputError("--score-reference gives hard alignments only: use --print-alignment hard")
     for name in ("print_step", "retain_iter_history"):
-        if getattr(args, name) and hasattr(args, "length_penalty"):
+        if getattr(args, name) and is_ours:
             raise InputError(f"{flag(name)} is for fairseq's non-autoregressive models: omit it")
     generate_only = {
         "--results-path": args.results_path is not None,
@@ -261,14 +167,3 @@ def complete_search(args: Namespace, cli_options: Mapping[str, Any]) -> None:
     for option, is_set in generate_only.items():
         if is_interactive and is_set:
             raise InputError(f"{option} works in fairseq-generate only")
-    if getattr(args, "paper_bleu_lang", "") is None:
-        args.paper_bleu_lang = args.target_lang
-    if hasattr(args, "length_penalty"):  # of our task, or of a user's subclass
-        if is_interactive:
-            vars(args).update(default_encoders(args.data, cli_options))
-        trees = holds_trees(first_directory(args.data))
-        for name, value in search_defaults(args, args.length_penalty, trees).items():
-            if name not in cli_options:
-                setattr(args, name, value)
-        if args.nbest > args.beam:
-            raise InputError(f"--nbest {args.nbest} is more than --beam {args.beam}")

@@ -19,7 +19,8 @@ from ..kernels.cpu_runtime import prepare_cpu, prepare_cpu_for_search
 from ..training.batching import sort_by_longer_side
 from . import data_checks, raw_text, training_log
 from .batch_plan import keep_first_epoch_batches, sentence_sizes
-from .defaults import check_best_metric, check_configuration, find_restart_options
+from .configuration_checks import check_best_metric, check_configuration
+from .defaults import find_restart_options
 from .disk_space import check_disk_space
 from .generation_options import build_search_generator, check_eval_bleu_args
 from .gpu_training import prepare_gpu

@@ -10,7 +10,10 @@ from models import configuration, parse
 
 from aiayn_plugin.errors import InputError
 from aiayn_plugin.fairseq_plugin import training_log as log
-from aiayn_plugin.fairseq_plugin.defaults import check_best_metric, check_configuration
+from aiayn_plugin.fairseq_plugin.configuration_checks import (
+    check_best_metric,
+    check_configuration,
+)
 from aiayn_plugin.fairseq_plugin.model import AiaynTransformer, TransformerConfig
 from aiayn_plugin.fairseq_plugin.task import AiaynTranslation, AiaynTranslationConfig
 from aiayn_plugin.text.settings import PENN, SETTINGS_FILE, TextSettings

@@ -10,7 +10,7 @@ from fairseq.data.iterators import BufferedIterator
 from models import configuration, fairseq_model, pad_right, parse, sentences
 
 from aiayn_plugin.errors import InputError
-from aiayn_plugin.fairseq_plugin.defaults import check_configuration
+from aiayn_plugin.fairseq_plugin.configuration_checks import check_configuration
 from aiayn_plugin.fairseq_plugin.patches.training import finish_data_threads
 
 TORCHRUN = {"TORCHELASTIC_RUN_ID": "x", "WORLD_SIZE": "2", "RANK": "1", "LOCAL_RANK": "1"}
