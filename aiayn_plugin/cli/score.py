@@ -16,8 +16,9 @@ from typing import Any
 
 from ..atomic import write_file_atomically
 from ..errors import InputError
+from ..text.generate_log import Translations, read_translations
 from ..text.lines import escape_unprintable, read_lines
-from ..text.scores import MAX_RESAMPLED, Translations, read_translations, resample, score
+from ..text.scores import MAX_RESAMPLED, resample, score
 from ..text.settings import holds_trees
 
 

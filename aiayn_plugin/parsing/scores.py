@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import InputError
+from ..text.generate_log import read_log
 from ..text.manifest import read_manifest, verify_files
-from ..text.scores import read_log
 from .f1 import MAX_SHORT_WORDS, BracketCounts, compare_all, tags_by_position
 from .linearisation import linearise_tree
 from .pipeline import ParsingPipeline, read_tree

@@ -1,9 +1,8 @@
 """§6.1: the scores of a translation, with BLEU as computed in 2017 and today."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from sacrebleu.metrics import BLEU, CHRF
@@ -11,108 +10,17 @@ from sacrebleu.significance import PairedTest
 from sacremoses import MosesPunctNormalizer
 
 from ..errors import InputError
-from .lines import read_lines, same_words
-from .manifest import read_manifest, verify_files
-from .pipeline import TextPipeline
+from .lines import same_words
 from .settings import rules_language
 from .tokenizer import SacremosesTokenizer
 
-#: A hypothesis in the output of fairseq-generate; the best one of a sentence comes first.
-HYPOTHESIS = re.compile(r"H-(\d{1,18})\t[^\t]*\t(.*)")
-#: A target in the output of fairseq-generate.
-TARGET = re.compile(r"T-(\d{1,18})\t(.*)")
-#: What separates words and subwords.
-SEPARATORS = re.compile(r"@@|▁|\s")
 #: Target languages whose compounds are split for the paper's BLEU.
 COMPOUNDS = ("de",)
 #: Maximum number of sentences to resample; the samples of a larger set take gigabytes.
 MAX_RESAMPLED = 5_000
-
-
-def read_hypotheses(log: Iterable[str]) -> list[str]:
-    """Return the best hypothesis of each sentence, as subwords, in the order of the test set.
-
-    Raises InputError if the log of fairseq-generate lacks a sentence, or has one twice.
-    """
-    best: dict[int, str] = {}
-    last = None
-    for line in log:
-        if match := HYPOTHESIS.fullmatch(line):
-            number = int(match[1])
-            if number != last and number in best:
-                raise InputError(
-                    f"the log has sentence {number} (H-{number}) twice: give the output of one run "
-                    "of fairseq-generate"
-                )
-            best.setdefault(number, match[2])
-            last = number
-    if not best:
-        raise InputError("the log has no hypothesis (H-…): give the output of fairseq-generate")
-    numbers = sorted(best)
-    for expected, number in enumerate(numbers):
-        if expected != number:
-            raise InputError(f"the log has no hypothesis for sentence {expected} (H-{expected})")
-    return [best[number] for number in numbers]
-
-
-def read_log(log: Path) -> tuple[list[str], dict[int, str]]:
-    """Return read_hypotheses of a log of fairseq-generate, and the targets by sentence.
-
-    Targets with an unknown word, which fairseq writes as <<unk>>, are left out. Raises InputError
-    as read_hypotheses does, and OSError.
-    """
-    lines = list(read_lines(log))
-    hypotheses = read_hypotheses(lines)
-    targets = {int(match[1]): match[2] for match in map(TARGET.fullmatch, lines) if match}
-    return hypotheses, {number: text for number, text in targets.items() if "<unk>" not in text}
-
-
-class Translations(NamedTuple):
-    """Raw text: sources (empty if unknown), hypotheses, references, and the target language."""
-
-    sources: list[str]
-    system: list[str]
-    references: list[str]
-    target_lang: str
-
-
-def read_translations(
-    log: Path, data: Path, split: str, target_lang: str | None = None
-) -> Translations:
-    """Return the output of fairseq-generate as raw text, with the raw references kept in `data`.
-
-    target_lang: default: that of the data; its source language for the reverse direction. Raises
-    InputError or OSError for a log or data that cannot be used, and InputError if the targets in
-    the log are not these references.
-    """
-    pipeline = TextPipeline.load(data)
-    languages = pipeline.settings.languages
-    if target_lang not in (None, *languages):
-        raise InputError(
-            f"--target-lang {target_lang}: {data} holds {languages[0]} and {languages[1]}"
-        )
-    if target_lang == languages[0]:
-        languages = languages[1], languages[0]
-    hypotheses, targets = read_log(log)
-    system = [pipeline.decode(line, languages[1]) for line in hypotheses]
-    raw = [f"{split}.raw.{lang}" for lang in languages]
-    verify_files(data, read_manifest(data), raw, contents=False)
-    sources, references = (list(read_lines(data / name)) for name in raw)
-    if len(sources) != len(references):
-        raise InputError(
-            f"{data / raw[0]} and {raw[1]} have different numbers of lines: prepare the data again"
-        )
-    for number, target in targets.items():
-        reference = references[number] if number < len(references) else ""
-        # Characters alone are the same with and without --remove-bpe.
-        tokens = " ".join(pipeline.tokenize(reference, languages[1]))
-        if SEPARATORS.sub("", target) != SEPARATORS.sub("", tokens):
-            raise InputError(
-                f"the references in {log} are not those of {data / raw[1]}: T-{number} is "
-                f"{target!r:.60}, but line {number + 1} is {reference!r:.60}. Give the --data and "
-                "--split that were translated, and --target-lang for the reverse direction"
-            )
-    return Translations(sources, system, references, languages[1])
+#: An unknown word in references. fairseq writes <<unk>> for it, so that it never matches
+#: <unk> in a hypothesis; tokenisers would split both into the same symbols.
+UNKNOWN = "\ue000"
 
 
 class PaperTokens:
@@ -258,11 +166,6 @@ def resample(
             for number, result in enumerate(results)
         ]
     return by_metric
-
-
-#: An unknown word in references. fairseq writes <<unk>> for it, so that it never matches
-#: <unk> in a hypothesis; tokenisers would split both into the same symbols.
-UNKNOWN = "\ue000"
 
 
 def describe_paper_bleu(system: list[str], references: list[str], target_lang: str) -> str:

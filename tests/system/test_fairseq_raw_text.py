@@ -10,8 +10,8 @@ from fairseq.data import encoders
 
 from aiayn_plugin.errors import InputError
 from aiayn_plugin.fairseq_plugin.model import AiaynTransformer
+from aiayn_plugin.text.generate_log import read_hypotheses
 from aiayn_plugin.text.pipeline import TextPipeline
-from aiayn_plugin.text.scores import read_hypotheses
 
 #: Sentences that the model memorises: with quotes, &, dashes, words of --protect-patterns and
 #: rare words. Moses's detokeniser leaves spaces around <.

@@ -8,9 +8,9 @@ import pytest
 from mirror import serve
 
 from aiayn_plugin.text.dictionary import Vocabulary, read_dictionary
+from aiayn_plugin.text.generate_log import read_hypotheses
 from aiayn_plugin.text.lines import read_lines
 from aiayn_plugin.text.pipeline import TextPipeline
-from aiayn_plugin.text.scores import read_hypotheses
 
 RECIPES = {
     "en_de_base": ("en-de", "aiayn_base", 5, 27.3),

@@ -10,17 +10,10 @@ import sacrebleu
 
 from aiayn_plugin.cli import main
 from aiayn_plugin.errors import InputError
+from aiayn_plugin.text.generate_log import read_hypotheses, read_translations
 from aiayn_plugin.text.lines import read_lines
 from aiayn_plugin.text.pipeline import TextPipeline
-from aiayn_plugin.text.scores import (
-    PaperTokens,
-    describe_paper_bleu,
-    paper_bleu,
-    read_hypotheses,
-    read_translations,
-    resample,
-    score,
-)
+from aiayn_plugin.text.scores import PaperTokens, describe_paper_bleu, paper_bleu, resample, score
 
 LOG = """2026-01-01 | INFO | fairseq_cli.generate | loading
 S-1\tsource
