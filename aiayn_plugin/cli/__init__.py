@@ -43,31 +43,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # escape what the terminal cannot encode
             stream.reconfigure(errors="backslashreplace")
-    parser = argparse.ArgumentParser(prog="aiayn", description=__doc__)
-    parser.add_argument("--version", nargs=0, action=Version, help="print versions and exit")
-    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    # Since 2.14, torch warns about code that fairseq runs on import.
-    warnings.filterwarnings("ignore", message="`torch.jit.script` is deprecated")
-    # These libraries log messages for users of fairseq's commands.
-    for library in ("fairseq", "sacrebleu", "aiayn_plugin.fairseq_plugin"):
-        logging.getLogger(library).setLevel(logging.WARNING)
-    # Only the given command is imported: importing fairseq takes seconds, and some commands need
-    # neither fairseq nor torch.
     command = next((word for word in argv if not word.startswith("-")), "")
     try:
-        if command in COMMANDS:
-            add_commands(commands, [import_module(f".{module_name(command)}", __package__)])
-        else:  # --help, --version or an error
-            for name in COMMANDS:
-                source = Path(__file__).with_name(f"{module_name(name)}.py")
-                text = ast.get_docstring(ast.parse(source.read_text("utf-8")))
-                commands.add_parser(name, help=summary(text or name))
-        args, unknown = parser.parse_known_args(argv)  # --check does its work here
-        if unknown:
-            commands.choices.get(argv[0], parser).error(
-                f"unrecognized arguments: {' '.join(unknown)}"
-            )
-        args.run(args)
+        run_command(command, argv)
         if sys.stdout is not None:
             sys.stdout.flush()
     except KeyboardInterrupt:
@@ -77,30 +55,63 @@ def main(argv: Sequence[str] | None = None) -> None:
     except BrokenPipeError:  # as with `aiayn … | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise SystemExit(1) from None
-    except FileNotFoundError as error:
-        advice = "does not exist: check the paths given to the command"
-        message = f"{error.filename} {advice}" if error.filename else str(error)
+    except Exception as error:
+        if (message := explain(error, command)) is None:
+            raise
         raise SystemExit(f"aiayn: error: {message}") from None
-    except OverflowError as error:
-        raise SystemExit(f"aiayn: error: a number is too large: {error}") from None
-    except (RuntimeError, MemoryError) as error:
-        if not isinstance(error, MemoryError):  # which may leave too little to import torch
-            from ..kernels.device import is_out_of_memory
 
-            if not is_out_of_memory(error):
-                raise
-        raise SystemExit(
-            f"aiayn: error: not enough memory for {command}: stop other programs, or use a device "
-            "that has more"
-        ) from None
-    except (OSError, ValueError) as error:  # InputError is a ValueError
-        if isinstance(error, OSError) and error.errno in DISK_FULL and error.filename is None:
-            raise SystemExit(
-                f"aiayn: error: the output cannot be written: {error.strerror}; once this is "
-                "fixed, run the command again"
-            ) from None
-        message = "\n".join(map(escape_unprintable, str(error).split("\n")))
-        raise SystemExit(f"aiayn: error: {message}") from None
+
+def run_command(command: str, argv: Sequence[str]) -> None:
+    """Parse the arguments, and run the command.
+
+    Only its own module is imported: importing fairseq takes seconds, and some commands need neither
+    fairseq nor torch.
+    """
+    parser = argparse.ArgumentParser(prog="aiayn", description=__doc__)
+    parser.add_argument("--version", nargs=0, action=Version, help="print versions and exit")
+    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+    # Since 2.14, torch warns about code that fairseq runs on import.
+    warnings.filterwarnings("ignore", message="`torch.jit.script` is deprecated")
+    # These libraries log messages for users of fairseq's commands.
+    for library in ("fairseq", "sacrebleu", "aiayn_plugin.fairseq_plugin"):
+        logging.getLogger(library).setLevel(logging.WARNING)
+    if command in COMMANDS:
+        add_commands(commands, [import_module(f".{module_name(command)}", __package__)])
+    else:  # --help, --version or an error
+        for name in COMMANDS:
+            source = Path(__file__).with_name(f"{module_name(name)}.py")
+            text = ast.get_docstring(ast.parse(source.read_text("utf-8")))
+            commands.add_parser(name, help=summary(text or name))
+    args, unknown = parser.parse_known_args(argv)  # --check does its work here
+    if unknown:
+        commands.choices.get(argv[0], parser).error(f"unrecognized arguments: {' '.join(unknown)}")
+    args.run(args)
+
+
+def explain(error: Exception, command: str) -> str | None:
+    """Return what the user can do about an error; None for a bug."""
+    if isinstance(error, FileNotFoundError):
+        advice = "does not exist: check the paths given to the command"
+        return f"{error.filename} {advice}" if error.filename else str(error)
+    if isinstance(error, OverflowError):
+        return f"a number is too large: {error}"
+    if isinstance(error, RuntimeError):
+        from ..kernels.device import is_out_of_memory  # loads torch: not for a MemoryError
+
+        if not is_out_of_memory(error):
+            return None
+    if isinstance(error, (RuntimeError, MemoryError)):
+        return (
+            f"not enough memory for {command}: stop other programs, or use a device that has more"
+        )
+    if isinstance(error, OSError) and error.errno in DISK_FULL and error.filename is None:
+        return (
+            f"the output cannot be written: {error.strerror}; once this is fixed, run the command "
+            "again"
+        )
+    if isinstance(error, (OSError, ValueError)):  # InputError is a ValueError
+        return "\n".join(map(escape_unprintable, str(error).split("\n")))
+    return None
 
 
 class Version(argparse.Action):
