@@ -2,9 +2,11 @@
 
 import math
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
 import torch
+from torch import Tensor
 
 from ..errors import InputError
 from .compatibility import Identity, find_differing_shape
@@ -54,51 +56,62 @@ def average(paths: list[Path]) -> dict:
     tensors must be equal in all checkpoints. Raises InputError if names, shapes, settings or
     dictionaries differ.
     """
-    sums: dict[str, torch.Tensor] = {}
+    sums: dict[str, Tensor] = {}
     first = Identity()
     for path in paths:
-        state = load(path)
+        state, both = load(path), f"{path} and {paths[0]}"
         weights, identity = state["model"], Identity.read(state.get("task_state"))
         if not sums:
-            sums = {
-                name: torch.zeros_like(w, dtype=torch.float64 if w.is_floating_point() else None)
-                for name, w in weights.items()
-            }
-            first = identity
+            sums, first = _start_sums(weights), identity
         elif identity != first:
             raise InputError(
-                f"{path} and {paths[0]} were trained with different settings or dictionaries: give "
-                "checkpoints of one run"
+                f"{both} were trained with different settings or dictionaries: give checkpoints of "
+                "one run"
             )
         if difference := find_differing_shape(sums, weights):
             name, shape, other = difference
             raise InputError(
-                f"{path} and {paths[0]} hold different models: {name} is {other or 'missing'} in "
-                f"{path.name} and {shape or 'missing'} in {paths[0].name}"
+                f"{both} hold different models: {name} is {other or 'missing'} in {path.name} and "
+                f"{shape or 'missing'} in {paths[0].name}"
             )
-        for name, weight in weights.items():
-            if weight.is_floating_point() and sums[name].is_floating_point():
-                sums[name] += weight
-            elif path is not paths[0] and (
-                weight.dtype != sums[name].dtype or not torch.equal(weight, sums[name])
-            ):
-                raise InputError(
-                    f"{path} and {paths[0]} disagree on {name}, which cannot be averaged: "
-                    "it is an integer tensor, or its types differ"
-                )
-            else:
-                sums[name] = weight
+        _add(weights, sums, both)
     means = {
         name: (total / len(paths)).float() if total.is_floating_point() else total
         for name, total in sums.items()
     }
-    twins: dict[tuple, str] = {}
-    for name, weight in weights.items():  # store a tied matrix only once, as checkpoints do
-        twin = twins.setdefault((weight.data_ptr(), weight.shape, weight.dtype), name)
-        if torch.equal(means[name], means[twin]):
-            means[name] = means[twin]
+    _share_tied(means, weights)
     state["model"] = means
     state["last_optimizer_state"] = None
     for name in ("ema", "ema_fp32_params"):  # the last checkpoint's, from --store-ema
         (state.get("extra_state") or {}).pop(name, None)
     return state
+
+
+def _start_sums(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return zeros in float64 for each weight; integer tensors as they are."""
+    return {
+        name: torch.zeros_like(w, dtype=torch.float64) if w.is_floating_point() else w
+        for name, w in weights.items()
+    }
+
+
+def _add(weights: Mapping[str, Tensor], sums: Mapping[str, Tensor], both: str) -> None:
+    """Add weights to their sums. Raises InputError, about both files, for unequal integers."""
+    for name, weight in weights.items():
+        total = sums[name]
+        if weight.is_floating_point() and total.is_floating_point():
+            total += weight
+        elif weight.dtype != total.dtype or not torch.equal(weight, total):
+            raise InputError(
+                f"{both} disagree on {name}, which cannot be averaged: it is an integer tensor, or "
+                "its types differ"
+            )
+
+
+def _share_tied(means: dict[str, Tensor], weights: Mapping[str, Tensor]) -> None:
+    """Store the mean of a tied matrix only once, as checkpoints store the matrix."""
+    twins: dict[tuple, str] = {}
+    for name, weight in weights.items():
+        twin = twins.setdefault((weight.data_ptr(), weight.shape, weight.dtype), name)
+        if torch.equal(means[name], means[twin]):
+            means[name] = means[twin]
