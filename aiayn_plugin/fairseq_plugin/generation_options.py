@@ -54,24 +54,11 @@ def build_search_generator(
     if options.retain_dropout and any(isinstance(model, AiaynTransformer) for model in models):
         raise InputError("--retain-dropout has no effect on the plugin's models: omit it")
     options.prefix_allowed_tokens_fn = prefix_allowed_tokens_fn or options.prefix_allowed_tokens_fn
-    custom = (
-        "--score-reference" if options.score_reference else "seq_gen_cls" if seq_gen_cls else ""
-    )
-    reason = custom or find_fairseq_only_option(options)
-    reason = reason or find_fairseq_only_model(models, bool(options.print_alignment))
-    if extra.keys() - {"lm_model", "lm_weight"}:
-        reason = reason or "extra_gen_cls_kwargs"
-    if reason:
-        if task.cfg.trees_only:
-            raise InputError(
-                f"--trees-only does not work with {reason}, which needs fairseq's search: omit one "
-                "of them"
-            )
-        if options.no_repeat_ngram_size > 0 and not is_cuda_extension_usable():
-            raise InputError(
-                "--no-repeat-ngram-size has no effect in fairseq's search without its CUDA "
-                f"extension, and {reason} needs fairseq's search: omit one of them"
-            )
+    custom = "seq_gen_cls" if seq_gen_cls else None
+    if options.score_reference:
+        custom = "--score-reference"
+    if reason := custom or _find_fairseq_only(options, models, extra):
+        _check_fairseq_search(task, options, reason)
         if not custom:
             _prepare_fairseq_search(models, options, reason)
         return build_fairseq_generator(
@@ -93,6 +80,29 @@ def build_search_generator(
         no_repeat_ngram_size=options.no_repeat_ngram_size,
         **extra,
     )
+
+
+def _find_fairseq_only(options: Namespace, models: list, extra: Mapping[str, Any]) -> str | None:
+    """Return an option, model or argument that only fairseq's search supports, or None."""
+    return (
+        find_fairseq_only_option(options)
+        or find_fairseq_only_model(models, bool(options.print_alignment))
+        or ("extra_gen_cls_kwargs" if extra.keys() - {"lm_model", "lm_weight"} else None)
+    )
+
+
+def _check_fairseq_search(task: Any, options: Namespace, reason: str) -> None:
+    """Raise InputError for options that fairseq's search does not support; reason: for using it."""
+    if task.cfg.trees_only:
+        raise InputError(
+            f"--trees-only does not work with {reason}, which needs fairseq's search: omit one of "
+            "them"
+        )
+    if options.no_repeat_ngram_size > 0 and not is_cuda_extension_usable():
+        raise InputError(
+            "--no-repeat-ngram-size has no effect in fairseq's search without its CUDA "
+            f"extension, and {reason} needs fairseq's search: omit one of them"
+        )
 
 
 def _check_language_model(model: Any, dictionary: Any) -> None:
