@@ -58,7 +58,7 @@ class FairseqDecoding:
         out, extra = self.model.decoder(
             tokens.flatten(0, 1), encoder_out=self.memory, incremental_state=self.state
         )[:2]
-        attn = extra.get("attn") if isinstance(extra, dict) else None
+        attn = extra.get("attn") if need_attention and isinstance(extra, dict) else None
         attn = attn[0] if isinstance(attn, list) else attn
         if attn is not None:
             attn = attn[:, -1].unflatten(0, (sentences, b))

@@ -161,8 +161,8 @@ class AiaynTransformer(FairseqEncoderDecoderModel):
         limits = cfg.max_source_positions, cfg.max_target_positions
         attention = cls.choose_attention(cfg)
         model = cls(
-            AiaynEncoder(settings, embeddings[0], limits[0], source, attention_class=attention),
-            AiaynDecoder(settings, embeddings[1], limits[1], target, attention_class=attention),
+            AiaynEncoder(settings, embeddings[0], limits[0], source, build_attention=attention),
+            AiaynDecoder(settings, embeddings[1], limits[1], target, build_attention=attention),
         )
         model.decoder.needs_alignments = getattr(task.cfg, "load_alignments", False)
         return model

@@ -48,14 +48,11 @@ class AddNorm(nn.Module):
 
 
 class EncoderLayer(nn.Module):
-    """§3.1: self-attention, then feed-forward, each followed by AddNorm.
+    """§3.1: self-attention, then feed-forward, each followed by AddNorm."""
 
-    `attention` builds the attention sub-layers.
-    """
-
-    def __init__(self, s: ModelSettings, attention: BuildAttention) -> None:
+    def __init__(self, s: ModelSettings, build_attention: BuildAttention) -> None:
         super().__init__()
-        self.self_attention = attention()
+        self.self_attention = build_attention()
         self.feed_forward = FeedForward(s.d_model, s.d_ff, s.feed_forward_gain)
         self.add_norms = nn.ModuleList(AddNorm(s.d_model, s.dropout) for _ in range(2))
 
@@ -68,13 +65,13 @@ class EncoderLayer(nn.Module):
 class DecoderLayer(nn.Module):
     """§3.1: masked self-attention, encoder-decoder attention, feed-forward; AddNorm after each.
 
-    The arguments are EncoderLayer's. Encoder-decoder attention is never restricted.
+    Encoder-decoder attention is never restricted.
     """
 
-    def __init__(self, s: ModelSettings, attention: BuildAttention) -> None:
+    def __init__(self, s: ModelSettings, build_attention: BuildAttention) -> None:
         super().__init__()
-        self.self_attention = attention(causal=True)
-        self.encoder_attention = attention(neighbourhood=None)
+        self.self_attention = build_attention(causal=True)
+        self.encoder_attention = build_attention(neighbourhood=None)
         self.feed_forward = FeedForward(s.d_model, s.d_ff, s.feed_forward_gain)
         self.add_norms = nn.ModuleList(AddNorm(s.d_model, s.dropout) for _ in range(3))
 

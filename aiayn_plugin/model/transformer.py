@@ -35,12 +35,12 @@ class DecoderCache(Protocol):
 def _build_layers(
     kind: type[EncoderLayer | DecoderLayer],
     s: ModelSettings,
-    attention_class: BuildAttention,
+    build_attention: BuildAttention,
 ) -> nn.ModuleList:
-    """Return N layers of one kind, with one class of attention."""
+    """Return N layers of one kind."""
     d_k, d_v = s.head_widths()
-    attention = partial(
-        attention_class,
+    build_attention = partial(
+        build_attention,
         d_model=s.d_model,
         h=s.h,
         d_k=d_k,
@@ -50,7 +50,7 @@ def _build_layers(
         neighbourhood=s.neighbourhood,
         recompute=s.checkpoint_activations,
     )
-    return nn.ModuleList(kind(s, attention) for _ in range(s.N))
+    return nn.ModuleList(kind(s, build_attention) for _ in range(s.N))
 
 
 def build_embeddings(
@@ -126,10 +126,10 @@ class Encoder(EmbeddedStack):
         embedding: ScaledEmbedding,
         max_positions: int,
         *fairseq_args,
-        attention_class: BuildAttention = MultiHeadAttention,
+        build_attention: BuildAttention = MultiHeadAttention,
     ) -> None:
         super().__init__(settings, embedding, max_positions, *fairseq_args)
-        self.layers = _build_layers(EncoderLayer, settings, attention_class)
+        self.layers = _build_layers(EncoderLayer, settings, build_attention)
 
     def encode(self, tokens: Tensor) -> tuple[Tensor, Tensor | None]:
         """Map tokens (batch, m) to features (batch, m, d_model) and the padding mask.
@@ -154,7 +154,7 @@ class Decoder(EmbeddedStack):
         embedding: ScaledEmbedding,
         max_positions: int,
         *fairseq_args,
-        attention_class: BuildAttention = MultiHeadAttention,
+        build_attention: BuildAttention = MultiHeadAttention,
     ) -> None:
         super().__init__(settings, embedding, max_positions, *fairseq_args)
         vocabulary, d_model = self.embedding.weight.shape
@@ -165,7 +165,7 @@ class Decoder(EmbeddedStack):
             nn.init.normal_(self.W_vocabulary.weight, std=d_model**-0.5)
         #: The projection to the vocabulary; set only for inference (see inference_layers).
         self.inference_projection: nn.Module | None = None
-        self.layers = _build_layers(DecoderLayer, settings, attention_class)
+        self.layers = _build_layers(DecoderLayer, settings, build_attention)
 
     def decode(
         self,
@@ -239,10 +239,10 @@ class Transformer(nn.Module):
         super().__init__()
         embeddings = build_embeddings(settings, source_size, target_size)
         self.encoder = Encoder(
-            settings, embeddings[0], max_positions[0], attention_class=self.attention_class
+            settings, embeddings[0], max_positions[0], build_attention=self.attention_class
         )
         self.decoder = Decoder(
-            settings, embeddings[1], max_positions[1], attention_class=self.attention_class
+            settings, embeddings[1], max_positions[1], build_attention=self.attention_class
         )
 
     def forward(self, source: Tensor, target: Tensor) -> Tensor:

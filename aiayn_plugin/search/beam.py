@@ -171,7 +171,7 @@ class BeamSearch:
         last = state.open.tokens, state.open.parents
         steps = [decoding.step(*last, self.need_attention) for decoding in state.decodings]
         weights = [attention for _, attention in steps if attention is not None]
-        if weights and self.need_attention:
+        if weights:
             attention = torch.stack(weights).mean(dim=0)
             state.history.attention.append((state.open.sentence, attention))
         return [features for features, _ in steps]
