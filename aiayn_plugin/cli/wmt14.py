@@ -82,7 +82,7 @@ def run(args: argparse.Namespace) -> None:
         normalize_punctuation=True,
         tokenizer=args.tokenizer,
         subword=subword,
-        codes=SUBWORDS[subword][1],
+        codes=SUBWORDS[subword].file_name,
         cleaning=CLEANING._asdict(),
         versions=find_versions(subword),
     )

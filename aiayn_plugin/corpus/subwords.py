@@ -9,7 +9,7 @@ from typing import Any
 from subword_nmt import learn_bpe as subword_nmt
 
 from ..errors import InputError
-from ..text.subwords import SUBWORDS, Bpe, Subwords
+from ..text.subwords import SUBWORDS, Bpe, Subwords, WordPieces
 from .binary import SUBWORDS_FILE, count_subwords, read_counts, write_counts, write_dictionary
 from .console import say
 from .parallel import Batch, Counts, LinePairs, transform_files
@@ -97,7 +97,7 @@ def learn_wordpieces(words: Counts, size: int, folder: Path) -> None:
         )
     except RuntimeError as error:
         raise InputError(f"sentencepiece cannot learn {size} wordpieces: {error}") from None
-    folder.joinpath(SUBWORDS["wordpiece"][1]).write_bytes(model.getvalue())
+    (folder / WordPieces.file_name).write_bytes(model.getvalue())
     processor = SentencePieceProcessor(model_proto=model.getvalue())
     ids = [i for i in range(len(processor)) if not processor.is_unknown(i)]
     pieces = processor.id_to_piece(ids)
@@ -107,7 +107,7 @@ def learn_wordpieces(words: Counts, size: int, folder: Path) -> None:
 
 @functools.cache  # one for each process
 def _load_subwords(kind: str, model: Path, counts: Path | None) -> Subwords:
-    return SUBWORDS[kind][0](model) if counts is None else Bpe(model, read_counts(counts)[0])
+    return SUBWORDS[kind](model) if counts is None else Bpe(model, read_counts(counts)[0])
 
 
 def encode(

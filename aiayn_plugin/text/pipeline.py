@@ -38,7 +38,7 @@ def load_subwords(data_dir: str | Path) -> tuple[TextSettings, Subwords]:
     if settings.holds_trees:
         words = read_dictionary(Path(data_dir) / settings.dictionaries[0])
         return settings, Bpe(codes, set(words))
-    return settings, SUBWORDS[settings.subword][0](codes)
+    return settings, SUBWORDS[settings.subword](codes)
 
 
 class TextPipeline:

@@ -9,7 +9,7 @@ from typing import Any
 
 from ..errors import InputError
 from .lines import MAX_SETTINGS_FILE, read_data_file
-from .subwords import SUBWORDS
+from .subwords import Bpe
 
 SETTINGS_FILE = "text.json"
 #: One line: the number of training pairs kept, and the number dropped for each reason.
@@ -54,7 +54,7 @@ class TextSettings:
     #: A key of SUBWORDS.
     subword: str = "bpe"
     #: The file of the subword model.
-    codes: str = SUBWORDS["bpe"][1]
+    codes: str = Bpe.file_name
     codes_sha256: str = ""
     cleaning: dict[str, float] = field(default_factory=dict)
     #: The SHA-256 of each input by its name, such as "train.en".

@@ -3,9 +3,10 @@
 import functools
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Container, Iterable
 from io import BytesIO, StringIO
 from pathlib import Path
+from typing import ClassVar
 
 from subword_nmt.apply_bpe import BPE
 
@@ -20,6 +21,9 @@ CACHED_WORDS = 1_000_000
 
 class Subwords(ABC):
     """Converts tokens to a line of subwords, separated by single spaces, and back."""
+
+    #: The name of the model's file in a data directory.
+    file_name: ClassVar[str]
 
     def __init__(self) -> None:
         self._split_cached = functools.lru_cache(CACHED_WORDS)(self._split)
@@ -47,6 +51,8 @@ class Subwords(ABC):
 
 class Bpe(Subwords):
     """Byte-pair encoding by subword-nmt: a subword inside a word ends in `@@` (`he@@ llo`)."""
+
+    file_name = "codes.bpe"
 
     def __init__(self, codes: str | Path, vocabulary: Container[str] | None = None) -> None:
         """Read the file of merges.
@@ -98,6 +104,8 @@ class Bpe(Subwords):
 class WordPieces(Subwords):
     """Wordpieces by sentencepiece: the first one of a word begins with `▁` (`▁he llo`)."""
 
+    file_name = "wordpieces.model"
+
     def __init__(self, model: str | Path) -> None:
         """Read the vocabulary.
 
@@ -127,8 +135,5 @@ class WordPieces(Subwords):
         return not subword.startswith("▁")
 
 
-#: The kinds of subwords: the class that reads the file, and the name of the file.
-SUBWORDS: dict[str, tuple[Callable[[Path], Subwords], str]] = {
-    "bpe": (Bpe, "codes.bpe"),
-    "wordpiece": (WordPieces, "wordpieces.model"),
-}
+#: The kinds of subwords, each built from its file.
+SUBWORDS: dict[str, type[Bpe] | type[WordPieces]] = {"bpe": Bpe, "wordpiece": WordPieces}
