@@ -43,7 +43,7 @@ def model_settings(cfg: Any) -> ModelSettings:
     return ModelSettings(**known)
 
 
-def check_dictionaries(settings: ModelSettings, source: Any, target: Any) -> None:
+def check_joined_dictionary(settings: ModelSettings, source: Any, target: Any) -> None:
     """Raise InputError if one matrix would embed two dictionaries whose `symbols` differ."""
     if settings.tie_embeddings == "all" and source.symbols != target.symbols:
         raise InputError(
@@ -69,7 +69,7 @@ def load_model(checkpoint: Path, data: Path, text: TextSettings) -> LoadedModel:
         expected = Identity.of(words, settings, text.languages)
         trained.check_settings(expected)
         trained.check_dictionaries(expected, data, text.dictionaries)
-        check_dictionaries(settings, source, target)
+        check_joined_dictionary(settings, source, target)
         limits = {side: _max_positions(side, vars(cfg["model"]), task) for side in SIDES}
         sizes = len(source), len(target)
         model = build_model(settings, state["model"], sizes, (limits["source"], limits["target"]))

@@ -20,7 +20,7 @@ from omegaconf import II
 from torch import Tensor
 
 from ..checkpoints.compatibility import check_shapes
-from ..checkpoints.loading import check_dictionaries, model_settings
+from ..checkpoints.loading import check_joined_dictionary, model_settings
 from ..errors import InputError
 from ..model.attention import MultiHeadAttention
 from ..model.layers import BuildAttention
@@ -152,7 +152,7 @@ class AiaynTransformer(FairseqEncoderDecoderModel):
         """Return the model. Raises InputError for invalid settings or unsuitable dictionaries."""
         source, target = task.source_dictionary, task.target_dictionary
         settings = model_settings(cfg)
-        check_dictionaries(settings, source, target)
+        check_joined_dictionary(settings, source, target)
         if getattr(task.cfg, "left_pad_target", False):
             raise InputError(
                 "the plugin's models need targets padded on the right: omit --left-pad-target"

@@ -61,13 +61,13 @@ class Parser(Predictor):
         parses: list[list[Parse]] = [[] for _ in lines]
         searched = []
         for index, line_subwords in enumerate(subwords):
-            if len(line_subwords) > self.max_source_tokens:
+            if len(line_subwords) > self.max_subwords:
                 logger.warning(
                     "line %d has %d tokens, more than the limit of %d: its tree has no "
                     "constituents",
                     first + index,
                     len(line_subwords),
-                    self.max_source_tokens,
+                    self.max_subwords,
                 )
                 tree, repairs = read_tree("", words[index])
                 parses[index] = [Parse(tree, -math.inf, repairs)]

@@ -41,26 +41,10 @@ class Predictor:
         self.directory, self.loaded, self.max_tokens = directory, loaded, max_tokens
         self.pipeline = directory.pipeline
         self.model, self.source, self.target = loaded.model, loaded.source, loaded.target
-        self._search: Any
         parses = self.pipeline.settings.holds_trees
         if trees_only and not parses:
             raise InputError("trees_only needs a model trained on trees")
-        settings = replace(paper_search(parses), **options)
-        if loaded.translator is not None:
-            if trees_only:
-                raise InputError("trees_only needs the torch engine")
-            from .ctranslate2_search import CTranslate2Search
-
-            self._search = CTranslate2Search(loaded, settings)
-            return
-        pack_linear_layers(self.model)
-        self._search = BeamSearch(
-            settings,
-            [AiaynSearchModel(self.model.encoder, self.model.decoder)],
-            constraint=TreeGrammar(self.source.symbols, self.target.symbols)
-            if trees_only
-            else None,
-        )
+        self._search = self._build_search(replace(paper_search(parses), **options), trees_only)
 
     @classmethod
     def load(
@@ -94,9 +78,22 @@ class Predictor:
         loaded = directory.load_model(device, precision, user_dir is not None, engine)
         return cls(directory, loaded, max_tokens, trees_only, **options)
 
+    def _build_search(self, settings: SearchSettings, trees_only: bool) -> Any:
+        """Return a BeamSearch, or a CTranslate2Search if the model was loaded for that engine."""
+        if self.loaded.translator is not None:
+            if trees_only:
+                raise InputError("trees_only needs the torch engine")
+            from .ctranslate2_search import CTranslate2Search
+
+            return CTranslate2Search(self.loaded, settings)
+        pack_linear_layers(self.model)
+        constraint = TreeGrammar(self.source.symbols, self.target.symbols) if trees_only else None
+        model = AiaynSearchModel(self.model.encoder, self.model.decoder)
+        return BeamSearch(settings, [model], constraint=constraint)
+
     @property
-    def max_source_tokens(self) -> int:
-        """Tokens of the longest sentence the model can read, without the end symbol."""
+    def max_subwords(self) -> int:
+        """Subwords of the longest sentence the model can read, without the end symbol."""
         return self.loaded.max_source_tokens - 1
 
     def token_ids(self, subwords: Sequence[str]) -> Tensor:

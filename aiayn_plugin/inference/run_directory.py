@@ -65,13 +65,7 @@ class RunDirectory:
                     "--engine ctranslate2 uses the CPU and the plugin's own models: leave out "
                     "--device and --user-dir"
                 )
-            from ..checkpoints.ctranslate2_model import max_positions
-            from .ctranslate2_search import build_translator
-
-            loaded = self.load_model("cpu")
-            longest = min(loaded.max_source_tokens, max_positions(loaded.model.encoder))
-            translator = build_translator(loaded, precision)
-            return replace(loaded, translator=translator, max_source_tokens=longest)
+            return self._load_for_ctranslate2(precision)
         device = device or ("cpu" if precision == "int8" else default_device())
         check_device(device)
         if with_fairseq:
@@ -84,3 +78,13 @@ class RunDirectory:
         if precision == "int8":
             quantize_linear_layers(loaded.model)
         return loaded
+
+    def _load_for_ctranslate2(self, precision: str) -> LoadedModel:
+        """Return the model in float32, with CTranslate2's translator of this precision."""
+        from ..checkpoints.ctranslate2_model import max_positions
+        from .ctranslate2_search import build_translator
+
+        loaded = self.load_model("cpu")
+        longest = min(loaded.max_source_tokens, max_positions(loaded.model.encoder))
+        translator = build_translator(loaded, precision)
+        return replace(loaded, translator=translator, max_source_tokens=longest)

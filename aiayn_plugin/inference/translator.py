@@ -62,7 +62,7 @@ class Translator(Predictor):
 
     def _segments(self, number: int, line: str) -> list[Tensor]:
         """Return the tokens of a line, in segments of about equal length if it is too long."""
-        subwords, limit = self.pipeline.encode(line).split(), self.max_source_tokens
+        subwords, limit = self.pipeline.encode(line).split(), self.max_subwords
         if not subwords:
             return []
         if len(subwords) > limit:

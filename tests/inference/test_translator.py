@@ -191,7 +191,7 @@ def test_sinusoids_are_bounded_by_memory_alone(model_dir, tmp_path, caplog):
     translator = Translator.load(tmp_path / "run", device="cpu", beam=1, min_len=1120)
     [[hypothesis]] = translator.search([translator.token_ids(["1"] * 1100)])
     assert 1120 <= len(hypothesis.tokens) - 1 <= 1150
-    assert translator.max_source_tokens == 4095
+    assert translator.max_subwords == 4095
     short = Translator.load(tmp_path / "run", device="cpu", beam=1, max_len_a=0, max_len_b=1)
     short.translate(["1 " * 4095])
     assert "segments" not in caplog.text
