@@ -47,26 +47,36 @@ def check_sentences(prefix: str, vocabulary: int, eos: int) -> int:
         raise InputError(f"{error.filename} cannot be read: {error.strerror}") from None
     for first in range(0, len(sizes), CHUNK_SIZE):
         chunk_ends = ends[first : first + CHUNK_SIZE]
-        chunk_start = chunk_ends[0] - sizes[first]
-        chunk = tokens[chunk_start : chunk_ends[-1]]
-        unknown = (chunk < 0) | (chunk >= vocabulary)
-        unfinished = tokens[chunk_ends - 1] != eos
-        if unknown.any():
-            position = np.argmax(unknown)
-            sentence = np.searchsorted(chunk_ends, chunk_start + position, "right")
-            problem = (
-                f"has the token ID {int(chunk[position])}, but the dictionary has {vocabulary:,} "
-                "entries"
+        start = chunk_ends[0] - sizes[first]
+        flaw = _find_flaw(tokens[start : chunk_ends[-1]], chunk_ends - start, vocabulary, eos)
+        if flaw is not None:
+            sentence, problem = flaw
+            raise InputError(
+                f"{bin}: sentence {first + sentence + 1} {problem}: the file is broken or was made "
+                f"with a different dictionary; {ADVICE}"
             )
-        elif unfinished.any():
-            sentence, problem = np.argmax(unfinished), "does not end with the end symbol"
-        else:
-            continue
-        raise InputError(
-            f"{bin}: sentence {first + sentence + 1} {problem}: the file is broken or was made "
-            f"with a different dictionary; {ADVICE}"
-        )
     return len(sizes)
+
+
+def _find_flaw(
+    tokens: np.ndarray, ends: np.ndarray, vocabulary: int, eos: int
+) -> tuple[int, str] | None:
+    """Return the index of a sentence that is invalid, and the reason; None if there is none.
+
+    ends: the end of each sentence in the tokens.
+    """
+    unknown = (tokens < 0) | (tokens >= vocabulary)
+    if unknown.any():
+        position = np.argmax(unknown)
+        reason = (
+            f"has the token ID {int(tokens[position])}, but the dictionary has {vocabulary:,} "
+            "entries"
+        )
+        return int(np.searchsorted(ends, position, "right")), reason
+    unfinished = tokens[ends - 1] != eos
+    if unfinished.any():
+        return int(np.argmax(unfinished)), "does not end with the end symbol"
+    return None
 
 
 def _read_index(path: Path) -> tuple[np.dtype, np.ndarray, np.ndarray]:

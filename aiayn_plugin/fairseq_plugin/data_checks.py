@@ -120,29 +120,40 @@ def check_split(
         )
     for prefix in prefixes:
         sides = [f"{prefix}.{lang}" for lang in langs]
-        names = [side + ending for side in sides for ending in endings]
-        verify_files(data, manifest, names, contents=False)
-        if files.isdisjoint(names[len(endings) :]):
+        source, target = ([side + ending for ending in endings] for side in sides)
+        verify_files(data, manifest, [*source, *target], contents=False)
+        if files.isdisjoint(target):
             sides.pop()
-            target = " and ".join(str(data / name) for name in names[len(endings) :])
-            if needs_target:
-                raise InputError(
-                    f"the target side is missing ({target}): prepare the data again, or give a "
-                    "split that has both sides"
-                )
-            logger.warning("no target side (%s), hence no references or scores", target)
+            _report_missing_target(" and ".join(str(data / name) for name in target), needs_target)
         impl = cfg.dataset_impl or infer_dataset_impl(str(data / sides[0]))
-        if impl not in BINARY_FORMATS:
-            continue
-        counts = [
-            check_sentences(str(data / side), len(dictionary), dictionary.eos())
-            for side, dictionary in zip(sides, dictionaries, strict=False)
-        ]
-        if counts[0] != counts[-1]:
-            raise InputError(
-                f"{data / sides[0]} holds {counts[0]:,} sentences, but {data / sides[1]} "
-                f"holds {counts[1]:,}: prepare the data again"
-            )
+        if impl in BINARY_FORMATS:
+            _check_sides([data / side for side in sides], dictionaries)
+
+
+def _report_missing_target(target: str, is_needed: bool) -> None:
+    """Warn that the files of a target side are missing. Raises InputError if they are needed."""
+    if is_needed:
+        raise InputError(
+            f"the target side is missing ({target}): prepare the data again, or give a split that "
+            "has both sides"
+        )
+    logger.warning("no target side (%s), hence no references or scores", target)
+
+
+def _check_sides(sides: Sequence[Path], dictionaries: Sequence[Dictionary]) -> None:
+    """Raise InputError if a side is broken, or if both hold different numbers of sentences.
+
+    sides: the prefixes of the binary files of the source and, unless it is missing, the target.
+    """
+    counts = [
+        check_sentences(str(side), len(dictionary), dictionary.eos())
+        for side, dictionary in zip(sides, dictionaries, strict=False)
+    ]
+    if counts[0] != counts[-1]:
+        raise InputError(
+            f"{sides[0]} holds {counts[0]:,} sentences, but {sides[1]} holds {counts[1]:,}: "
+            "prepare the data again"
+        )
 
 
 def _find_prefixes(
@@ -164,22 +175,28 @@ def _find_prefixes(
         # In fairseq's order; a split without its source side gets its own error.
         sides = itertools.product(langs[:1] if number else langs, candidates, endings)
         prefixes = [prefix for lang, prefix, end in sides if f"{prefix}.{lang}{end}" in files]
-        if prefixes:
-            yield prefixes[0]
-        elif number:
+        if not prefixes and number == 0:
+            raise _missing_split(data, split, langs, pairs, files)
+        if not prefixes:
             return
-        else:
-            pattern = re.compile(rf"(.+)\.(?:{'|'.join(map(re.escape, pairs))})\..*")
-            splits = sorted({match[1] for match in map(pattern.fullmatch, files) if match})
-            if split in splits:
-                raise InputError(
-                    f"split {split!r} in {data} has a different format: give --dataset-impl raw "
-                    "for text, and omit it for binary data"
-                )
-            raise InputError(
-                f"no split {split!r} of {' and '.join(langs)} in {data}: "
-                + (f"its splits are {', '.join(splits)}" if splits else ADVICE)
-            )
+        yield prefixes[0]
+
+
+def _missing_split(
+    data: Path, split: str, langs: list[str], pairs: list[str], files: Collection[str]
+) -> InputError:
+    """Return the error for a split that has no file in the expected format."""
+    pattern = re.compile(rf"(.+)\.(?:{'|'.join(map(re.escape, pairs))})\..*")
+    splits = sorted({match[1] for match in map(pattern.fullmatch, files) if match})
+    if split in splits:
+        return InputError(
+            f"split {split!r} in {data} has a different format: give --dataset-impl raw for text, "
+            "and omit it for binary data"
+        )
+    return InputError(
+        f"no split {split!r} of {' and '.join(langs)} in {data}: "
+        + (f"its splits are {', '.join(splits)}" if splits else ADVICE)
+    )
 
 
 def check_lengths(indices: Any, dataset: FairseqDataset, max_positions: Any) -> None:
