@@ -36,9 +36,8 @@ class Interrupt:
         self.update = 0  #: the last update; 0 before training
         self.resume_update: int | None = None  #: the update to resume from; None before training
         self.is_requested = False  #: whether Ctrl-C was pressed
-        self.omitted_options = (
-            ""  #: options to omit from the repeated command, once this run has saved
-        )
+        #: Options to omit from the repeated command, once this run has saved.
+        self.omitted_options = ""
         self.has_saved = False  #: whether this run has written a checkpoint to resume from
         self.is_stopping = False  #: whether all processes stop after this update
 
@@ -58,13 +57,16 @@ class Interrupt:
         if os.getpid() != self.process:
             return  # a data loader's process
         # torchrun repeats the signal that the terminal has already sent to its processes.
-        if (
-            self.resume_update is None
-            or self.is_requested
-            and "TORCHELASTIC_RUN_ID" not in os.environ
-        ):
+        is_second = self.is_requested and "TORCHELASTIC_RUN_ID" not in os.environ
+        if self.resume_update is None or is_second:
             raise KeyboardInterrupt
         self.is_requested = True
+
+    def begin_update(self, updates: int) -> None:
+        """Note that training continues after this number of updates."""
+        self.update = updates
+        if self.resume_update is None:
+            self.resume_update = updates  # what the run resumed from
 
     def stop_if_requested(self, statistics: Iterable[Mapping[str, Any]], cfg: Any) -> None:
         """If a process received Ctrl-C, make fairseq-train save and stop after this update.

@@ -55,7 +55,7 @@ class TrainerHooks(TranslationTask):
         self.batch_planner = BatchPlanner(cfg.tokens_per_update)
         self.training_cfg: Any = None  # fairseq's whole configuration, when training
         self.update = 0  # the update that is being computed, from 1
-        self.first_update: int | None = None  # of this run
+        self.first_update = 0  # of this run; 0 before it begins
         self.remaining_time: RemainingTime | None = None
         self.settings: Any = None  # ModelSettings of our model
         self.checkpoint_identity = Identity()  # of the checkpoint being loaded
@@ -110,17 +110,7 @@ class TrainerHooks(TranslationTask):
         fairseq would drop the batch, and go on for ever if none fits. With several processes later
         updates raise it too: fairseq would skip a collective operation that the others wait for.
         """
-        self.update = update_num + 1
-        if self.first_update is None:
-            self.first_update = self.update
-        record_start(update_num)
-        interrupt.update = update_num
-        if interrupt.resume_update is None:
-            interrupt.resume_update = update_num  # what the run resumed from
-        if self.remaining_time is None:
-            self.remaining_time = RemainingTime(self._last_update())
-        if estimate := self.remaining_time.begin_update(self.update):
-            logger.info("%s", estimate)
+        self._begin_update(update_num)
         try:
             loss, sample_size, log = self._step(
                 sample, model, criterion, optimizer, update_num, *args, **kwargs
@@ -136,6 +126,17 @@ class TrainerHooks(TranslationTask):
                 "a smaller --max-tokens (--tokens-per-update keeps the size of updates)"
             ) from error
         return loss, sample_size, {**log, STATISTIC: float(interrupt.is_requested)}
+
+    def _begin_update(self, updates: int) -> None:
+        """Note that an update begins, after this number of updates; log the time remaining."""
+        self.update = updates + 1
+        self.first_update = self.first_update or self.update
+        record_start(updates)
+        interrupt.begin_update(updates)
+        if self.remaining_time is None:
+            self.remaining_time = RemainingTime(self._last_update())
+        if estimate := self.remaining_time.begin_update(self.update):
+            logger.info("%s", estimate)
 
     def _step(self, sample, model, criterion, optimizer, update_num, ignore_grad=False, **kwargs):
         """Like fairseq's train_step; on a GPU, as a CUDA graph where that is possible."""
