@@ -87,16 +87,6 @@ def compute_cost(run: Run, tflops: float | None = None) -> Cost:
     facts, record, s = run.facts, run.record, run.settings
     seconds, devices = record.hours * 3600, facts["devices"] or 1
     rate = tflops or device_rate(facts["device"] or "")
-    estimated: float | str
-    if rate is None:
-        unknown = "the paper has no sustained rate for this device"
-        estimated = f"{unknown if facts['device'] else 'the device is not recorded'}: give --tflops"
-    elif record.unrecorded_updates:
-        estimated = f"the first {record.unrecorded_updates:,} updates are not recorded"
-    elif record.changed_devices:
-        estimated = "its devices changed during the run"
-    else:
-        estimated = estimated_flops(seconds, devices, rate) or "no time is recorded"
     # fairseq logs pairs and target tokens; only the plan of --tokens-per-update has source tokens.
     logged = [point.values for point in record.train or record.epochs]
     pairs, target = (
@@ -115,6 +105,27 @@ def compute_cost(run: Run, tflops: float | None = None) -> Cost:
             sizes = pairs, source or target, target
             counted = counted_flops(s, words["target"], record.update, *sizes)
     return Cost(
-        *(facts["parameters"] or formula, formula, seconds, devices, rate),
-        *(estimated, counted, pairs, source, target),
+        parameters=facts["parameters"] or formula,
+        formula_parameters=formula,
+        seconds=seconds,
+        devices=devices,
+        tflops=rate,
+        estimated=_estimate(run, seconds, devices, rate),
+        counted=counted,
+        pairs=pairs,
+        source_tokens=source,
+        target_tokens=target,
     )
+
+
+def _estimate(run: Run, seconds: float, devices: int, tflops: float | None) -> float | str:
+    """Return the paper's estimate of the FLOPs so far, or the reason why it is unknown."""
+    if tflops is None:
+        unknown = "the paper has no sustained rate for this device"
+        known = run.facts["device"]
+        return f"{unknown if known else 'the device is not recorded'}: give --tflops"
+    if run.record.unrecorded_updates:
+        return f"the first {run.record.unrecorded_updates:,} updates are not recorded"
+    if run.record.changed_devices:
+        return "its devices changed during the run"
+    return estimated_flops(seconds, devices, tflops) or "no time is recorded"

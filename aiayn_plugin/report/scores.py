@@ -20,14 +20,14 @@ def compare_by_bootstrap(runs: Sequence[Run]) -> None:
     Runs with different references and sets too large to resample are left out.
     """
     for split in SCORE_FILES:
-        first, *others = [r.translations[split] for r in runs if split in r.translations] or [{}]
-        texts = ("references", "target_lang")
-        same = [scores for scores in others if all(scores[key] == first[key] for key in texts)]
-        if same and 0 < len(first["references"]) <= MAX_RESAMPLED:
-            systems = [scores["system"] for scores in (first, *same)]
-            for name, results in resample(systems, *(first[key] for key in texts)).items():
-                for scores, result in zip((first, *same), results, strict=True):
-                    scores["bootstrap"][name] = result._asdict()
+        scored = [run.translations[split] for run in runs if split in run.translations]
+        texts = [(scores["references"], scores["target_lang"]) for scores in scored]
+        same = [scores for scores, text in zip(scored, texts, strict=True) if text == texts[0]]
+        if len(same) < 2 or not 0 < len(texts[0][0]) <= MAX_RESAMPLED:
+            continue
+        for name, results in resample([scores["system"] for scores in same], *texts[0]).items():
+            for scores, result in zip(same, results, strict=True):
+                scores["bootstrap"][name] = result._asdict()
 
 
 def score_blocks(runs: Sequence[Run]) -> list[Block]:

@@ -54,15 +54,17 @@ def published_result(run: Run) -> tuple[str, float, float] | None:
     None if the paper has no result on that set.
     """
     if uses_wsj_23(run):
-        f1 = [f1 for name, _, f1 in TABLE_4 if name.startswith("Transformer")]
-        ours = 100 * run.trees["test"]["all"]["f1"]
-        return "Transformer (4 layers)", f1[_has_extra_trees(run)], ours
+        name = "Transformer (4 layers)"
+        published = {data: f1 for parser, data, f1 in TABLE_4 if parser == name}
+        data = "semi-supervised" if _has_extra_trees(run) else "WSJ only, discriminative"
+        return name, published[data], 100 * run.trees["test"]["all"]["f1"]
     scores = run.translations.get("test")
     if not scores or not uses_paper_set(run, "test", "de", "fr"):
         return None
     is_big = (paper_row(run) or run.facts["architecture"] or "").startswith("aiayn_big")
     name = "Transformer (big)" if is_big else "Transformer (base model)"
-    bleu = TABLE_2[name][run.facts["text"]["target_lang"] == "fr"]
+    german, french, *_ = TABLE_2[name]
+    bleu = french if run.facts["text"]["target_lang"] == "fr" else german
     return name, float(str(bleu)), scores["paper_bleu"]
 
 
@@ -186,16 +188,12 @@ def _columns(s: Settings | None) -> dict[str, Any]:
 
 def _other_differences(run: Run, first: Run) -> str:
     """Return the differences from the first run outside Table 3's columns."""
+    ours, theirs = run.recorded_settings, first.recorded_settings
+    listed = {*COLUMNS, *IGNORED} | ({"peak_learning_rate"} if _follows_equation_3(run) else set())
     differences = [
-        f"{NAMES.get(name, name)}: {setting_value(run.recorded_settings.get(name))}"
-        for name in (
-            run.recorded_settings | first.recorded_settings
-            if run.recorded_settings and first.recorded_settings
-            else ()
-        )
-        if name not in (*COLUMNS, *IGNORED)
-        and run.recorded_settings.get(name) != first.recorded_settings.get(name)
-        and not (name == "peak_learning_rate" and _follows_equation_3(run))
+        f"{NAMES.get(name, name)}: {setting_value(ours.get(name))}"
+        for name in (ours | theirs if ours and theirs else ())
+        if name not in listed and ours.get(name) != theirs.get(name)
     ]
     if _own_architecture(run) != _own_architecture(first):
         differences.append(f"architecture {run.facts['architecture']}")
