@@ -157,6 +157,29 @@ def find_tree_sets(args: argparse.Namespace) -> dict[str, list[TreeSet]]:
 
     Raises InputError if options contradict each other, or a file or a section is missing.
     """
+    splits = _find_gold_sets(args)
+    gold = splits["train"]
+    train = [gold._replace(weight=args.weight)]
+    if args.wsj_labels and not args.extra:
+        raise InputError("--wsj-labels needs --extra")
+    if args.recombine < 0:
+        raise InputError(f"--recombine {args.recombine} must not be negative")
+    if args.recombine:
+        train.append(gold._replace(name=f"{gold.name}.recombined", recombined=args.recombine))
+    for number, (weight, *paths) in enumerate(args.extra, start=1):
+        extra = _parse_extra(f"train.extra{number}", weight, paths)
+        train.append(extra._replace(wsj_labels=args.wsj_labels))
+    for trees in train:
+        if not 0 < trees.weight <= 1_000:
+            raise InputError(
+                f"{trees.name}: cannot use trees {trees.weight:g} times: give a number above 0, "
+                "at most 1,000"
+            )
+    return {split: [trees] for split, trees in splits.items()} | {"train": train}
+
+
+def _find_gold_sets(args: argparse.Namespace) -> dict[str, TreeSet]:
+    """Return the trees of --wsj, or of --train, --valid and --test, by split."""
     files = {split: getattr(args, split) for split in WSJ}
     kept = dict.fromkeys(WSJ, slice(None))
     if args.wsj:
@@ -176,38 +199,20 @@ def find_tree_sets(args: argparse.Namespace) -> dict[str, list[TreeSet]]:
     elif not (files["train"] and files["valid"]):
         raise InputError("give --wsj, or --train with --valid, or --train with --hold-out")
     suffix = ".wsj" if args.wsj else ""
-    splits = {
-        split: [TreeSet(split + suffix, paths, kept[split])]
+    return {
+        split: TreeSet(split + suffix, paths, kept[split])
         for split, paths in files.items()
         if paths
     }
-    gold = splits["train"][0]
-    train = [gold._replace(weight=args.weight)]
-    if args.wsj_labels and not args.extra:
-        raise InputError("--wsj-labels needs --extra")
-    if args.recombine < 0:
-        raise InputError(f"--recombine {args.recombine} must not be negative")
-    if args.recombine:
-        train.append(gold._replace(name=f"{gold.name}.recombined", recombined=args.recombine))
-    for number, (weight, *paths) in enumerate(args.extra, start=1):
-        if not paths:
-            raise InputError(f"--extra {weight}: give a number, and then files")
-        try:
-            extra = TreeSet(
-                f"train.extra{number}",
-                list(map(Path, paths)),
-                weight=float(weight),
-                wsj_labels=args.wsj_labels,
-            )
-        except ValueError:
-            raise InputError(
-                f"--extra {weight}: first give how often each tree is used, such as 1"
-            ) from None
-        train.append(extra)
-    for trees in train:
-        if not 0 < trees.weight <= 1_000:
-            raise InputError(
-                f"{trees.name}: cannot use trees {trees.weight:g} times: give a number above 0, "
-                "at most 1,000"
-            )
-    return splits | {"train": train}
+
+
+def _parse_extra(name: str, weight: str, paths: list[str]) -> TreeSet:
+    """Return the trees of one --extra. Raises InputError unless it has a number and files."""
+    if not paths:
+        raise InputError(f"--extra {weight}: give a number, and then files")
+    try:
+        return TreeSet(name, list(map(Path, paths)), weight=float(weight))
+    except ValueError:
+        raise InputError(
+            f"--extra {weight}: first give how often each tree is used, such as 1"
+        ) from None

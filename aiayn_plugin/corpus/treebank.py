@@ -1,9 +1,8 @@
 """From files of bracketed trees to sentences and linearised trees (§6.3)."""
 
-import contextlib
 import functools
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from math import floor
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,7 @@ from ..parsing.trees import (
 )
 from ..text.lines import read_lines
 from .console import progress, say
-from .parallel import Batch, Counts, LinePairs
+from .parallel import Batch, Counts, Files, LinePairs
 from .stages import Stage, make_stage
 from .tokens import Cleaning, Job, Text, make_tokens
 from .tree_files import TreeSet
@@ -77,27 +76,30 @@ def _read_file(path: Path, output: Path, wsj_labels: bool) -> tuple[int, Counter
     return number, changes
 
 
-def _write_kept(inputs: list[Path], dests: Iterable[Path], kept: range, weight: float) -> int:
+def _write_kept(inputs: list[Path], dests: Files, kept: range, weight: float) -> int:
     """Write the sentences and trees in `kept`, remove the inputs, return the number of lines.
 
     With weight 2.5, they are written two and three times alternately.
     """
-    number = lines = 0
-    with contextlib.ExitStack() as stack:
-        sides = [stack.enter_context(open(dest, "wb")) for dest in dests]
-        for path in inputs:
-            with open(path, "rb") as file:
-                for line in file:
-                    if number in kept:
-                        i = number - kept.start
-                        copies = floor((i + 1) * weight) - floor(i * weight)
-                        sentence, _, tree = line.partition(b"\t")
-                        sides[0].write((sentence + b"\n") * copies)
-                        sides[1].write(tree * copies)
-                        lines += copies
-                    number += 1
-            path.unlink()
+    lines = 0
+    with open(dests[0], "wb") as sentences, open(dests[1], "wb") as trees:
+        for number, line in enumerate(_take_lines(inputs)):
+            if number in kept:
+                i = number - kept.start
+                copies = floor((i + 1) * weight) - floor(i * weight)
+                sentence, _, tree = line.partition(b"\t")
+                sentences.write((sentence + b"\n") * copies)
+                trees.write(tree * copies)
+                lines += copies
     return lines
+
+
+def _take_lines(paths: Iterable[Path]) -> Iterator[bytes]:
+    """Yield the lines of files, and remove each file after its last line."""
+    for path in paths:
+        with open(path, "rb") as file:
+            yield from file
+        path.unlink()
 
 
 def _recombine(source: Path, target: Path, copies: int) -> int:
