@@ -32,6 +32,17 @@ ROWS = (
 )
 #: The groups of fairseq's configuration that hold training settings.
 GROUPS = ("criterion", "optimizer", "lr_scheduler", "task", "optimization", "checkpoint")
+#: Further options that change training, with their groups; a row only if they are set.
+OTHER_OPTIONS = (
+    ("optimization", "max_epoch"),
+    ("optimization", "sentence_avg"),
+    ("dataset", "curriculum"),
+    ("task", "truncate_source"),
+    ("criterion", "ignore_prefix_size"),
+    ("ema", "store_ema"),
+)
+#: Those that set the size of the batches without --tokens-per-update.
+BATCHES = (("dataset", "max_tokens"), ("dataset", "batch_size"), ("optimization", "update_freq"))
 
 
 def compare_with_paper(cfg: DictConfig) -> Iterator[tuple[str, Any, Any]]:
@@ -40,7 +51,28 @@ def compare_with_paper(cfg: DictConfig) -> Iterator[tuple[str, Any, Any]]:
     Options that the dataclass of a user's architecture adds come last, without the paper's value.
     Architectures that are not in the paper are compared with the one they derive from.
     """
-    paper = get_settings(compared_architecture(cfg.model._name))
+    paper, training = get_settings(compared_architecture(cfg.model._name)), _read_training(cfg)
+    components = {name: getattr(cfg[name], "_name", None) for name in COMPONENTS}
+    sides = (
+        _row_values(paper, asdict(paper), COMPONENTS),
+        _row_values(model_settings(cfg.model), training, components),
+    )
+    for name in ROWS:
+        yield name, *(side.get(name, "-") for side in sides)
+    batches = BATCHES if training["tokens_per_update"] == "-" else ()
+    for group, name in (*OTHER_OPTIONS, *batches):
+        value = getattr(cfg[group], name, None)
+        if value not in (None, False, 0, [1]):
+            yield name, "-", value if isinstance(value, int) else str(value)
+    options = MODEL_DATACLASS_REGISTRY[ARCH_MODEL_NAME_REGISTRY[cfg.model._name]]
+    known = {option.name for option in fields(TransformerConfig)}
+    for option in fields(options):
+        if option.name not in known:
+            yield option.name, "-", cfg.model[option.name]
+
+
+def _read_training(cfg: DictConfig) -> dict[str, Any]:
+    """Return the training settings of a run by name."""
     training: dict[str, Any] = {"weight_decay": 0.0}
     for group in GROUPS:
         settings = cfg[group] or {}
@@ -51,33 +83,7 @@ def compare_with_paper(cfg: DictConfig) -> Iterator[tuple[str, Any, Any]]:
     if "adam_betas" in training:
         training["adam_betas"] = parse_betas(training["adam_betas"])
     training["tokens_per_update"] = training.get("tokens_per_update") or "-"
-    components = {name: getattr(cfg[name], "_name", None) for name in COMPONENTS}
-    sides = (
-        _row_values(paper, asdict(paper), COMPONENTS),
-        _row_values(model_settings(cfg.model), training, components),
-    )
-    for name in ROWS:
-        yield name, *(side.get(name, "-") for side in sides)
-    changes = [
-        ("optimization", "max_epoch"),
-        ("optimization", "sentence_avg"),
-        ("dataset", "curriculum"),
-        ("task", "truncate_source"),
-        ("criterion", "ignore_prefix_size"),
-        ("ema", "store_ema"),
-    ]
-    if training["tokens_per_update"] == "-":
-        batches = ("dataset", "max_tokens"), ("dataset", "batch_size")
-        changes += [*batches, ("optimization", "update_freq")]
-    for group, name in changes:
-        value = getattr(cfg[group], name, None)
-        if value not in (None, False, 0, [1]):
-            yield name, "-", value if isinstance(value, int) else str(value)
-    options = MODEL_DATACLASS_REGISTRY[ARCH_MODEL_NAME_REGISTRY[cfg.model._name]]
-    known = {option.name for option in fields(TransformerConfig)}
-    for option in fields(options):
-        if option.name not in known:
-            yield option.name, "-", cfg.model[option.name]
+    return training
 
 
 def compared_architecture(arch: str) -> str:
