@@ -126,16 +126,10 @@ def resume(load: Callable) -> Callable:
             cfg.load_checkpoint_on_all_dp_ranks = True
         last = Path(cfg.save_dir, f"checkpoint_last{trainer.checkpoint_suffix}.pt")
         _check_shared((Path(filename), last), trainer)
-        given = "--restore-file" if cfg.restore_file != "checkpoint_last.pt" else None
-        if given is None and filename == getattr(cfg, "continue_once", None):
-            given = "--continue-once"
-        if given and not Path(filename).exists():
-            raise InputError(
-                f"{given} {filename} is missing (a relative path is resolved from the current "
-                "directory, not from --save-dir)"
-            )
+        _check_exists(cfg, filename)
+        is_our_task = hasattr(trainer.task, "identity")
         try:
-            if hasattr(trainer.task, "identity") and Path(filename).is_file():
+            if is_our_task and Path(filename).is_file():
                 _check_state(cfg, trainer.task, filename)
             extra_state = load(trainer, filename, *args, **options)
         except (InputError, OSError):
@@ -146,7 +140,7 @@ def resume(load: Callable) -> Callable:
                 input_error(error)
                 or f"{filename} does not fit this run: {type(error).__name__}: {first_line}"
             ) from error
-        if hasattr(trainer.task, "identity") and trainer.get_num_updates() == 0:
+        if is_our_task and trainer.get_num_updates() == 0:
             _warn_of_earlier_run(trainer)
         if extra_state is not None:
             if filename == cfg.finetune_from_model:
@@ -156,6 +150,18 @@ def resume(load: Callable) -> Callable:
         return extra_state
 
     return load_checkpoint
+
+
+def _check_exists(cfg: Any, filename: str) -> None:
+    """Raise InputError if a checkpoint that an option names is missing."""
+    option = "--restore-file" if cfg.restore_file != "checkpoint_last.pt" else None
+    if option is None and filename == getattr(cfg, "continue_once", None):
+        option = "--continue-once"
+    if option and not Path(filename).exists():
+        raise InputError(
+            f"{option} {filename} is missing (a relative path is resolved from the current "
+            "directory, not from --save-dir)"
+        )
 
 
 def _warn_of_earlier_run(trainer: Any) -> None:

@@ -49,14 +49,11 @@ def with_paper_defaults(parse: Callable) -> Callable:
 
         def modify(parser: ArgumentParser) -> None:
             """Set defaults, now that fairseq has imported --user-dir and its --task and --arch."""
-            # fairseq's first pass without defaults: only what is on the command line
-            nothing = Namespace(**dict.fromkeys(known))
-            given = vars(parser.parse_known_args(input_args, nothing)[0])
-            if trains and given["arch"] is None:  # fairseq ends with a RuntimeError
+            cli_options.update(_read_given(parser, input_args, known))
+            if trains and "arch" not in cli_options:  # fairseq ends with a RuntimeError
                 parser.error(
                     "the following arguments are required: --arch, such as --arch aiayn_base"
                 )
-            cli_options.update({name: x for name, x in given.items() if x is not None})
             if parser.get_default("task") in (None, "translation"):
                 parser.set_defaults(task="aiayn_translation")
             if trains:
@@ -66,12 +63,7 @@ def with_paper_defaults(parse: Callable) -> Callable:
 
         result = parse(parser, input_args, *args, modify_parser=modify, **kwargs)
         parsed = result[0] if isinstance(result, tuple) else result
-        if getattr(parsed, "path", "") is None:
-            parser.error("the following arguments are required: --path")
-        for name, read in DICTIONARIES.items():
-            if not _is_dictionary(text := getattr(parsed, name, None) or "{}", read):
-                kind = "JSON object" if read is json.loads else "Python dictionary"
-                parser.error(f"argument {flag(name)}: {text!r} is not a {kind}")
+        _check_values(parser, parsed)
         join_torchrun(parsed, searches)
         data_checks.infer_languages(parsed)
         if trains:
@@ -84,6 +76,23 @@ def with_paper_defaults(parse: Callable) -> Callable:
         return result
 
     return parse_args_and_arch
+
+
+def _read_given(parser: ArgumentParser, input_args: Any, names: Iterable[str]) -> dict[str, Any]:
+    """Return the options on the command line, of those that fairseq's first pass knows."""
+    nothing = Namespace(**dict.fromkeys(names))  # in place of the defaults
+    given = vars(parser.parse_known_args(input_args, nothing)[0])
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def _check_values(parser: ArgumentParser, args: Namespace) -> None:
+    """Exit with one line if --path is missing, or if an option's value is not a dictionary."""
+    if getattr(args, "path", "") is None:
+        parser.error("the following arguments are required: --path")
+    for name, read in DICTIONARIES.items():
+        if not _is_dictionary(text := getattr(args, name, None) or "{}", read):
+            kind = "JSON object" if read is json.loads else "Python dictionary"
+            parser.error(f"argument {flag(name)}: {text!r} is not a {kind}")
 
 
 def report_usage_error(parser: ArgumentParser, message: str) -> NoReturn:
