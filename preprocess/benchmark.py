@@ -26,7 +26,7 @@ import numpy as np
 import yaml
 
 from aiayn_plugin import plots
-from aiayn_plugin.corpus.console import add_workers
+from aiayn_plugin.cli.preparation import add_workers
 from aiayn_plugin.errors import InputError
 from aiayn_plugin.html_page import COLOURS
 

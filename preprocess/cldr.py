@@ -28,7 +28,7 @@ try:
     from cldr_values.names import Kind, Pair, labelled, list_of
 
     from aiayn_plugin.atomic import write_file_atomically
-    from aiayn_plugin.corpus.console import explain_interrupts
+    from aiayn_plugin.cli.preparation import explain_interrupts
 except ImportError as missing:
     if __name__ != "__main__":
         raise

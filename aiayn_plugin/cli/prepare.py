@@ -15,12 +15,12 @@ import re
 from pathlib import Path
 
 from ..corpus.build import build, find_versions, make_data_directory
-from ..corpus.console import add_tokenizer, add_workers, explain_interrupts, say, show_next_step
-from ..corpus.data_directory import add_check
+from ..corpus.console import say
 from ..corpus.parallel import Files, start_workers
 from ..corpus.tokens import Cleaning, load_text
 from ..errors import InputError
 from ..text.settings import WITHOUT_SPACES, TextSettings, rules_language
+from .preparation import add_check, add_tokenizer, add_workers, explain_interrupts, show_next_step
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

@@ -10,13 +10,13 @@ import argparse
 from pathlib import Path
 
 from ..corpus.build import build_from_tokens, find_versions, make_data_directory
-from ..corpus.console import add_workers, explain_interrupts, say, show_next_step
-from ..corpus.data_directory import add_check
+from ..corpus.console import say
 from ..corpus.parallel import start_workers
 from ..corpus.tokens import Cleaning, Job
 from ..corpus.tree_files import TreeSet, find_sections, hash_trees
 from ..errors import InputError
 from ..text.settings import PENN, TextSettings
+from .preparation import add_check, add_workers, explain_interrupts, show_next_step
 
 #: The standard sections of the Wall Street Journal, and the number of trees in each split.
 WSJ = {"train": range(2, 22), "valid": range(22, 23), "test": range(23, 24)}

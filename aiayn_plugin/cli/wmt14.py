@@ -12,8 +12,8 @@ from pathlib import Path
 
 from ..atomic import hold_lock
 from ..corpus.build import build, find_versions
-from ..corpus.console import add_tokenizer, add_workers, explain_interrupts, say, show_next_step
-from ..corpus.data_directory import add_check, check_name, is_up_to_date
+from ..corpus.console import say
+from ..corpus.data_directory import check_name, is_up_to_date
 from ..corpus.parallel import start_workers
 from ..corpus.sources import find_inputs, read_texts
 from ..corpus.stages import make_stage
@@ -22,6 +22,7 @@ from ..corpus.tokens import Cleaning, Job, Text
 from ..errors import InputError
 from ..text.settings import PAIRS_FILE, TextSettings
 from ..text.subwords import SUBWORDS
+from .preparation import add_check, add_tokenizer, add_workers, explain_interrupts, show_next_step
 
 #: Marks a directory as made by this command; locked while the command is running.
 LOCK = "wmt14.lock"

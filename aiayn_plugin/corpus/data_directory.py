@@ -1,10 +1,8 @@
 """Finished data directories: their settings, completeness and checksums."""
 
-import argparse
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
 
 from ..errors import InputError
 from ..text.manifest import MANIFEST, describe_change, read_manifest
@@ -56,23 +54,6 @@ def is_up_to_date(
         if change := describe_change(data / name, checksum, contents=False):
             raise InputError(f"{change}; delete {data} to prepare it again")
     return True
-
-
-def add_check(parser: argparse.ArgumentParser) -> None:
-    """Add the option --check to a parser. Like --help, it needs no other option, and exits."""
-    parser.add_argument(
-        "--check",
-        metavar="DIR",
-        type=Path,
-        action=_Check,
-        help="verify the checksums of prepared data, list changed files, and exit",
-    )
-
-
-class _Check(argparse.Action):
-    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: Any = None) -> None:
-        check(values)
-        parser.exit()
 
 
 def check(directory: Path) -> None:
