@@ -36,7 +36,7 @@ if not torch.cuda.is_available():
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run the files of whole commands first, so that workers, each with one file, end together.
+    """Run the tests of whole commands first, so that workers, with a file each, end together.
 
     The first three, which take longest, do not need the model that most of the others wait for.
     """

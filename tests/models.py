@@ -122,7 +122,7 @@ def trainer(data: Path, save_dir: Path, *flags: str, cpu: bool = True) -> tuple[
 
 
 def take_updates(trainer: Trainer, epoch: Any, updates: int) -> list[float]:
-    """Return the learning rate of each of the next updates."""
+    """Take the next updates, and return the learning rate of each."""
     rates = []
     trainer.optimizer.optimizer.register_step_pre_hook(
         lambda optimizer, args, kwargs: rates.append(optimizer.param_groups[0]["lr"])

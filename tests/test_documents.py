@@ -1,11 +1,13 @@
-"""The documents name options, files and headings that exist."""
+"""Options, files and headings that the documents name exist; slurm.sh does what they say."""
 
 import re
 
 import pytest
 
+PAGES = ["README.md", *(f"examples/{n}.md" for n in ("README", "guide", "measurements"))]
 
-@pytest.mark.parametrize("page", ["README.md", "examples/guide.md", "examples/measurements.md"])
+
+@pytest.mark.parametrize("page", PAGES)
 def test_the_options_of_commands_exist(run, repo, page):
     text = (repo / page).read_text("utf-8").replace("\\\n", " ")
     known: dict[str, set[str]] = {}
@@ -38,6 +40,7 @@ def test_slurm_starts_one_torchrun_per_node(run, repo, tmp_path):
     slurm = {"JOB_ID": "7", "NNODES": "2", "JOB_NODELIST": "a,b", "SUBMIT_DIR": str(repo)}
     command = f"PATH={tmp_path}:$PATH PROCESSES=3 exec bash {repo}/examples/slurm.sh DATA --cpu"
     done = run("bash", "-c", command, env={f"SLURM_{name}": value for name, value in slurm.items()})
-    assert "torchrun --nnodes 2 --nproc_per_node 3 " in done.stdout, done.stderr
+    start = "--ntasks-per-node=1 torchrun --nnodes 2 --nproc_per_node 3 "
+    assert done.stdout.startswith(start), done.stderr
     assert "--rdzv-id 7 --rdzv-backend c10d --rdzv-endpoint a:29500 " in done.stdout
     assert done.stdout.endswith("/fairseq-train DATA --cpu --user-dir aiayn_plugin\n")

@@ -262,7 +262,9 @@ GENERATE, INTERACTIVE = fairseq_generate_parser, options.get_interactive_generat
         (INTERACTIVE, "--print-alignment soft", "soft works in fairseq-generate only"),
     ],
 )
-def test_options_that_would_crash_fairseq_end_in_one_line(parser, flags, message, capsys):
+def test_options_that_fail_or_have_no_effect_are_refused_in_one_line(
+    parser, flags, message, capsys
+):
     with pytest.raises((SystemExit, InputError)) as error:
         parse("--path", "m.pt", *flags.split(), parser=parser)
     assert message in str(error.value) + capsys.readouterr().err

@@ -66,10 +66,11 @@ def test_a_loss_that_is_not_finite_ends_the_run(corpus, tmp_path, loss):
 
 
 @pytest.mark.parametrize("processes, first", [(1, True), (1, False), (2, False)])
-def test_a_run_ends_when_memory_runs_out(corpus, processes, first):
-    """fairseq continues without the batch, if a GPU is out of memory.
+def test_running_out_of_memory_ends_a_run_unless_the_batch_can_be_skipped(corpus, processes, first):
+    """fairseq skips a batch for which a GPU lacks memory.
 
-    In the first update, that may never end. In several processes it blocks the others.
+    In the first update it might skip batches for ever; with several processes the others would
+    wait.
     """
 
     def no_memory(model, sample):

@@ -185,7 +185,7 @@ def test_invalid_settings_are_reported_in_one_line(model_dir, settings, message)
 
 
 def test_sinusoids_are_bounded_by_memory_alone(model_dir, tmp_path, caplog):
-    """fairseq's limit of 1,024 applies to neither side: a limit below min_len is an error."""
+    """fairseq's limit of 1,024 applies to neither side; if it did, min_len 1,120 would fail."""
     shutil.copytree(model_dir, tmp_path / "run")
     change_checkpoint(tmp_path / "run", use_sinusoids)
     translator = Translator.load(tmp_path / "run", device="cpu", beam=1, min_len=1120)

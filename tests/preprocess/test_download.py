@@ -99,7 +99,7 @@ def test_an_unknown_host_is_not_tried_again(tmp_path, monkeypatch, capsys):
     assert "trying again" not in str(capsys.readouterr())
 
 
-def test_temporary_errors_end_after_the_pauses(mirror, get):
+def test_temporary_errors_end_after_the_last_retry(mirror, get):
     mirror.faults |= {"x": "busy", "second/x": "missing"}
     with pytest.raises(DownloadError, match="error: 503"):
         get()

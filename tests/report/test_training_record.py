@@ -29,7 +29,7 @@ def updates(points):
     return [point.update for point in points]
 
 
-def test_an_interrupted_run_is_one_run(read):
+def test_the_sessions_of_an_interrupted_run_are_joined(read):
     """Updates 30 and 40 were taken twice. The first start kept 20 updates and a validation, which
     took 21 minutes; the second start's clock begins at 0."""
     record = read(interrupted())

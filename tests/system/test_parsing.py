@@ -88,6 +88,8 @@ def test_the_recipe_goes_from_the_treebank_to_f1(recipe):
     assert output.endswith(
         "The paper (Table 4, WSJ only): F1 91.3, to compare with the F1 above.\n"
     )
+    settings = " --dropout 0.2 --attention-dropout 0.2 --warmup-updates 16000 "
+    assert settings in (folder / "arguments").read_text()
     assert "with beam=21" in (folder / "generate.log").read_text()
     trees = [Tree.fromstring(line) for line in (folder / "trees.txt").read_text().splitlines()]
     gold = (folder / "data" / "test.raw.en").read_text().splitlines()

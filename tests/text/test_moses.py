@@ -102,8 +102,8 @@ def without_versions(lang):
 
     - The lists of abbreviations have changed: `Inc.`, `Rs.`, and in French `a.`
     - Since March 2016, `.'` and `5,` have been split at the end of a line. mosestokenizer's script
-        is older.
-    - Since November 2018, the last word has lost its full stop even if it is `U.S.`
+      is older.
+    - Since November 2018, the script splits the full stop from a final `U.S.` too.
     """
     text = (scripts()[1] / f"nonbreaking_prefix.{lang}").read_text("utf-8")
     listed = {line.strip() for line in text.split("\n") if line.strip() and line[0] != "#"}
@@ -136,7 +136,7 @@ def test_normalised_tokens_are_those_of_the_scripts(repo, lang, texts):
     lines = real_lines(repo, lang, texts)
     lines += tuple(line.replace('"', "’") for line in lines[::20])
     normalised = perl("normalize-punctuation", lang, lines)
-    # Since November 2019 these have become apostrophes, not quotes.
+    # Since November 2019 the script turns these into apostrophes, not quotes.
     kept = [i for i, line in enumerate(lines) if not re.search("[‘‚]", line)]
     tokenize = Tokenizer(lang, normalize_punctuation=True).tokenize
     check_tokens(lang, [normalised[i] for i in kept], [tokenize(lines[i]) for i in kept])
