@@ -5,10 +5,10 @@
 #   PYTHON=/path/to/python bash examples/setup.sh    use this Python, and its torch if 2.10 or later
 #   TORCH=2.10.0 bash examples/setup.sh              install this torch in a new .venv (2.10 or later)
 set -euo pipefail
+[ $# = 0 ] || { sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"; exit 2; }
 unset CDPATH
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-[ $# = 0 ] || { sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0" && exit 2; }
 torch=${TORCH:-2.14.1}
 if [ -n "${TORCH:-}" ]; then # to compare: 2.14 and 2.14.0+cpu are 2.14.0
   TORCH=${TORCH%%+*}

@@ -141,7 +141,8 @@ wait_for() {
 }
 
 for row in $rows; do
-  ! compgen -G "$RUN/$row/checkpoints/checkpoint*.pt" >/dev/null || [ ! -f "$RUN/$row/settings" ] ||
+  { ! finished "$row" && ! compgen -G "$RUN/$row/checkpoints/checkpoint*.pt" >/dev/null; } ||
+    [ ! -f "$RUN/$row/settings" ] ||
     [ "$(cat "$RUN/$row/settings")" = "$(settings "$row")" ] ||
     die "$RUN/$row was started with different settings ($RUN/$row/settings): remove it or set a different RUN"
 done

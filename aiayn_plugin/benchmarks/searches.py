@@ -1,7 +1,7 @@
 """The searches that `aiayn benchmark translate` compares: fairseq-generate's and CTranslate2's.
 
 Each takes a batch size and a count, and returns the seconds of each batch and the hypotheses by
-sentence number. A count above 0 translates that many sentences, one at a time.
+sentence number. A count above 0 translates the first `count` sentences, one at a time.
 """
 
 import argparse

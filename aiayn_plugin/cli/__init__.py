@@ -64,8 +64,8 @@ def main(argv: Sequence[str] | None = None) -> None:
 def run_command(command: str, argv: Sequence[str]) -> None:
     """Parse the arguments, and run the command.
 
-    Only its own module is imported: importing fairseq takes seconds, and some commands need neither
-    fairseq nor torch.
+    Only the command's module is imported: importing fairseq takes seconds, and some commands need
+    neither fairseq nor torch.
     """
     parser = argparse.ArgumentParser(prog="aiayn", description=__doc__)
     parser.add_argument("--version", nargs=0, action=Version, help="print versions and exit")
@@ -89,7 +89,7 @@ def run_command(command: str, argv: Sequence[str]) -> None:
 
 
 def explain(error: Exception, command: str) -> str | None:
-    """Return what the user can do about an error; None for a bug."""
+    """Return the message for an error that the user can fix; None for a bug."""
     if isinstance(error, FileNotFoundError):
         advice = "does not exist: check the paths given to the command"
         return f"{error.filename} {advice}" if error.filename else str(error)

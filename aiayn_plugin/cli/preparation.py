@@ -1,4 +1,4 @@
-"""What the commands that prepare data share: options, interruptions and the last message."""
+"""Options, interrupt handling and the closing message of the data preparation commands."""
 
 import argparse
 import contextlib

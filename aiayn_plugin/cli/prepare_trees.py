@@ -179,7 +179,10 @@ def find_tree_sets(args: argparse.Namespace) -> dict[str, list[TreeSet]]:
 
 
 def _find_gold_sets(args: argparse.Namespace) -> dict[str, TreeSet]:
-    """Return the trees of --wsj, or of --train, --valid and --test, by split."""
+    """Return the trees of --wsj, or of --train, --valid and --test, by split.
+
+    Raises InputError if options contradict each other or are missing.
+    """
     files = {split: getattr(args, split) for split in WSJ}
     kept = dict.fromkeys(WSJ, slice(None))
     if args.wsj:

@@ -1,4 +1,4 @@
-"""Checks of the configuration of a training run with our task, from the command line or Hydra."""
+"""Checks of a training run's configuration, from the command line or Hydra."""
 
 import logging
 import os
@@ -28,7 +28,7 @@ MINIMUMS = (
 def check_configuration(cfg: Any) -> None:
     """Raise InputError for settings that contradict each other, or with which fairseq would fail.
 
-    fairseq itself checks few of them, and those after training has begun.
+    fairseq checks few of them itself, and only once training has begun.
     """
     for group, name, minimum in MINIMUMS:
         values = cfg[group][name]
@@ -57,7 +57,7 @@ def check_configuration(cfg: Any) -> None:
 
 
 def _check_batches(cfg: Any) -> None:
-    """Raise InputError if two settings determine the batches, or two sets share them."""
+    """Raise InputError if two options set the batch size, or a validation set is for training."""
     is_shared = cfg.dataset.train_subset in cfg.dataset.valid_subset.split(",")
     if is_shared and not cfg.dataset.disable_validation:
         raise InputError(

@@ -26,7 +26,7 @@ ADVICE = "give a directory made by aiayn prepare or fairseq-preprocess"
 
 
 def check_directories(cfg: Any) -> None:
-    """Raise InputError if a data directory is missing, or if its languages are unknown.
+    """Raise InputError if a data directory is missing, or its languages are unknown or half given.
 
     cfg: the task's configuration. fairseq reads the dictionaries of the first directory only, so
     different ones in another directory are an error too.

@@ -96,8 +96,8 @@ def find_restart_options(checkpoint: Any) -> list[str]:
 def model_defaults(arch: str, architecture: str) -> dict[str, Any]:
     """Return the defaults of the model's settings: those of one of the paper's architectures.
 
-    Defaults that the dataclass of a user's --arch changes take precedence. Raises InputError if
-    that model has no such dataclass.
+    Defaults that the dataclass of a user's --arch changes take precedence. Raises InputError unless
+    that model's dataclass is a TransformerConfig.
     """
     paper = get_settings(architecture)
     model = ARCH_MODEL_NAME_REGISTRY[arch]

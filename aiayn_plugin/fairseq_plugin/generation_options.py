@@ -92,7 +92,10 @@ def _find_fairseq_only(options: Namespace, models: list, extra: Mapping[str, Any
 
 
 def _check_fairseq_search(task: Any, options: Namespace, reason: str) -> None:
-    """Raise InputError for options that fairseq's search does not support; reason: for using it."""
+    """Raise InputError for options that fairseq's search does not support.
+
+    reason: why fairseq's search is used.
+    """
     if task.cfg.trees_only:
         raise InputError(
             f"--trees-only does not work with {reason}, which needs fairseq's search: omit one of "

@@ -36,7 +36,7 @@ class Interrupt:
         self.update = 0  #: the last update; 0 before training
         self.resume_update: int | None = None  #: the update to resume from; None before training
         self.is_requested = False  #: whether Ctrl-C was pressed
-        #: Options to omit from the repeated command, once this run has saved.
+        #: " without --X and --Y", for the repeated command once this run has saved; or "".
         self.omitted_options = ""
         self.has_saved = False  #: whether this run has written a checkpoint to resume from
         self.is_stopping = False  #: whether all processes stop after this update

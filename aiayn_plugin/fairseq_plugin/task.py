@@ -120,7 +120,8 @@ class AiaynTranslation(TrainerHooks):
     @classmethod
     def setup_task(cls, cfg, **kwargs):
         """Like fairseq's. Raises InputError for missing data, and for --num-batch-buckets."""
-        if not OmegaConf.is_config(cfg):  # from a Namespace, as in older scripts
+        # A dataclass, if tasks.setup_task was given a Namespace, as in older scripts.
+        if not OmegaConf.is_config(cfg):
             cfg = OmegaConf.create({"task": cfg}).task
         data_checks.check_directories(cfg)
         data_checks.check_buckets(cfg)

@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 
 
 class TrainingMemoryError(InputError, RuntimeError):
-    """One of several processes ran out of memory.
+    """Memory ran out where fairseq must not skip the batch.
 
     A RuntimeError, because for other errors fairseq saves the model as crash.pt.
     """
@@ -107,8 +107,9 @@ class TrainerHooks(TranslationTask):
     def train_step(self, sample, model, criterion, optimizer, update_num, *args, **kwargs):
         """Like fairseq's. Raises InputError if memory runs out in the first update.
 
-        fairseq would drop the batch, and go on for ever if none fits. With several processes later
-        updates raise it too: fairseq would skip a collective operation that the others wait for.
+        fairseq would drop the batch, and never end if no batch fits. With several processes, later
+        updates raise it too, because fairseq would skip a collective operation that the other
+        processes wait for.
         """
         self._begin_update(update_num)
         try:

@@ -32,7 +32,7 @@ ROWS = (
 )
 #: The groups of fairseq's configuration that hold training settings.
 GROUPS = ("criterion", "optimizer", "lr_scheduler", "task", "optimization", "checkpoint")
-#: Further options that change training, with their groups; a row only if they are set.
+#: Other options that change training, as (group, name); they get a row only if they are set.
 OTHER_OPTIONS = (
     ("optimization", "max_epoch"),
     ("optimization", "sentence_avg"),
@@ -41,8 +41,12 @@ OTHER_OPTIONS = (
     ("criterion", "ignore_prefix_size"),
     ("ema", "store_ema"),
 )
-#: Those that set the size of the batches without --tokens-per-update.
-BATCHES = (("dataset", "max_tokens"), ("dataset", "batch_size"), ("optimization", "update_freq"))
+#: The options that set the batch size without --tokens-per-update.
+BATCH_OPTIONS = (
+    ("dataset", "max_tokens"),
+    ("dataset", "batch_size"),
+    ("optimization", "update_freq"),
+)
 
 
 def compare_with_paper(cfg: DictConfig) -> Iterator[tuple[str, Any, Any]]:
@@ -59,7 +63,7 @@ def compare_with_paper(cfg: DictConfig) -> Iterator[tuple[str, Any, Any]]:
     )
     for name in ROWS:
         yield name, *(side.get(name, "-") for side in sides)
-    batches = BATCHES if training["tokens_per_update"] == "-" else ()
+    batches = BATCH_OPTIONS if training["tokens_per_update"] == "-" else ()
     for group, name in (*OTHER_OPTIONS, *batches):
         value = getattr(cfg[group], name, None)
         if value not in (None, False, 0, [1]):

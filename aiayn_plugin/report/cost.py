@@ -121,9 +121,9 @@ def compute_cost(run: Run, tflops: float | None = None) -> Cost:
 def _estimate(run: Run, seconds: float, devices: int, tflops: float | None) -> float | str:
     """Return the paper's estimate of the FLOPs so far, or the reason why it is unknown."""
     if tflops is None:
-        unknown = "the paper has no sustained rate for this device"
-        known = run.facts["device"]
-        return f"{unknown if known else 'the device is not recorded'}: give --tflops"
+        if run.facts["device"]:
+            return "the paper has no sustained rate for this device: give --tflops"
+        return "the device is not recorded: give --tflops"
     if run.record.unrecorded_updates:
         return f"the first {run.record.unrecorded_updates:,} updates are not recorded"
     if run.record.changed_devices:

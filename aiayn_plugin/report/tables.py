@@ -146,7 +146,7 @@ def paper_row(run: Run) -> str | None:
 
 
 def _own_architecture(run: Run) -> str | None:
-    """Return an architecture that is not the plugin's, which the settings would describe."""
+    """Return the name of a user's architecture, which the settings do not fully describe."""
     arch = run.facts["architecture"]
     return None if arch in {None, "aiayn_transformer", *ARCHITECTURES} else arch
 

@@ -21,7 +21,7 @@ SEPARATORS = re.compile(r"@@|▁|\s")
 def read_hypotheses(log: Iterable[str]) -> list[str]:
     """Return the best hypothesis of each sentence, as subwords, in the order of the test set.
 
-    Raises InputError if the log of fairseq-generate lacks a sentence, or has one twice.
+    Raises InputError if the log lacks a sentence or has one twice.
     """
     best: dict[int, str] = {}
     last = None
@@ -45,7 +45,7 @@ def read_hypotheses(log: Iterable[str]) -> list[str]:
 
 
 def read_log(log: Path) -> tuple[list[str], dict[int, str]]:
-    """Return read_hypotheses of a log of fairseq-generate, and the targets by sentence.
+    """Return the hypotheses of a fairseq-generate log, and its targets by sentence.
 
     Targets with an unknown word, which fairseq writes as <<unk>>, are left out. Raises InputError
     as read_hypotheses does, and OSError.

@@ -29,8 +29,8 @@ class PaperTokens:
     Three steps: replace Unicode punctuation, split the text into sacremoses's tokens for the
     target language, and in German split words at hyphens (`E-Mail` becomes `E ##AT##-##AT## Mail`;
     of two hyphens around a single character only the first, because matches of the 2017 regular
-    expression do not overlap). `Tokenizer` differs from sacremoses
-    in rare letters; the scores keep sacremoses's tokens, for comparability.
+    expression do not overlap). `Tokenizer` differs from sacremoses in some characters; the scores
+    keep sacremoses's tokens, for comparability.
     """
 
     def __init__(self, target_lang: str) -> None:
@@ -100,7 +100,7 @@ class Scores:
 def _describe_words(language: str) -> str:
     """Return what the paper BLEU compares in a language."""
     if language in ("zh", "ja"):
-        return "Moses tokens, which are whole clauses here: use sacreBLEU"
+        return "Moses tokens, which are whole clauses in this language"
     return "Moses tokens" + ", German compounds split" * (language in COMPOUNDS)
 
 

@@ -110,12 +110,12 @@ def remove_old(settings: Mapping[str, Any], newest: Path) -> None:
 
 
 def resume(load: Callable) -> Callable:
-    """Wrap Trainer.load_checkpoint: resume killed, broken and finished runs.
+    """Wrap Trainer.load_checkpoint: resume killed runs, and end finished ones.
 
     Removes files that a killed run left half-written. Rejects a missing --restore-file and a
-    checkpoint that has different dictionaries or settings, or lacks the optimizer's state. Ends a
-    finished run, which would otherwise take another update. Several processes each read the file:
-    rank 0 would send its content as a pickle, which weights_only refuses.
+    checkpoint that has different dictionaries or settings, or lacks the optimizer's state. A
+    finished run would otherwise take another update. Several processes each read the file: rank 0
+    would send its content as a pickle, which weights_only refuses.
     """
 
     def load_checkpoint(trainer: Any, filename: str, *args: Any, **options: Any) -> Any:

@@ -82,7 +82,7 @@ def _read_given(parser: ArgumentParser, input_args: Any, names: Iterable[str]) -
     """Return the options on the command line, of those that fairseq's first pass knows."""
     nothing = Namespace(**dict.fromkeys(names))  # in place of the defaults
     given = vars(parser.parse_known_args(input_args, nothing)[0])
-    return {name: value for name, value in given.items() if value is not None}
+    return {name: given[name] for name in names if given[name] is not None}
 
 
 def _check_values(parser: ArgumentParser, args: Namespace) -> None:

@@ -189,7 +189,7 @@ def require_directory(load: Callable) -> Callable:
     """Wrap fairseq's load_archive_file: accept a directory only.
 
     from_pretrained would unpack an archive, given or downloaded, without checking its paths, delete
-    it, and move the common prefix of the paths, which may be any user directory.
+    it, and move the common prefix of the paths, which may be any of the user's directories.
     """
 
     @functools.wraps(load)
