@@ -20,7 +20,8 @@ def dropout(x: Tensor, p: float, training: bool = True) -> Tensor:
     dropped_levels = round(p * LEVELS)
     if x.device.type != "cpu" or dropped_levels in (0, LEVELS):
         return F.dropout(x, p)
-    draws = torch.empty((x.numel() + 3) // 4, dtype=torch.int64).random_(-(2**63), None)
+    draws = torch.empty((x.numel() + 3) // 4, dtype=torch.int64, device=x.device)
+    draws.random_(-(2**63), None)
     level = draws.view(torch.int16)[: x.numel()].view(x.shape)  # from −LEVELS/2 to LEVELS/2 − 1
     keep = (level >= dropped_levels - LEVELS // 2).view(torch.int8)
     # Multiplying by int8 stores one byte per element for the backward pass, and is faster than

@@ -51,9 +51,8 @@ class Int8Linear(InferenceLinear):
         scales = weight.abs().amax(dim=1).clamp(min=torch.finfo(torch.float32).tiny) / 127
         with warnings.catch_warnings():  # deprecated, but linear_prepack takes nothing else
             warnings.simplefilter("ignore", UserWarning)
-            quantized = torch.quantize_per_channel(
-                weight, scales.double(), torch.zeros(len(weight), dtype=torch.long), 0, torch.qint8
-            )
+            zeros = torch.zeros_like(scales, dtype=torch.long)
+            quantized = torch.quantize_per_channel(weight, scales.double(), zeros, 0, torch.qint8)
         bias = bias.detach() if bias is not None else None
         backend = torch.backends.quantized
         self.weight_for_few_rows = _pack(quantized, bias, backend.engine)

@@ -26,8 +26,9 @@ def topk(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
     end = blocks * BLOCK  # where the last full block ends
     maxima = scores[..., :end].unflatten(-1, (blocks, BLOCK)).amax(dim=-1)
     best_blocks = maxima.topk(k, dim=-1, sorted=False).indices
-    in_blocks = (best_blocks[..., None] * BLOCK + torch.arange(BLOCK)).flatten(-2)
-    after_blocks = torch.arange(end, columns).expand(*scores.shape[:-1], -1)
+    column = torch.arange(columns, device=scores.device)
+    in_blocks = (best_blocks[..., None] * BLOCK + column[:BLOCK]).flatten(-2)
+    after_blocks = column[end:].expand(*scores.shape[:-1], -1)
     candidates = torch.cat((in_blocks, after_blocks), dim=-1)
     best = scores.gather(-1, candidates).topk(k, dim=-1)
     return best.values, candidates.gather(-1, best.indices)

@@ -116,6 +116,7 @@ class BeamSearch:
         sentence has no hypothesis.
         """
         source = source.to(self.models[0].weight.device)
+        prefix = None if prefix is None else prefix.to(source.device)
 
         def search_rows(rows: slice) -> list[list[Hypothesis]]:
             state = self._search(source[rows], None if prefix is None else prefix[rows])

@@ -13,7 +13,8 @@ def test_topk_equals_torchs(columns):
     """With too few columns for blocks, with full blocks only, and with columns after the last."""
     scores = torch.randperm(3 * 4 * columns).view(3, 4, columns).double()
     expected = scores.topk(5)
-    values, indices = topk(scores, 5)
+    with torch.device("meta"):  # a program's default device
+        values, indices = topk(scores, 5)
     assert torch.equal(values, expected.values) and torch.equal(indices, expected.indices)
 
 
