@@ -9,7 +9,12 @@ import argparse
 from pathlib import Path
 
 from ..atomic import write_directory_atomically
-from ..checkpoints.ctranslate2_model import QUANTIZATIONS, build_specification, import_ctranslate2
+from ..checkpoints.ctranslate2_model import (
+    QUANTIZATIONS,
+    build_specification,
+    import_ctranslate2,
+    max_positions,
+)
 from ..checkpoints.hugging_face import export_transformers
 from ..errors import InputError
 from ..inference.run_directory import RunDirectory
@@ -50,8 +55,7 @@ def run(args: argparse.Namespace) -> None:
     transformer.optimize(quantization=args.quantization)
     with write_directory_atomically(args.output) as output:
         transformer.save(str(output))
-    stacks = transformer.encoder, transformer.decoder
-    positions = min(stack.position_encodings.encodings.shape[0] for stack in stacks)
+    positions = min(map(max_positions, (loaded.model.encoder, loaded.model.decoder)))
     print(
         f"{args.output} holds the model in {args.quantization}, with {positions:,} positions; "
         "CTranslate2 truncates a source at its max_input_length (default: 1,024)"

@@ -2,6 +2,8 @@
 
 import itertools
 import json
+import sys
+from pathlib import Path
 
 import pytest
 from commands import PLUGIN, STOCK_TRAINING, TRAIN, killed, stock_model
@@ -31,7 +33,8 @@ def test_a_killed_run_is_reported_as_one(run, repo, corpus, tmp_path, report_on)
     def has_25_updates() -> bool:
         return record.exists() and '"update": 25,' in record.read_text(encoding="utf-8")
 
-    assert killed(command, tmp_path / "first.log", has_25_updates)
+    program = Path(sys.executable).with_name("fairseq-train")
+    assert killed([program, *command[1:]], tmp_path / "first.log", has_25_updates)
     with open(record, "a") as file:
         file.write('{"event": "interval", "upd')  # as a process that is killed while it writes
     second = run(*command)
