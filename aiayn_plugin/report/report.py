@@ -209,11 +209,7 @@ def _outcome(run: Run, cost: Cost) -> Table:
 def _schedules(run: Run) -> dict[str, tuple[int, int]]:
     """Return d_model and warm-up of equation (3), of this run and of the paper's model."""
     s, arch = run.settings, run.facts["architecture"]
-    if (
-        s is None
-        or s.warmup_updates < 1
-        or run.recorded_settings.get("lr_scheduler") != "aiayn_inverse_sqrt"
-    ):
+    if s is None or s.warmup_updates < 1 or not run.follows_equation_3:
         return {}
     schedules = {"equation (3) with this run's d_model and warm-up": (s.d_model, s.warmup_updates)}
     known = SCALED_DOWN.get(arch, arch)

@@ -64,6 +64,11 @@ class Run:
         return self.record.facts
 
     @property
+    def follows_equation_3(self) -> bool:
+        """Whether d_model and the warm-up determine the learning rate."""
+        return self.recorded_settings.get("lr_scheduler") == "aiayn_inverse_sqrt"
+
+    @property
     def recorded_settings(self) -> dict[str, Any]:
         """The recorded settings by name."""
         return {row["name"]: row["run"] for row in self.facts["settings"]}

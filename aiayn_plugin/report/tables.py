@@ -189,7 +189,7 @@ def _columns(s: Settings | None) -> dict[str, Any]:
 def _other_differences(run: Run, first: Run) -> str:
     """Return the differences from the first run outside Table 3's columns."""
     ours, theirs = run.recorded_settings, first.recorded_settings
-    listed = {*COLUMNS, *IGNORED} | ({"peak_learning_rate"} if _follows_equation_3(run) else set())
+    listed = {*COLUMNS, *IGNORED} | ({"peak_learning_rate"} if run.follows_equation_3 else set())
     differences = [
         f"{NAMES.get(name, name)}: {setting_value(ours.get(name))}"
         for name in (ours | theirs if ours and theirs else ())
@@ -214,11 +214,6 @@ def _other_differences(run: Run, first: Run) -> str:
     if run.record.update != first.record.update:
         differences.append(f"{format_count(run.record.update, 'update')} so far")
     return "; ".join(differences)
-
-
-def _follows_equation_3(run: Run) -> bool:
-    """Return whether d_model and the warm-up, which are listed, determine the learning rate."""
-    return run.recorded_settings.get("lr_scheduler") == "aiayn_inverse_sqrt"
 
 
 def _devices(run: Run) -> int | None:
