@@ -57,7 +57,7 @@ def check_configuration(cfg: Any) -> None:
 
 
 def _check_batches(cfg: Any) -> None:
-    """Raise InputError if two options set the batch size, or a validation set is for training."""
+    """Raise InputError if the training set also validates, or if two options set the batch size."""
     is_shared = cfg.dataset.train_subset in cfg.dataset.valid_subset.split(",")
     if is_shared and not cfg.dataset.disable_validation:
         raise InputError(
