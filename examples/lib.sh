@@ -295,7 +295,8 @@ find_gpu() {
   if [ -n "${DRY_RUN:-}" ] || reason=$(python -c 'import torch; torch.ones(1, device="cuda")' 2>&1); then
     gpu=yes
   else
-    echo "${0##*/}: warning: torch cannot use the GPU, so the CPU is used: $(grep -m 1 'Error: ' <<<"$reason")" >&2
+    reason=$(grep -m 1 'Error: ' <<<"$reason" || tail -n 1 <<<"$reason")
+    echo "${0##*/}: warning: torch cannot use the GPU, so the CPU is used: $reason" >&2
     export CUDA_VISIBLE_DEVICES= # otherwise torch would still count it, and fairseq would start a process for it
   fi
 }
