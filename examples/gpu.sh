@@ -95,13 +95,13 @@ done
 aiayn report "$RUN"/curve_* --output "$RUN/curves"
 
 # A model trained long enough to end its sentences, converted for both systems.
-if [ ! -f "$RUN/stock.pt" ]; then
+if [ ! -f "$RUN/fairseq.pt" ]; then
   train model --positions fairseq --tokens-per-update 4096 --disable-validation \
     --log-interval 100 "${model[@]}"
   aiayn average --inputs "$RUN/model/checkpoints/checkpoint_last.pt" --output "$RUN/model.pt"
-  aiayn convert --input "$RUN/model.pt" --output "$RUN/stock.pt"
+  aiayn convert --input "$RUN/model.pt" --output "$RUN/fairseq.pt"
 fi
-part translate translate "$DATA" --fairseq-model "$RUN/stock.pt" --plugin-model "$RUN/model.pt" \
+part translate translate "$DATA" --fairseq-model "$RUN/fairseq.pt" --plugin-model "$RUN/model.pt" \
   --gen-subset test "${search[@]}"
 printf '\ngpu.sh: done after %d min %02d s; the tables are in %s\n' \
   $((SECONDS / 60)) $((SECONDS % 60)) "$RUN"
