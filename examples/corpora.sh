@@ -5,7 +5,7 @@
 #   RUN=… bash examples/corpora.sh CORPUS DIRECTORY    copy it from a directory
 # CORPUS is multi30k, published (Multi30k as preprocessed by Wu et al., 2021), tatoeba (with
 # newstest2014) or treebanks; the recipes say which files a directory must have.
-set -euo pipefail
+set -Eeuo pipefail
 corpus=$1 directory=${2:-}
 raw=${RUN:?set RUN to the directory of a recipe}/raw
 export LC_ALL=C # for the order of files
@@ -189,7 +189,9 @@ esac
 if [ ! -d "$raw" ]; then
   rm -rf "$part"
   mkdir -p "$part"
+  [ -z "$directory" ] || trap 'die "cannot copy from $directory: the recipe'\''s --help lists the files that it needs"' ERR
   "get_$corpus"
+  trap - ERR
   mv "$part" "$raw"
 fi
 "check_$corpus"
