@@ -1,4 +1,4 @@
-"""Atomic writes: a file or directory gets its final name when it is complete.
+"""Atomic writes: a file or directory is renamed into place once complete.
 
 Data is written under a temporary name next to the final one (`model.pt.tmp`, `.data.unfinished`)
 and renamed. The writer holds an advisory lock (flock) on the temporary file or directory, which is

@@ -1,4 +1,4 @@
-"""Self-contained HTML pages: they load nothing, and text never becomes markup."""
+"""Self-contained HTML pages: no external files, and text never becomes markup."""
 
 import base64
 import hashlib
@@ -58,7 +58,7 @@ def page(title: str, body: str, data: Any = None, name: str = "", fetches: bool 
 
 
 def language_name(code: str) -> str:
-    """Return the English name of a language, such as "German" for "de"; an unknown code itself."""
+    """Return a language's English name, such as "German" for "de"; unknown codes unchanged."""
     from babel import Locale  # here, since only language names need it
 
     return Locale("en").languages.get(code.replace("-", "_"), code)

@@ -82,7 +82,7 @@ class ModelSettings:
                 raise InputError(f"{name} {getattr(self, name)} must be from 0 to 1")
 
     def head_widths(self) -> tuple[int, int]:
-        """Return d_k and d_v. Raises InputError if they are below 1, or as `check` does."""
+        """Return d_k and d_v. Raises InputError for invalid widths, or as `check` does."""
         self.check()
         if None in (self.d_k, self.d_v) and self.d_model % self.h:
             raise InputError(
@@ -194,8 +194,8 @@ TINY: Mapping[str, Any] = {
 #: §6.3. Source words and target symbols hardly overlap, so each side has its own embedding.
 PARSER: Mapping[str, Any] = {"N": 4, "d_model": 1024, "tie_embeddings": "target"}
 
-#: How each architecture differs from base. Those of Table 3 are named by row and change, and have
-#: paper_millions if the table gives their number of parameters.
+#: How each architecture differs from base. Those of Table 3 are named after their row and change,
+#: and have paper_millions if the table gives their number of parameters.
 ARCHITECTURES: Mapping[str, Mapping[str, Any]] = {
     "aiayn_base": {"paper_millions": 65},
     "aiayn_a_h1": {"h": 1},

@@ -140,9 +140,8 @@ check_trees() {
     die "the trees in $(dirname "$3") have the wrong checksum: delete $raw and run the recipe again"
 }
 
-# Gold trees: the Penn Treebank sample, the training documents of CRAFT and GENIA, MASC without its Wall
-# Street Journal texts; and GUM, whose trees a parser predicted, without its Reddit documents, which have
-# no words.
+# Gold trees: the Penn Treebank sample, the training documents of CRAFT and GENIA, and MASC without its
+# Wall Street Journal texts. Predicted trees: GUM without its Reddit documents, which have no words.
 get_treebanks() {
   local id
   mkdir "$part/gum"

@@ -73,7 +73,7 @@ part train_share train --size base "${share[@]}"
 part "train_${sizes[-1]}_checkpointed" train --size "${sizes[-1]}" --checkpoint-activations \
   "${half[@]}" "${less[@]}"
 
-# train NAME ARGUMENTS: train in RUN/NAME, or resume; a finished run does nothing.
+# train NAME ARGUMENTS: train in RUN/NAME, or resume, unless the run has finished.
 train() {
   local folder=$RUN/$1
   mkdir -p "$folder"

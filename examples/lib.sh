@@ -8,7 +8,7 @@ unset CDPATH
 case " $* " in *" --help "* | *" -h "*) sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0" && exit ;; esac
 start=$PWD
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit
-trap 'exit 130' INT # some commands handle Ctrl-C themselves, so bash alone would continue
+trap 'exit 130' INT # some commands handle Ctrl-C themselves; without this trap, bash would continue
 
 # run COMMAND: run or print it.
 run() {
@@ -49,7 +49,7 @@ explain() {
 # say: print standard input; in a dry run, as comments.
 say() { if [ -n "${DRY_RUN:-}" ]; then sed 's/^./# &/'; else cat; fi; }
 
-# from_root PATH: convert a path from the caller's directory: relative to the root if it is below it.
+# from_root PATH: resolve a path against the caller's directory, relative to the root if inside it.
 from_root() {
   local root=$PWD
   (cd "$start" && realpath -m --relative-base "$root" -- "$1")
@@ -82,7 +82,7 @@ begin() {
   run bash examples/setup.sh
   [ -z "${DRY_RUN:-}" ] || echo "export PATH=\"\$PWD/.venv/bin:\$PATH\""
   export PATH=$PWD/.venv/bin:$PATH
-  # glibc keeps freed tensors' memory, in huge pages, instead of returning it to the kernel.
+  # Make glibc keep freed tensors' memory, in huge pages, instead of returning it to the kernel.
   local tunables=hugetlb=1:mmap_threshold=33554432:trim_threshold=8589934592:top_pad=268435456
   run export "GLIBC_TUNABLES=${GLIBC_TUNABLES:-glibc.malloc.${tunables//:/:glibc.malloc.}}"
   # On a GPU, let segments grow: batches differ in length, so freed blocks rarely fit the next one.
@@ -119,10 +119,10 @@ share_data() {
   run ln -sfnrT "$DATA/data" "$RUN/data"
 }
 
-# train ARGUMENTS: train on $RUN/data, or resume from the last checkpoint; a finished run does
-# nothing. Fails if the run was started with different ARGUMENTS, apart from its length, its logs and
+# train ARGUMENTS: train on $RUN/data, or resume from the last checkpoint, unless the run has finished.
+# Fails if the run was started with different ARGUMENTS, apart from its length, its logs and
 # checkpoints, and what depends on the machine. LAUNCHER is a command that starts it, such as torchrun;
-# train_small sets its own on a CPU.
+# train_small sets it on a CPU.
 train() {
   local arguments length='max-(update|epoch)|patience|stop-time-hours' file=$RUN/arguments
   local files='log-interval|tensorboard-logdir|(save|keep)-interval-updates|restore-file'

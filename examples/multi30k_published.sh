@@ -9,9 +9,9 @@
 # To resume after an interruption, run it again.
 #   RUN        results (default: runs/multi30k_published): RUN/MODEL-SEED for each model and seed,
 #              and RUN/ensemble
-#   MODELS     published: the plugin's model with their settings; ensemble: the models of published,
-#              with all SEEDS, translating together; paper: with the learning rate and search of
-#              Vaswani et al.; fairseq: their model (default: "published ensemble paper fairseq")
+#   MODELS     published: the plugin's model with their settings; ensemble: an ensemble of the published
+#              models of all SEEDS; paper: with the learning rate and search of Vaswani et al.;
+#              fairseq: their model (default: "published ensemble paper fairseq")
 #   SEEDS      random seeds (default: "1 2 3")
 #   SPLIT      valid or test (default: valid)
 #   PRECISION  of the plugin's models: empty for float32 (default: --bf16 if the processor has
@@ -82,7 +82,7 @@ score() {
 
 for model in $MODELS; do
   if [ "$model" = ensemble ]; then
-    step "translate with the models of seeds $SEEDS together"
+    step "translate with an ensemble of seeds $SEEDS"
     RUN=$TOP/ensemble
     run mkdir -p "$RUN"
     paths=

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # A parser (§6.3) trained on free treebanks, on two CPU cores. The Wall Street Journal trees are NLTK's sample of
 # the Penn Treebank: 3,914 gold trees, of which the last 392 are the test set and the 391 before them the
-# validation set. The extra trees, mapped to its labels, are the gold trees of CRAFT, GENIA and MASC and
+# validation set. The extra trees, mapped to WSJ labels, are the gold trees of CRAFT, GENIA and MASC and
 # the predicted ones of GUM. Training on all trees takes 1.7 hours on two CPU cores with bfloat16, 3.7 without.
 #   bash examples/parsing_sample.sh              download the trees
 #   bash examples/parsing_sample.sh DIRECTORY    use its ptb_sample/wsj_sample.mrg, gum/const/*.ptb and

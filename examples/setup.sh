@@ -24,7 +24,7 @@ unset PIP_TARGET PIP_PREFIX PYTHONHOME
 temporary=$(mktemp -d)
 pulse=
 trap 'rm -rf "$temporary"; [ -z "$pulse" ] || kill "$pulse" 2>/dev/null || true' EXIT
-trap 'exit 130' INT TERM # pip handles an interrupt itself, so bash alone would continue
+trap 'exit 130' INT TERM # pip handles interrupts itself; without this trap, bash would continue
 
 usable='import sys, venv, ensurepip; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 13))'
 has_torch='

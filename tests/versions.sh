@@ -10,7 +10,7 @@
 # command names it.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-trap 'exit 130' INT TERM # pytest handles interrupts itself, and bash would continue
+trap 'exit 130' INT TERM # pytest handles interrupts itself; without this trap, bash would continue
 
 WORK=${WORK:-runs/versions}
 ALL="3.10 3.11 3.11=2.10.0 3.12 3.13"

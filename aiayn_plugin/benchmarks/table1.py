@@ -56,7 +56,7 @@ def draw_figure(results: dict[str, Any]) -> Any:
     _draw_curves(time, results["rows"], lambda row: row["forward_s"] + row["backward_s"])
     time.set(title="Time of one layer, forward and backward", ylabel="seconds")
     _draw_curves(memory, results["rows"], lambda row: row["forward_bytes"])
-    memory.set(title="Memory of its forward pass", ylabel="bytes")
+    memory.set(title="Memory of the forward pass", ylabel="bytes")
     threads = f", threads: {results['threads']}" if results["threads"] else ""
     below.supxlabel(
         f"One sentence of n positions, d = {results['d_model']}, float32; medians of "

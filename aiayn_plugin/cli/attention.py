@@ -145,7 +145,7 @@ def _write_page(
     page.check_size(sentences, len(layers if args.layers is None else set(args.layers)), heads)
     maps = [compute_maps(translator, sentence, args.layers) for sentence in sentences]
     settings = translator.pipeline.settings
-    target = "the references" if args.reference else "its own translations"
+    target = "the references" if args.reference else "the model's translations"
     about = (
         f"{escape_unprintable(str(args.model))}: {language_pair(*settings.languages)}, "
         f"{len(layers)} layers, {heads} heads, with {target}"

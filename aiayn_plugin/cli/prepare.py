@@ -97,13 +97,13 @@ def check_arguments(args: argparse.Namespace) -> None:
     if args.source_lang == args.target_lang:
         raise InputError(
             f"source and target language are both {args.source_lang!r}: rename the files of one, "
-            f"such as to train.{args.source_lang}_simple"
+            f"for example to train.{args.source_lang}_simple"
         )
     for lang in (args.source_lang, args.target_lang):
         if re.search("[.-]", lang):
             raise InputError(
                 f"language {lang!r} contains '.' or '-', at which fairseq splits the names of the "
-                f"data's files: rename the text, such as to train.{re.sub('[.-]', '_', lang)}"
+                f"data's files: rename the text, for example to train.{re.sub('[.-]', '_', lang)}"
             )
     for name in ("merges", "workers", "min_tokens", "max_ratio"):
         if not getattr(args, name) >= 1:

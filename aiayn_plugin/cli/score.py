@@ -103,7 +103,7 @@ def _read_text(args: argparse.Namespace) -> Translations:
     if args.reference is not None:
         if args.data is not None or args.target_lang is None:
             raise InputError(
-                "--reference needs --target-lang, such as --target-lang de, and no --data"
+                "--reference needs --target-lang, such as --target-lang de, and excludes --data"
             )
         system, references = (list(read_lines(path)) for path in (args.system, args.reference))
         return Translations([], system, references, args.target_lang)

@@ -1,6 +1,6 @@
 """Translate over HTTP, with a web page.
 
-Answers POST /translate with JSON such as {"text": "A man sleeps."} or {"text": ["…", "…"], "nbest":
+Accepts POST /translate with JSON such as {"text": "A man sleeps."} or {"text": ["…", "…"], "nbest":
 2}, until Ctrl-C or SIGTERM. Concurrent requests are batched. GET / serves a web page for
 translating, GET /health a health check.
 """
@@ -26,9 +26,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     host_help = "address to listen on; 0.0.0.0: every interface, open to anyone on the network"
     add("--host", default="127.0.0.1", help=host_help)
     add("--port", type=int, default=8000, help="port; 0: any free port")
-    names_help = (
-        "further host names of the service, such as a proxy's; with 0.0.0.0: accept no others"
-    )
+    names_help = "further host names to accept, such as a proxy's (default with 0.0.0.0: any name)"
     add("--allow-host", metavar="NAME", nargs="+", default=[], help=names_help)
     add("--batch-size", metavar="N", type=int, default=64, help="sentences per batch")
     length_help = "maximum characters per sentence; a longer one is rejected"

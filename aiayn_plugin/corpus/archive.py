@@ -64,7 +64,7 @@ def extract(archive: Path, members: dict[str, Path]) -> None:
         raise
     except Exception as error:
         if isinstance(error, OSError) and error.errno is not None:
-            raise  # a disk error: those of gzip and bz2 have no errno
+            raise  # a disk error: errors of gzip and bz2 have no errno
         # tarfile raises nearly any exception for a malformed header.
         problem = str(error) or type(error).__name__
         raise InputError(f"{archive}: malformed or truncated ({problem})") from None

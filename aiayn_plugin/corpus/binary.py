@@ -53,7 +53,7 @@ def count_subwords(sides: Sequence[Iterable[str]]) -> Counts:
 
 
 def write_dictionary(path: Path, counts: Counts) -> None:
-    """Write the dictionary that fairseq-preprocess makes of these counts.
+    """Write the dictionary that fairseq-preprocess writes for these counts.
 
     Frequent subwords come first, and words with a count of 0 pad the size to a multiple of 8.
     """

@@ -74,8 +74,8 @@ def build_from_tokens(
     summarise_pairs(tokenised["train"])  # before learning, raise an error if no pairs are left
     learned = learn(job, tokenised["train"])
     train = encode(job, "train", tokenised["train"], learned)
-    # A parser's search counts words: subwords absent from training become <unk>, which hides word
-    # ends.
+    # A parser's search counts words. Subwords absent from training would become <unk>, which hides
+    # word ends.
     allowed = train if settings.holds_trees else None
     encoded = {"train": train} | {
         split: encode(job, split, stages, learned, allowed)

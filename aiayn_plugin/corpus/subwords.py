@@ -91,7 +91,7 @@ def learn_wordpieces(words: Counts, size: int, folder: Path) -> None:
             hard_vocab_limit=False,
             character_coverage=CHARACTER_COVERAGE,
             normalization_rule_name="identity",
-            bos_id=-1,  # fairseq has its own
+            bos_id=-1,  # fairseq adds these symbols
             eos_id=-1,
             minloglevel=1,
         )

@@ -65,8 +65,8 @@ class Predictor:
         directory that registers a model class from outside the plugin; its code is executed.
         engine: "torch", or "ctranslate2" for its search on the CPU (CTranslate2Search).
         options: those of fairseq-generate's search (beam, lenpen, nbest, …), by default the
-        paper's. Raises InputError or OSError for a directory without such a model, and for invalid
-        options.
+        paper's. Raises InputError or OSError for a directory without a usable model, and for
+        invalid options.
         """
         directory = RunDirectory.open(path, cls.pipeline_class.load)
         if unknown := sorted(options.keys() - {field.name for field in fields(SearchSettings)}):

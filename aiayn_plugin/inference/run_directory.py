@@ -36,7 +36,7 @@ class RunDirectory:
     def open(cls, path: str | Path, load_pipeline: Callable[[Path], Any]) -> "RunDirectory":
         """Return the run directory at a path; load_pipeline reads the text settings of its data.
 
-        Raises InputError or OSError for a directory that holds no such model.
+        Raises InputError or OSError for a directory without a usable model.
         """
         checkpoint, data = locate(Path(path))
         return cls(checkpoint, data, load_pipeline(data))

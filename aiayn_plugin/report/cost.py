@@ -83,7 +83,7 @@ class Cost:
 
 
 def compute_cost(run: Run, tflops: float | None = None) -> Cost:
-    """Return a run's cost. tflops: the device's sustained rate, if the paper gives none."""
+    """Return a run's cost. tflops: the device's sustained rate (default: the paper's)."""
     facts, record, s = run.facts, run.record, run.settings
     seconds, devices = record.hours * 3600, facts["devices"] or 1
     rate = tflops or device_rate(facts["device"] or "")
@@ -127,5 +127,5 @@ def _estimate(run: Run, seconds: float, devices: int, tflops: float | None) -> f
     if run.record.unrecorded_updates:
         return f"the first {run.record.unrecorded_updates:,} updates are not recorded"
     if run.record.changed_devices:
-        return "its devices changed during the run"
+        return "the devices changed during the run"
     return estimated_flops(seconds, devices, tflops) or "no time is recorded"

@@ -57,7 +57,7 @@ class Report:
 def report(runs: Sequence[Run], tflops: float | None = None) -> Report:
     """Return the report on one run or on several.
 
-    tflops: the device's sustained rate, if the paper does not give one.
+    tflops: the device's sustained rate (default: the paper's).
     """
     if len({run.name for run in runs}) < len(runs):  # names repeat, and maybe paths
         for number, run in enumerate(runs):
@@ -82,8 +82,8 @@ def _single(run: Run, cost: Cost) -> Iterator[Section]:
         yield Section("Examples", blocks)
     charts = [build_figure(chart) for chart in build_run_charts(run.record, _schedules(run))]
     note = (
-        "Hours and minutes exclude pauses between sessions and updates that a restart "
-        "repeated. Perplexity is 2 to the power of the loss without label smoothing, per subword."
+        "Hours and minutes exclude updates that a restart repeated, and pauses between "
+        "sessions. Perplexity is 2 to the power of the loss without label smoothing, per subword."
     )
     yield Section("Training", [Figures(charts), note] if charts else ["The record has no values."])
     yield _section("Outcome", _outcome(run, cost))

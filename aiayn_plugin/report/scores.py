@@ -17,7 +17,7 @@ EXAMPLES = 4
 def compare_by_bootstrap(runs: Sequence[Run]) -> None:
     """Add p to each BLEU, from a paired test against the first run of the split.
 
-    Runs with different references and sets too large to resample are left out.
+    Leaves out runs with different references, and sets too large to resample.
     """
     for split in SCORE_FILES:
         scored = [run.translations[split] for run in runs if split in run.translations]
@@ -76,8 +76,8 @@ def _translation_scores(scored: dict[str, dict], several: bool) -> list[Block]:
     if several:
         note += (
             " p is from sacrebleu's paired bootstrap test against the first run of the set, for "
-            "runs with the same references: the probability of a difference this large by choice "
-            "of sentences alone. It does not account for variation between seeds."
+            "runs with the same references: the probability of a difference this large by the "
+            "choice of sentences alone. It does not account for variation between seeds."
         )
     return [Table("Scores of the translations", head, rows), note, list(dict.fromkeys(used))]
 

@@ -54,7 +54,7 @@ SYMBOLS: Mapping[str, str] = {
 
 
 def setting_term(name: str) -> str | Term:
-    """Return the English name of a setting with its symbol or flag; an unknown name itself."""
+    """Return a setting's English name with its symbol or flag; unknown names unchanged."""
     if name not in NAMES:
         return name
     return Term(NAMES[name], SYMBOLS.get(name, f"--{name.replace('_', '-')}"))

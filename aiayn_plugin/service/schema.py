@@ -17,7 +17,7 @@ class Limits:
 
     @property
     def body_bytes(self) -> int:
-        """The size of a request body: 16 sentences of maximum length, and at least 1 MB."""
+        """The limit of a request body: 16 sentences of maximum length, but at least 1 MB."""
         # JSON writes a character in at most 12 bytes: "\ud83d\ude00".
         return max(16 * 12 * self.characters, 1_000_000)
 
@@ -29,7 +29,7 @@ class Limits:
             raise HTTPException(
                 413,
                 f"{name} has {len(sentence):,} characters; the limit is {self.characters:,}: "
-                "split it into sentences",
+                "split it into shorter sentences",
             )
         try:
             sentence.encode()

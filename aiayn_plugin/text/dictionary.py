@@ -47,7 +47,7 @@ def read_dictionary(path: str | Path) -> list[str]:
     if lines == [b""]:
         raise InputError(f"{path} is empty: {_ADVICE}")
     if len(lines) > MAX_WORDS:
-        raise InputError(f"{path} has {len(lines):,} words; at most {MAX_WORDS:,} are read")
+        raise InputError(f"{path} has {len(lines):,} words; the limit is {MAX_WORDS:,}")
     words: list[str] = []
     origins = dict.fromkeys(SPECIAL_SYMBOLS, "fairseq's special symbols")
     for number, line in enumerate(lines, start=1):

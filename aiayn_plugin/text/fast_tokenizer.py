@@ -88,6 +88,6 @@ def _to_token(symbol: str) -> str:
 
 
 def _to_symbol(token: str) -> str:
-    """The reverse of _to_token."""
+    """Invert _to_token."""
     is_last = token.endswith(WORD_END)
     return token.removesuffix(WORD_END) if is_last else f"{token}@@"

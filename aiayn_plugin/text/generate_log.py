@@ -70,9 +70,9 @@ def read_translations(
 ) -> Translations:
     """Return the output of fairseq-generate as raw text, with the raw references kept in `data`.
 
-    target_lang: default: that of the data; its source language for the reverse direction. Raises
+    target_lang: by default the data's; its source language for the reverse direction. Raises
     InputError or OSError for a log or data that cannot be used, and InputError if the targets in
-    the log are not these references.
+    the log differ from the references.
     """
     pipeline = TextPipeline.load(data)
     languages = pipeline.settings.languages

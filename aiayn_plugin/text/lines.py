@@ -17,7 +17,7 @@ MAX_CACHED_LENGTH = 50
 MAX_DATA_FILE, MAX_SETTINGS_FILE = 64 << 20, 1 << 20
 
 # Every character that some reader treats as the end of a line (str.splitlines, files in text mode)
-# is one of these. Moses's tokeniser replaces the same ones.
+# matches one of these two patterns. Moses's tokeniser replaces or removes the same ones.
 _LINE_BREAK = re.compile("[\t-\r\x85\u2028\u2029]")
 _CONTROL = re.compile("[\x00-\x08\x0e-\x1f]")
 

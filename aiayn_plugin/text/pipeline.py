@@ -58,7 +58,7 @@ class TextPipeline:
     ) -> "TextPipeline":
         """Return the pipeline of a directory of parallel text made by aiayn prepare.
 
-        source_lang, target_lang: default: those of the data. Raises InputError and OSError as
+        source_lang, target_lang: by default those of the data. Raises InputError and OSError as
         load_subwords does.
         """
         settings, subwords = load_subwords(data_dir)

@@ -49,7 +49,7 @@ class PaperTokens:
 
 
 def paper_bleu(system: list[str], references: list[str], target_lang: str) -> float:
-    """Return the case-sensitive 4-gram BLEU of PaperTokens, without smoothing, of raw text."""
+    """Return the unsmoothed, case-sensitive 4-gram BLEU of raw text, as split by PaperTokens."""
     tokens = PaperTokens(target_lang)
     metric = BLEU(tokenize="none", smooth_method="none", force=True)
     ours, theirs = ([tokens(line) for line in side] for side in (system, references))

@@ -127,7 +127,7 @@ def _build_normalizer(lang: str, kind: str) -> list[Substitute]:
 
     Moses's script differs from sacremoses in four ways: only ASCII digits and spaces count; `‘`,
     `‚` and `’` become `"` unless they are between letters; French quotes keep their space; and the
-    line includes its end, so that a final `."` becomes `".`.
+    line includes its newline, so that a final `."` becomes `".`.
     """
     _require_known_rule(_DOTS in dict(MosesPunctNormalizer.DE_ES_FR_QUOTATION_FOLLOWED_BY_COMMA))
     if kind == SACREMOSES:

@@ -217,7 +217,7 @@ def test_unusable_inputs_are_one_line_and_leave_nothing(raw, tmp_path, error, fi
         ("--target-lang=en", "both 'en'"),
         (
             "--target-lang=de-AT",
-            "names of the data's files: rename the text, such as to train.de_AT",
+            "names of the data's files: rename the text, for example to train.de_AT",
         ),
         ("--target-lang=fr", "train.fr: see --trainpref and the languages; found"),
         ("--trainpref={raw}/train.en", "without the language: --trainpref {raw}/train"),

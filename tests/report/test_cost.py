@@ -102,7 +102,7 @@ def test_a_change_of_devices_has_no_estimate(tmp_path):
     record = Record(device="P100").start().train(10, 60)
     record.facts["devices"] = 1
     cost = report_on(record.start(10).train(20, 60).write(tmp_path / "run.jsonl"))
-    assert cost.data["runs"][0]["cost"]["estimated"] == "its devices changed during the run"
+    assert cost.data["runs"][0]["cost"]["estimated"] == "the devices changed during the run"
     again = record.start().train(20, 60)  # from scratch, on these devices alone
     cost = report_on(again.write(tmp_path / "run.jsonl")).data["runs"][0]["cost"]
     assert cost["estimated"] == 60 * 9.5e12
