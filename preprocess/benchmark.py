@@ -101,7 +101,7 @@ def write_corpus(folder: Path, pairs: int) -> None:
             (folder / f"{split}.{lang}").write_text(first, encoding="utf-8")
 
 
-def plugin(corpus: Path, dest: Path, workers: int) -> dict[str, tuple[float, float]]:
+def time_wmt14(corpus: Path, dest: Path, workers: int) -> dict[str, tuple[float, float]]:
     """Run aiayn wmt14. Return the seconds of each stage and the peak GB of its largest process."""
     splits = {
         split: [{"name": split, **{lang: str(corpus / f"{split}.{lang}") for lang in LANGS}}]
@@ -182,7 +182,7 @@ def main() -> None:
     for pairs in sorted(args.pairs):
         corpus, dest = args.work / f"{pairs}.raw", args.work / f"{pairs}"
         write_corpus(corpus, pairs)
-        stages = plugin(corpus, dest, args.workers)
+        stages = time_wmt14(corpus, dest, args.workers)
         sizes[pairs] = {
             "seconds": step_seconds(stages),
             "gigabytes": {step: stages[stage][1] for step, stage in STEPS.items()},
@@ -215,7 +215,7 @@ def draw_growth(sizes: dict[int, dict]) -> Any:
     further = np.geomspace(pairs[-1], max(MAX_PAIRS, pairs[-1]), 20)
 
     def extrapolate(values: list[float]) -> np.ndarray:
-        # Learning takes about as long for any text, and its speed varies: it must not fall.
+        # Learning takes about as long for any text, but timings vary: extrapolate no fall.
         slope = max(values[-1] - values[-2], 0) / (pairs[-1] - pairs[-2])
         return np.concatenate((values, values[-1] + slope * (further - pairs[-1])))
 

@@ -35,7 +35,7 @@ def _noise(content: bytes) -> bytes:
 
 
 def _at(position: int, form: str, value: int) -> Change:
-    """Return a change of one number at a place, from the end if negative."""
+    """Return a change of one number at an offset, from the end if negative."""
 
     def changed(content: bytes) -> bytes:
         start = position % len(content)

@@ -2,7 +2,7 @@
 
     python tests/command_server.py MODULE ...
 
-Starting fairseq takes seconds, forking a process that has imported it takes milliseconds. Standard
+Starting fairseq takes seconds; forking a process that has imported it takes milliseconds. Standard
 input is a listening socket; the program ends when all its connections are closed. Each line of a
 connection is a JSON object with the "command" (a console script and its arguments), the working
 directory "cwd", the files "stdin", "stdout" and "stderr", and a "timeout" in seconds or null. The

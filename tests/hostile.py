@@ -167,7 +167,7 @@ def two_directories(path: Path, good: dict, mark: Path) -> None:
 
 
 def two_sizes(path: Path, good: dict, mark: Path) -> None:
-    """A small directory by the end record, a huge one by that of zip64, which zipfile believes."""
+    """A directory small in the end record but huge in that of zip64, which zipfile uses."""
     torch.save(good, path)
     whole = path.read_bytes()
     end = len(whole) - 22

@@ -1,6 +1,6 @@
 """A second implementation of §3 in plain loops over positions and heads.
 
-Slow and obvious, so that a reader can check it against the paper. It shares only the names and
+Naive and slow, so that a reader can check it against the paper. It shares only the names and
 values of the weights with the plugin.
 """
 

@@ -10,14 +10,14 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "aiayn_plugin"
 #: The packages and modules of aiayn_plugin, bottom up: each may import those before it.
-FLOORS = (
+LAYERS = (
     "errors atomic paper text kernels model training parsing corpus search checkpoints "
     "fairseq_plugin inference html_page plots attention_page report service benchmarks cli"
 ).split()
 #: Libraries that only these packages may import.
 ONLY = {
     "fairseq": {"fairseq_plugin", "benchmarks"},
-    "torch": {*FLOORS} - {"errors", "atomic", "paper", "text", "corpus"},
+    "torch": {*LAYERS} - {"errors", "atomic", "paper", "text", "corpus"},
 }
 
 
@@ -44,7 +44,7 @@ def test_imports_run_downwards():
                 (module[0], own) != ("aiayn_plugin", "__init__")
                 and module[0] == "aiayn_plugin"
                 and module[1] != own
-                and FLOORS.index(module[1]) >= FLOORS.index(own)
+                and LAYERS.index(module[1]) >= LAYERS.index(own)
             )
             if upwards or own not in ONLY.get(module[0], {own}):
                 wrong.append(f"{path.relative_to(ROOT)} imports {'.'.join(module)}")

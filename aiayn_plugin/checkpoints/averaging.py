@@ -30,15 +30,15 @@ def find_last_checkpoints(
     if count < 1:
         raise InputError(f"cannot average {count} checkpoints: give at least 1")
     names = sorted(path.name for path in directory.iterdir())
-    found = {
+    matches = {
         name: [match for match in map(pattern.fullmatch, names) if match]
         for name, pattern in PATTERNS.items()
     }
     bound = math.inf if upper_bound is None else upper_bound
-    found[kind] = [match for match in found[kind] if int(match[1]) <= bound]
-    numbered = sorted((int(match[1]), match[0]) for match in found[kind])
+    matches[kind] = [match for match in matches[kind] if int(match[1]) <= bound]
+    numbered = sorted((int(match[1]), match[0]) for match in matches[kind])
     if len(numbered) < count:
-        advice = [f"--num-{name[:-1]}-checkpoints {len(x)}" for name, x in found.items() if x]
+        advice = [f"--num-{name[:-1]}-checkpoints {len(x)}" for name, x in matches.items() if x]
         advice += [f"--inputs {directory / name}" for name in names if name == "checkpoint_last.pt"]
         limit = "" if upper_bound is None else f" up to {upper_bound}"
         raise InputError(

@@ -154,13 +154,12 @@ def _check_shared(checkpoint: Mapping[str, Tensor], model: Mapping[str, Tensor])
         first = first_names.setdefault((weight.data_ptr(), weight.shape), name)
         if first != name and not checkpoint[first].equal(checkpoint[name]):
             raise InputError(
-                f"the checkpoint has a different architecture: {first} and {name} differ in it and "
-                f"are one matrix here (--tie-embeddings); {ADVICE}"
+                f"the checkpoint has a different architecture: {first} and {name} differ, but this "
+                f"model ties them (--tie-embeddings); {ADVICE}"
             )
 
 
 def _architecture_error(name: str, theirs: object, ours: object) -> InputError:
     return InputError(
-        f"the checkpoint has a different architecture: {name} is {theirs} in it and {ours} here; "
-        f"{ADVICE}"
+        f"the checkpoint has a different architecture: {name} is {theirs}, not {ours}; {ADVICE}"
     )

@@ -36,7 +36,7 @@ class LoadedModel:
 
 
 def model_settings(cfg: Any) -> ModelSettings:
-    """Return our model's settings in fairseq's configuration; default where absent."""
+    """Return our model's settings from fairseq's configuration; defaults if absent."""
     known: dict[str, Any] = {f.name: getattr(cfg, f.name, f.default) for f in fields(ModelSettings)}
     for name in ("positions", "tie_embeddings"):
         known[name] = str(known[name])  # fairseq's choices are enums

@@ -90,7 +90,7 @@ def build_config(settings: ModelSettings, vocabulary: int, max_positions: int) -
         "tie_word_embeddings": settings.tie_embeddings != "none",
         "is_encoder_decoder": True,
         "forced_eos_token_id": Vocabulary.eos,
-        "positions": settings.positions,  # not transformers' own: see _positions_kind
+        "positions": settings.positions,  # not in transformers: see _positions_kind
         **REQUIRED,
     }
 
@@ -169,15 +169,17 @@ def _read_settings(config: dict[str, Any]) -> ModelSettings:
     """Return the settings; those inferred from weights (biases, positions) are added later."""
     if config["model_type"] != "marian":
         raise InputError(f"its model_type is {config['model_type']!r:.40}, not 'marian'")
-    found = {name: config.get(name) for name in REQUIRED}
-    found |= {name: config.get(name, value) for name, value in OPTIONAL.items()}
+    actual = {name: config.get(name) for name in REQUIRED}
+    actual |= {name: config.get(name, value) for name, value in OPTIONAL.items()}
     for name in ("layers", "attention_heads", "ffn_dim"):
-        found[f"decoder_{name}"] = config[f"decoder_{name}"]
-    needed = {**REQUIRED, **OPTIONAL}
-    needed |= {name: config[name.replace("decoder", "encoder")] for name in found.keys() - needed}
-    if different := [name for name in found if found[name] != needed[name]]:
-        wrong = ", ".join(f"{name} is {found[name]!r:.40}" for name in different)
-        right = ", ".join(f"{needed[name]!r:.40}" for name in different)
+        actual[f"decoder_{name}"] = config[f"decoder_{name}"]
+    expected = {**REQUIRED, **OPTIONAL}
+    expected |= {
+        name: config[name.replace("decoder", "encoder")] for name in actual.keys() - expected
+    }
+    if different := [name for name in actual if actual[name] != expected[name]]:
+        wrong = ", ".join(f"{name} is {actual[name]!r:.40}" for name in different)
+        right = ", ".join(f"{expected[name]!r:.40}" for name in different)
         raise InputError(f"the paper's model cannot express its settings: {wrong}, not {right}")
     share = config.get("share_encoder_decoder_embeddings", True)
     tie = config.get("tie_word_embeddings", True)
@@ -298,7 +300,7 @@ def _sines_first(d_model: int) -> Tensor:
 
 def _permute(weight: Tensor, module: str, kind: str, order: Tensor) -> Tensor:
     """Reorder the side of a layer's weight that reads or writes a vector of width d_model."""
-    if module in ("q_proj", "k_proj", "v_proj", "fc1"):  # they read one
+    if module in ("q_proj", "k_proj", "v_proj", "fc1"):  # read the vector
         return weight[:, order] if kind == "weight" else weight
     return weight[order]
 

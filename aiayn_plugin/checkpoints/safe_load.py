@@ -18,7 +18,7 @@ from . import safetensors_file, schema, torch_file
 ADVICE = "use an intact copy, or a different checkpoint"
 #: Bytes that building a model may take beyond an amount proportional to its weights.
 MEMORY_ALLOWANCE = 256 << 20
-_LIMIT_LOCK = threading.RLock()  # the limit is the process's; building a model may load another
+_LIMIT_LOCK = threading.RLock()  # the limit is per process; building one model may load another
 
 # fairseq stores its settings as a Namespace, which is as safe as a dictionary. It is allowed
 # globally, so that a user's own torch.load can read a checkpoint.

@@ -79,10 +79,10 @@ def read(path: Path, with_data: bool = True) -> dict[str, Any]:
         if path.exists() and not path.is_file():
             raise FileError("it is not a regular file")
         if with_data and hash_file(path) != config["sha256"]:
-            raise FileError(f"its checksum is not that of {CONFIG_FILE}")
+            raise FileError(f"its checksum does not match {CONFIG_FILE}")
         weights: dict[str, Any] = read_weights(path)
         tied = config["tied"]
-        if len({*tied.values()}) < len(tied):  # a few bytes each, and a copy when averaged
+        if len({*tied.values()}) < len(tied):  # a few bytes each, but a copy when averaged
             raise FileError("it ties several weights to one")
         weights |= {name: weights[twin] for name, twin in tied.items()}
         return {

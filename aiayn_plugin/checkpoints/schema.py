@@ -51,7 +51,7 @@ PATHS = frozenset(
     "data save_dir restore_file user_dir log_file tensorboard_logdir finetune_from_model path "
     "results_path plasma_path wandb_project azureml_logging".split()
 )
-#: Settings that name a component; fairseq makes file names of them.
+#: Settings that name a component; fairseq builds file names from them.
 COMPONENTS = frozenset(
     "_name arch task criterion optimizer lr_scheduler scoring bpe tokenizer".split()
 )
@@ -103,7 +103,7 @@ def _check_name(name: Any) -> None:
 
 
 def _check_settings(groups: dict, max_layers: float) -> None:
-    """Raise FileError unless settings are plain values, for at most max_layers."""
+    """Raise FileError unless settings are plain values, with at most max_layers layers."""
     cfg = groups.get("cfg")
     parts = [(name, groups.get(name)) for name in SETTINGS]
     if isinstance(cfg, dict):

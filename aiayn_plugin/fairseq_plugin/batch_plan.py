@@ -59,7 +59,7 @@ class BatchPlanner:
         self._planned_for = dataset, max_tokens, devices
         logger.info("%s", self.plan)
         excess = self.plan.target_tokens / self.tokens_per_update - 1
-        if abs(excess) > TOLERANCE and options.get("shard_id", 0) == 0:  # once for all processes
+        if abs(excess) > TOLERANCE and options.get("shard_id", 0) == 0:  # one process warns
             logger.warning(
                 "updates have %s target tokens on average, %.0f%% %s than --tokens-per-update %s: "
                 "no batch size comes closer for this corpus and number of devices",

@@ -61,7 +61,7 @@ def check_sentences(prefix: str, vocabulary: int, eos: int) -> int:
 def _find_flaw(
     tokens: np.ndarray, ends: np.ndarray, vocabulary: int, eos: int
 ) -> tuple[int, str] | None:
-    """Return the index of a sentence that is invalid, and the reason; None if there is none.
+    """Return the index of a sentence that is invalid, and the reason, or None.
 
     ends: the end of each sentence in the tokens.
     """

@@ -14,7 +14,7 @@ from .option_names import flag
 
 logger = logging.getLogger(__name__)
 
-#: Numbers that fairseq does not check: it would fail after training has begun.
+#: Minimums that fairseq does not check: it would fail after training has begun.
 MINIMUMS = (
     ("checkpoint", "save_interval", 1),
     ("common", "log_interval", 1),
@@ -57,7 +57,7 @@ def check_configuration(cfg: Any) -> None:
 
 
 def _check_batches(cfg: Any) -> None:
-    """Raise InputError if the training set also validates, or if two options set the batch size."""
+    """Raise InputError if validation uses the training set, or two options set the batch size."""
     is_shared = cfg.dataset.train_subset in cfg.dataset.valid_subset.split(",")
     if is_shared and not cfg.dataset.disable_validation:
         raise InputError(

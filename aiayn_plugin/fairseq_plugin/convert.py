@@ -194,8 +194,8 @@ def _convert_to_ours(
     args.encoder_embed_path = args.decoder_embed_path = None  # the checkpoint has the embeddings
     settings = settings_from_fairseq(args)
     model = TransformerModel.build_model(args, _task(weights, "embed_tokens"))
-    own = {name: weight for name, weight in weights.items() if not COPIES.fullmatch(name)}
-    model.load_state_dict(own)  # also renames weights of old versions
+    needed = {name: weight for name, weight in weights.items() if not COPIES.fullmatch(name)}
+    model.load_state_dict(needed)  # also renames weights of old versions
     ours = weights_from_fairseq(model.state_dict())
     if settings.tie_embeddings != "none":
         del ours["decoder.W_vocabulary.weight"]

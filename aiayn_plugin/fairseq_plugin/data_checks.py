@@ -26,7 +26,7 @@ ADVICE = "give a directory made by aiayn prepare or fairseq-preprocess"
 
 
 def check_directories(cfg: Any) -> None:
-    """Raise InputError if a data directory is missing, or its languages are unknown or half given.
+    """Raise InputError if a data directory is missing, or its language pair unknown or incomplete.
 
     cfg: the task's configuration. fairseq reads the dictionaries of the first directory only, so
     different ones in another directory are an error too.
@@ -36,17 +36,19 @@ def check_directories(cfg: Any) -> None:
         if not path.is_dir():
             problem = "is not a directory" if path.exists() else "is missing"
             raise InputError(f"the data directory {path} {problem}: {ADVICE}")
-    given = cfg.source_lang, cfg.target_lang
-    if None in given:
+    languages = cfg.source_lang, cfg.target_lang
+    if None in languages:
         pair = data_utils.infer_language_pair(paths[0])
         if None in pair:
             raise InputError(
                 f"{paths[0]} has no file of a language pair, such as train.en-de.en.bin: "
                 f"{ADVICE}, or --source-lang and --target-lang"
             )
-        if any(lang not in (None, inferred) for lang, inferred in zip(given, pair, strict=True)):
+        if any(
+            lang not in (None, inferred) for lang, inferred in zip(languages, pair, strict=True)
+        ):
             raise InputError(
-                "give both --source-lang and --target-lang: with one of them, fairseq takes the "
+                "give both --source-lang and --target-lang: given only one, fairseq uses the "
                 f"direction of {paths[0]}, {pair[0]} to {pair[1]}"
             )
     for file in Path(paths[0]).glob("dict.*.txt") if len(paths) > 1 else ():

@@ -88,9 +88,11 @@ def complete_training(args: Namespace, cli_options: Mapping[str, Any]) -> None:
 
 def find_restart_options(checkpoint: Any) -> list[str]:
     """Return the options with which a repeated command starts over instead of resuming."""
-    given = ["restore_file"] if checkpoint.restore_file != "checkpoint_last.pt" else []
-    given += [name for name in checkpoint if name.startswith("reset_") and checkpoint[name]]
-    return list(map(flag, given))
+    restart_options = ["restore_file"] if checkpoint.restore_file != "checkpoint_last.pt" else []
+    restart_options += [
+        name for name in checkpoint if name.startswith("reset_") and checkpoint[name]
+    ]
+    return list(map(flag, restart_options))
 
 
 def model_defaults(arch: str, architecture: str) -> dict[str, Any]:
@@ -101,16 +103,17 @@ def model_defaults(arch: str, architecture: str) -> dict[str, Any]:
     """
     paper = get_settings(architecture)
     model = ARCH_MODEL_NAME_REGISTRY[arch]
-    own = MODEL_DATACLASS_REGISTRY.get(model, object)
-    if not issubclass(own, TransformerConfig):
+    config_class = MODEL_DATACLASS_REGISTRY.get(model, object)
+    if not issubclass(config_class, TransformerConfig):
         raise InputError(
             f'--arch {arch}: register its model with @register_model("{model}", '
             "dataclass=TransformerConfig), or with a subclass of TransformerConfig"
         )
-    classes = own.__mro__[: own.__mro__.index(TransformerConfig)]  # the user's
+    classes = config_class.__mro__[: config_class.__mro__.index(TransformerConfig)]  # the user's
     declared = {name for each in classes for name in vars(each).get("__annotations__", {})}
     return {
-        name: getattr(own if name in declared else paper, name) for name in vars(ModelSettings())
+        name: getattr(config_class if name in declared else paper, name)
+        for name in vars(ModelSettings())
     }
 
 

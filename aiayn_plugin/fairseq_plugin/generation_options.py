@@ -153,11 +153,11 @@ def _tree_grammar(task: Any, trees: bool) -> TreeGrammar:
 
 def check_eval_bleu_args(text: str) -> None:
     """Raise InputError if --eval-bleu-args has unknown options, or values of the wrong type."""
-    given, defaults = json.loads(text), vars(GenerationConfig())
-    if unknown := sorted(given.keys() - defaults.keys()):
+    options, defaults = json.loads(text), vars(GenerationConfig())
+    if unknown := sorted(options.keys() - defaults.keys()):
         advice = ": give --length-penalty itself" if unknown[0] == "length_penalty" else ""
         raise InputError(f"{unknown[0]} is not an option of the search (--eval-bleu-args){advice}")
-    for name, value in given.items():
+    for name, value in options.items():
         try:
             typed = OmegaConf.merge(OmegaConf.structured(GenerationConfig()), {name: value})[name]
         except OmegaConfBaseException:
@@ -198,7 +198,7 @@ def search_settings(options: Namespace, length_penalty: str) -> SearchSettings:
 
 
 def find_fairseq_only_option(options: Namespace) -> str | None:
-    """Return the option that requests a search that only fairseq has; None if none does.
+    """Return the option that requests a search that only fairseq has, or None.
 
     Raises InputError if options request several searches, or if an option needs a search that is
     missing.
@@ -221,7 +221,7 @@ def find_fairseq_only_option(options: Namespace) -> str | None:
 
 
 def find_fairseq_only_model(models: Iterable[Any], with_alignments: bool = False) -> str | None:
-    """Return the class of a model that only fairseq's search supports; None if there is none.
+    """Return the class of a model that only fairseq's search supports, or None.
 
     with_alignments: include models that align whole translations in a second pass.
     """

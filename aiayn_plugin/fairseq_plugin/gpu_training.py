@@ -66,7 +66,7 @@ class GraphedTrainStep:
     """FairseqTask.train_step, replayed as CUDA graphs (GraphedStep)."""
 
     def __init__(self, train_step: Callable, model: Any, criterion: Any, optimizer: Any) -> None:
-        """train_step: FairseqTask's; the others are its arguments."""
+        """train_step: FairseqTask's; the rest are its arguments."""
 
         def step(source: Tensor, shifted: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
             net_input = {"src_tokens": source, "src_lengths": None, "prev_output_tokens": shifted}

@@ -36,13 +36,13 @@ class Interrupt:
         self.update = 0  #: the last update; 0 before training
         self.resume_update: int | None = None  #: the update to resume from; None before training
         self.is_requested = False  #: whether Ctrl-C was pressed
-        #: " without --X and --Y", for the repeated command once this run has saved; or "".
+        #: What to omit from the command once this run has saved: " without --X and --Y" or "".
         self.omitted_options = ""
         self.has_saved = False  #: whether this run has written a checkpoint to resume from
         self.is_stopping = False  #: whether all processes stop after this update
 
     def install_handler(self, restart_options: Sequence[str] = ()) -> None:
-        """From now on, finish the current update on Ctrl-C, unless the program has its own handler.
+        """Make Ctrl-C finish the current update, unless the program handles SIGINT itself.
 
         restart_options: options of this run that would start it again from the same point.
         """

@@ -158,7 +158,7 @@ def record_start(update: int) -> None:
 
 
 def record_save(update: int) -> None:
-    """Record that the run has saved a checkpoint with which it ends."""
+    """Record that the run ends with the checkpoint it has saved."""
     if _recorder is not None:
         _recorder.record("save", update)
 

@@ -96,8 +96,10 @@ class TrainerHooks(TranslationTask):
         """
         self.checkpoint_identity = Identity.read(state_dict)
         self.check_dictionaries(self.checkpoint_identity)
-        own = self.checkpoint_identity.task_state().keys()
-        super().load_state_dict({name: x for name, x in state_dict.items() if name not in own})
+        identity_keys = self.checkpoint_identity.task_state().keys()
+        super().load_state_dict(
+            {name: x for name, x in state_dict.items() if name not in identity_keys}
+        )
 
     def check_dictionaries(self, trained: Identity) -> None:
         """Raise InputError if a checkpoint was trained with different dictionaries."""

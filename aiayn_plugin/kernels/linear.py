@@ -40,7 +40,7 @@ class Linear(nn.Linear):
     def __init__(self, in_features: int, out_features: int, bias: bool = True) -> None:
         super().__init__(in_features, out_features, bias)
         if not bias:
-            # nn.Linear registers None as the bias. fairseq's trainer would treat all of these as
+            # nn.Linear registers None as the bias. fairseq's trainer would treat every None as
             # one shared parameter, and log each.
             del self._parameters["bias"]
             self.bias = None  # type: ignore[assignment]

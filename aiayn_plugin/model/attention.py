@@ -38,7 +38,7 @@ class AttentionCache(Protocol):
         """
 
     def positions(self) -> Positions | None:
-        """Return the positions of these queries and keys; None in encoder-decoder attention."""
+        """Return the positions of the queries and keys; None in encoder-decoder attention."""
 
 
 def scaled_dot_product_attention(

@@ -40,7 +40,7 @@ SPELLINGS = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{
 
 
 def read_trees(path: str | Path) -> Iterator[Tree]:
-    """Yield the trees of a file, unchanged; trees may span lines and share them.
+    """Yield the trees of a file, unchanged; trees may span lines or share one.
 
     Raises InputError, with file and line, for anything that is not a tree.
     """
@@ -101,7 +101,7 @@ def _parse_lines(lines: Iterable[tuple[int, str]], path: str | Path) -> Iterator
 
 
 def _parse_tree(text: str, path: str | Path, line: int) -> Tree:
-    """Return the tree of a text. Raises InputError for an ill-formed one."""
+    """Parse the text of one tree. Raises InputError if it is malformed."""
     try:
         # A word may contain typographic spaces, such as thin ones, which do not end it.
         tree = tree_from_string(re.sub(r"[^\S \t\n]", "", text))
@@ -122,7 +122,7 @@ def _parse_tree(text: str, path: str | Path, line: int) -> Tree:
 
 
 def tree_from_string(text: str) -> Tree:
-    """Return the tree of a text, in which a backslash before a bracket belongs to the word.
+    """Parse the text of a tree; a backslash before a bracket belongs to the word.
 
     nltk 3.10 and later treat it as escaping the bracket.
     """

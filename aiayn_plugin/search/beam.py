@@ -56,7 +56,7 @@ def generate(
     model: in evaluation mode. source: (batch, m), each sentence with its end symbol, padded on
     either side; see Transformer. settings: by default the paper's; SearchSettings(beam=1) is a
     greedy search. Each row ends with the end symbol, then padding, on the device of the source.
-    BeamSearch also returns scores and further hypotheses. Raises the same InputErrors.
+    Raises the InputErrors of BeamSearch, which also returns scores and further hypotheses.
     """
     search = BeamSearch(settings, [AiaynSearchModel(model.encoder, model.decoder)])
     best = [hypotheses[0].tokens for hypotheses in search.search_batch(source)]

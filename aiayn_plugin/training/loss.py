@@ -75,7 +75,7 @@ class _ProjectedLoss(torch.autograd.Function):
 
     The gradients are computed together with the loss, while a chunk's probabilities are in memory.
     The uniform part of q, ε'/V for every class, needs no pass over the classes: the logits of a
-    position sum to x · ΣW, and subtracting ε'/V from all of p − q subtracts ε'/V · ΣW from the
+    position sum to x · ΣW, and its −ε'/V in every element of p − q subtracts ε'/V · ΣW from the
     gradient of each x, and ε'/V · Σx from that of each row of W.
     """
 

@@ -33,7 +33,7 @@ MEASURES = {
     "Pressure/Druck": "hectopascal kilopascal atmosphere",
     "Frequency/Frequenz": "hertz kilohertz megahertz gigahertz",
 }
-# Present currencies. The day is fixed: the corpus must not depend on the day on which it is made.
+# Current currencies, as of a fixed day, so that the corpus does not depend on the date.
 CURRENCIES = sorted(
     {code for c in COUNTRIES for code in numbers.get_territory_currencies(c, date(2025, 1, 1))}
     & {code for code, name in DE.currencies.items() if "(" not in name and name != code}
@@ -62,8 +62,11 @@ def words(number: int | Decimal, to: str = "cardinal", **options: str) -> Pair:
 
 def ordinal(rng: Random) -> Pair:
     """Return an ordinal with its noun, in words: The second week / Die zweite Woche."""
-    (english, german), (frame, rahmen) = words(rng.randint(1, 999), "ordinal"), rng.choice(ORDERED)
-    return frame.format(english), rahmen.format(german)
+    (english, german), (frame, frame_de) = (
+        words(rng.randint(1, 999), "ordinal"),
+        rng.choice(ORDERED),
+    )
+    return frame.format(english), frame_de.format(german)
 
 
 def money_in_words(rng: Random) -> Pair:
@@ -76,10 +79,10 @@ def arithmetic(rng: Random) -> Pair:
     """Return an equation in words: two times two equals four / zwei mal zwei ist gleich vier."""
     b, a = sorted(rng.choices(range(100), k=2))  # a is greater, so that no result is negative
     results = (("plus", "plus", a + b), ("minus", "minus", a - b), ("times", "mal", a * b))
-    sign, zeichen, result = rng.choice(results)
+    sign, sign_de, result = rng.choice(results)
     left, right, total = words(a), words(b), words(result)
     english = f"{left[0]} {sign} {right[0]} equals {total[0]}"
-    return english, f"{left[1]} {zeichen} {right[1]} ist gleich {total[1]}"
+    return english, f"{left[1]} {sign_de} {right[1]} ist gleich {total[1]}"
 
 
 def decimal(rng: Random) -> Pair:

@@ -19,7 +19,7 @@ UNITS = (("day", 30), ("hour", 23), ("minute", 59), ("second", 59))
 
 
 def moment(rng: Random) -> datetime:
-    """Return a second of the years 1900 to 2049."""
+    """Return a random second from 1900 to 2049."""
     return datetime(1900, 1, 1) + timedelta(seconds=rng.randrange(150 * 365 * 86400))
 
 

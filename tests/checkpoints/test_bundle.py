@@ -90,7 +90,7 @@ def test_an_existing_directory_is_not_replaced(model_dir, bundled):
 @pytest.mark.parametrize(
     "name, damage, message",
     [
-        ("model.safetensors", lambda data: data[:-1], "its checksum is not that of config.json"),
+        ("model.safetensors", lambda data: data[:-1], "its checksum does not match config.json"),
         ("config.json", lambda data: b"[]", "was not written by aiayn bundle"),
         ("config.json", lambda data: b"[" * 100_000, "was not written by aiayn bundle"),
         ("config.json", lambda data: data.replace(b'"tied"', b'"tie"'), "not written by aiayn"),
@@ -123,7 +123,7 @@ def test_an_error_prints_no_escape_sequences(bundled, tmp_path):
     config = json.loads(path.read_text())
     config["task_state"]["settings"]["h"] = "\x1b[2J"
     path.write_text(json.dumps(config))
-    with pytest.raises(SystemExit, match=r"h is \\x1b\[2J in it and 4 here"):
+    with pytest.raises(SystemExit, match=r"h is \\x1b\[2J, not 4"):
         main(["translate", str(tmp_path / "bundle"), "--device", "cpu"])
 
 

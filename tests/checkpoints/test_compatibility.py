@@ -15,8 +15,8 @@ WORDS = ["a", "b"], ["c", "d"]
 @pytest.mark.parametrize(
     "trained, other, message",
     [
-        ({"d_ff": 24}, {"d_ff": 32}, "W_1.bias is .24,. in it and .32,. here"),
-        ({"positions": "learned"}, {}, "positions.weight is .64, 16. in it and missing here"),
+        ({"d_ff": 24}, {"d_ff": 32}, "W_1.bias is .24,., not .32,."),
+        ({"positions": "learned"}, {}, "positions.weight is .64, 16., not missing"),
         ({"words": 30}, {"words": 31}, "dictionary has 30 entries, the data's has 31"),
     ],
 )
@@ -28,7 +28,7 @@ def test_weights_of_a_different_architecture_are_refused(trained, other, message
 def test_a_missing_weight_is_named():
     weights = build().state_dict()
     del weights["decoder.layers.1.feed_forward.W_2.bias"]
-    with pytest.raises(InputError, match=r"W_2.bias is missing in it and \(16,\) here"):
+    with pytest.raises(InputError, match=r"W_2.bias is missing, not \(16,\)"):
         build().load_state_dict(weights)
 
 
@@ -49,7 +49,7 @@ def test_settings_that_no_shape_reveals_are_compared(setting):
         trained.check_settings(Identity.of(WORDS, ModelSettings(**setting)))
     assert str(error.value) == (
         f"the checkpoint has a different architecture: {name} is "
-        f"{getattr(ModelSettings(), name)} in it and {value} here; give the --arch and options it "
+        f"{getattr(ModelSettings(), name)}, not {value}; give the --arch and options it "
         "was trained with, or a different --save-dir"
     )
 

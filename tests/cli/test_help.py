@@ -39,7 +39,7 @@ def test_the_version_lists_python_torch_and_fairseq(run):
     )
 
 
-def test_a_full_disk_is_one_line(run):
+def test_a_full_disk_is_reported_in_one_line(run):
     done = run("bash", "-c", "aiayn architectures > /dev/full")
     assert done.returncode == 1 and done.stderr.startswith("aiayn: error: ")
     assert "No space left on device" in done.stderr and done.stderr.count("\n") == 1

@@ -38,7 +38,7 @@ def test_bad_input_is_reported_in_one_line(monkeypatch, text, flags, message):
 
 
 @pytest.mark.parametrize("message, expected", [("CUDA out of memory. Tried", True), ("bug", False)])
-def test_too_little_memory_for_the_model_is_one_line(monkeypatch, message, expected):
+def test_too_little_memory_for_the_model_is_reported_in_one_line(monkeypatch, message, expected):
     def run(args):
         raise torch.OutOfMemoryError(message)
 

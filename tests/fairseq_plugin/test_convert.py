@@ -93,7 +93,7 @@ SMALL = ModelSettings(N=2, d_model=8, d_ff=8, h=2, positions="fairseq", tie_embe
         (lambda weights: None, {"d_model": "8"}, "settings or weights do not fit"),
     ],
 )
-def test_no_weight_is_lost_or_invented_on_the_way_to_fairseqs_model(change, settings, message):
+def test_conversion_to_fairseq_neither_loses_nor_adds_weights(change, settings, message):
     positions = {"max_source_positions": 9, "max_target_positions": 9}
     weights = build(**asdict(SMALL), **positions).state_dict()
     change(weights)

@@ -188,7 +188,7 @@ def test_contradictions_of_hydra_end_with_one_line(group, name, value, message):
         check_configuration(cfg)
 
 
-def test_a_best_checkpoint_that_would_be_the_worst_is_a_warning(caplog):
+def test_a_best_checkpoint_that_would_be_the_worst_gives_a_warning(caplog):
     flags = ("--arch", "aiayn_base", "--report-accuracy", "--best-checkpoint-metric", "accuracy")
     check_best_metric(configuration(*flags, "--maximize-best-checkpoint-metric"))
     assert not caplog.text

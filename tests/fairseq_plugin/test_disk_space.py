@@ -30,7 +30,7 @@ def test_settings_change_the_number_and_the_size_of_checkpoints(settings, checkp
     assert needed_bytes(cfg, 10) == checkpoints * values * 4 * 10
 
 
-def test_more_checkpoints_than_the_disk_holds_are_a_warning(tmp_path, caplog):
+def test_more_checkpoints_than_the_disk_holds_give_a_warning(tmp_path, caplog):
     cfg = configuration("--arch", "aiayn_big")
     cfg.checkpoint.save_dir = str(tmp_path / "not" / "yet")
     check_disk_space(cfg, 1)

@@ -194,7 +194,7 @@ def test_pairs_with_longer_sides_of_similar_length_form_a_batch(corpus, tmp_path
         (1, [r"updates have [\d,]+ target tokens .* \d+% more than --tokens-per-update 1: .*"]),
     ],
 )
-def test_missing_tokens_per_update_gives_a_warning(corpus, tmp_path, caplog, tokens, messages):
+def test_unreachable_tokens_per_update_gives_a_warning(corpus, tmp_path, caplog, tokens, messages):
     trainer(corpus, tmp_path, "--tokens-per-update", str(tokens), "--max-tokens", "1500")
     plans = [record for record in caplog.records if record.name.endswith("batch_plan")]
     warnings = [record.getMessage() for record in plans if record.levelname == "WARNING"]

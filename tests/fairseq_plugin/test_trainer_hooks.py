@@ -109,7 +109,7 @@ def test_float16_without_a_gpu_is_refused(corpus, tmp_path):
         trainer(corpus, tmp_path, "--fp16")
 
 
-def test_the_minimum_loss_scale_is_one_line(corpus, tmp_path):
+def test_the_minimum_loss_scale_is_reported_in_one_line(corpus, tmp_path):
     """fairseq handles overflows until the scale is at its minimum; then its own check fails."""
     flags = ("--fp16", "--fp16-no-flatten-grads", "--fp16-init-scale", "1", "--min-loss-scale", "1")
     training, epoch = trainer(corpus, tmp_path, *FIXED, *flags)

@@ -17,7 +17,7 @@ def load(engine="ctranslate2", **options):
 @pytest.mark.parametrize(
     "settings", [{}, {"lenpen": 2.0, "beam": 8}, {"length_penalty": "fairseq"}]
 )
-def test_it_finds_what_ours_finds(settings):
+def test_it_finds_the_plugins_hypotheses(settings):
     expected = load("torch", **settings).translate_nbest(LINES)
     found = load(**settings).translate_nbest(LINES)
     for [best], [ours] in zip(found, expected, strict=True):

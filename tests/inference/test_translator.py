@@ -149,7 +149,7 @@ def test_invalid_numbers_of_positions_are_reported_in_one_line(
 @pytest.mark.parametrize(
     "part, change, message",
     [
-        ("settings", {"h": 2}, "model.pt: .*h is 2 in it and 4 here"),
+        ("settings", {"h": 2}, "model.pt: .*h is 2, not 4"),
         ("settings", {"positions": [1]}, "model.pt: .*the checkpoint is damaged"),
         ("dictionaries", {"target": "0"}, "does not match the target dictionary of the checkpoint"),
         # The languages share a dictionary, so it would silently read the wrong language.

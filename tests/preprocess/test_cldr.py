@@ -223,7 +223,7 @@ def test_file_instead_of_the_directory_is_refused(tmp_path):
     assert (tmp_path / "x").read_text() == "mine"
 
 
-def test_missing_library_is_one_line(tmp_path):
+def test_missing_library_is_reported_in_one_line(tmp_path):
     venv.create(tmp_path / "bare", symlinks=True)
     done = run(tmp_path / "x", python=tmp_path / "bare" / "bin" / "python", PYTHONPATH="")
     assert one_line(done, "babel", "run bash examples/setup.sh")

@@ -231,7 +231,7 @@ def test_unusable_inputs_are_one_line_and_leave_nothing(raw, tmp_path, error, fi
         ("--destdir=/dev/null/data", "/dev/null"),
     ],
 )
-def test_invalid_options_are_one_line(raw, tmp_path, error, option, message):
+def test_invalid_options_are_reported_in_one_line(raw, tmp_path, error, option, message):
     option, message = option.format(raw=raw), message.format(raw=raw)
     assert message in error("prepare", *arguments(raw, tmp_path / "data", option))
     assert [path.name for path in tmp_path.iterdir()] == ["raw"]

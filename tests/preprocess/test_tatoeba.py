@@ -52,7 +52,7 @@ def test_pairs_with_a_test_sentence_are_dropped_and_validation_pairs_are_unique(
         ("", ["test.fr"], "[Errno 2] No such file or directory: 'test.fr'"),
     ],
 )
-def test_unusable_input_is_one_line(tmp_path, more, options, message):
+def test_unusable_input_is_reported_in_one_line(tmp_path, more, options, message):
     done = run(tmp_path, PAIRS + more, "--test", *options)
     assert (done.returncode, done.stderr) == (1, f"tatoeba.py: error: {message}\n")
     assert not (tmp_path / "raw").exists()

@@ -160,7 +160,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("text", BAD)
-def test_malformed_trees_are_one_line(error, tmp_path, text):
+def test_malformed_trees_are_reported_in_one_line(error, tmp_path, text):
     good, bad = write(tmp_path / "good.mrg", NOUNS), tmp_path / "bad.mrg"
     bad.write_text(text)
     command = ("prepare-trees", "--destdir", tmp_path / "data", "--train", bad, "--valid", good)
@@ -185,7 +185,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("arguments", WRONG)
-def test_invalid_options_are_one_line(tmp_path, arguments, error):
+def test_invalid_options_are_reported_in_one_line(tmp_path, arguments, error):
     assert WRONG[arguments] in error("prepare-trees", "--destdir", tmp_path / "data", *arguments)
 
 

@@ -1,4 +1,4 @@
-"""§6.1 Beam search against a slow, obvious implementation, and in different batches."""
+"""§6.1 Beam search against a naive implementation, and in different batches."""
 
 import math
 import threading
@@ -14,7 +14,7 @@ from aiayn_plugin.search.beam import remaining_rows
 from aiayn_plugin.search.decoder_step import AiaynSearchModel, encode
 
 
-def obvious_search(model, source, alpha, a, b, beam):
+def naive_search(model, source, alpha, a, b, beam):
     """Return [(score, tokens)], best first, of a search of one sentence to its limit."""
     source = source[source.ne(PAD)][None]
     limit = int(a * (source.size(1) - 1) + b)
@@ -45,10 +45,10 @@ def obvious_search(model, source, alpha, a, b, beam):
         *((0.6, beam, {}) for beam in (1, 6, 7, 8, WORDS - 1)),
     ],
 )
-def test_search_finds_what_an_obvious_search_finds(alpha, beam, model_settings):
+def test_search_finds_what_a_naive_search_finds(alpha, beam, model_settings):
     model, nbest = noisy_model(**model_settings), min(beam, 3)
     source = source_batch((4, 1, 6, 0))
-    best = [obvious_search(model, tokens, alpha, 1, 7, beam)[:nbest] for tokens in source]
+    best = [naive_search(model, tokens, alpha, 1, 7, beam)[:nbest] for tokens in source]
     for stop_early in (True, False):
         settings = {"beam": beam, "lenpen": alpha, "max_len_b": 7, "nbest": nbest}
         search = beam_search([model], {**settings, "stop_early": stop_early})

@@ -21,7 +21,7 @@ class LimitedMemory:
 
 
 def test_halves_keep_the_order_and_warn_once(caplog):
-    """Seven sentences are 3 and 4; 3 are 1 and 2; 4 are 2 and 2."""
+    """Seven sentences split into 3 and 4; 3 into 1 and 2; 4 into 2 and 2."""
     halver, search = BatchHalver(), LimitedMemory(2)
     assert halver.search(search, slice(0, 7)) == list(range(7))
     assert search.sizes == [7, 3, 1, 2, 4, 2, 2]

@@ -39,7 +39,7 @@ def expected(model_dir):
     return {line: translator.translate_nbest([line])[0] for line in LINES}
 
 
-def test_it_answers_like_the_translator(service, expected):
+def test_the_service_answers_like_the_translator(service, expected):
     status, answer = service.translate("Sunday")
     best = expected["Sunday"][0]
     score = pytest.approx(best.score, abs=1e-4)
@@ -134,7 +134,7 @@ def test_responses_forbid_guessing_framing_referrers_and_caching(service):
     assert "server" not in headers
 
 
-def test_it_is_reached_by_each_of_its_names(service):
+def test_the_service_is_reached_by_each_of_its_names(service):
     for name in ("localhost", "127.0.0.1", "LOCALHOST"):
         for host in (name, f"{name}:{service.address[1]}"):
             assert service.send("GET", "/attention?text=", Host=host)[0] == 400, "not 421"
@@ -152,7 +152,7 @@ def test_it_is_reached_by_each_of_its_names(service):
     ],
     ids=["zeros", "version", "twice", "noise", "header"],
 )
-def test_it_survives_malformed_http(service, data):
+def test_the_service_survives_malformed_http(service, data):
     response = b""
     with (
         socket.create_connection(service.address, 10) as client,
@@ -178,7 +178,7 @@ def stalled(service):
         yield client
 
 
-def test_it_survives_clients_that_stall_or_disconnect(service, stalled):
+def test_the_service_survives_clients_that_stall_or_disconnect(service, stalled):
     for _ in range(20):
         with socket.create_connection(service.address, 10) as leaving:
             leaving.sendall(POST + SIZE % 19 + b'{"text": "Sunday !"}')
@@ -305,7 +305,7 @@ def test_failures_of_the_model_are_not_blamed_on_the_client(model_dir, tmp_path)
         assert service.log.count("RuntimeError: a sentence has no hypothesis") == 2
 
 
-def test_it_completes_requests_in_flight_before_it_stops(model_dir, tmp_path):
+def test_the_service_completes_requests_in_flight_before_it_stops(model_dir, tmp_path):
     with serving(model_dir, tmp_path) as service:
         answers = []
         client = threading.Thread(

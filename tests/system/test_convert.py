@@ -1,4 +1,4 @@
-"""fairseq's own models in the plugin's, and back: whole commands, and the same hypotheses."""
+"""fairseq's models converted to the plugin's and back: whole commands, same hypotheses."""
 
 import argparse
 import json

@@ -1,7 +1,7 @@
 """Commands killed at any moment and run again yield the same results and leave nothing behind.
 
-AIAYN_KILLS=10 makes it 50 kills of training, 30 of preparing, and 10 each of averaging, bundling
-and exporting; by default it is a tenth of these.
+AIAYN_KILLS=10 means 50 kills of training, 30 of preparing, and 10 each of averaging, bundling
+and exporting; the default is a tenth of each.
 """
 
 import json

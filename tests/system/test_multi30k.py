@@ -133,7 +133,7 @@ def test_fairseqs_rules_find_what_fairseq_finds(trained, exact_softmax):
     assert tokens(fast.search(torch.float64)) == tokens(slow.search(torch.float64))
 
 
-def test_ctranslate2_finds_what_ours_finds(trained, tmp_path):
+def test_ctranslate2_finds_the_plugins_hypotheses(trained, tmp_path):
     ctranslate2 = pytest.importorskip("ctranslate2")
     from aiayn_plugin.checkpoints.ctranslate2_model import build_specification
 

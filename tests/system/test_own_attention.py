@@ -131,7 +131,9 @@ def test_only_the_users_option_imports_code(run, folder):
     ("name", "message"),
     [("none", "does not exist"), ("broken", "cannot be imported: No ")],
 )
-def test_a_user_dir_that_cannot_be_imported_is_one_line(model_dir, tmp_path, name, message):
+def test_a_user_dir_that_cannot_be_imported_is_reported_in_one_line(
+    model_dir, tmp_path, name, message
+):
     (tmp_path / "broken").mkdir()
     (tmp_path / "broken" / "__init__.py").write_text("import no_such_module\n")
     with pytest.raises(SystemExit, match=f"^aiayn: error: .*{message}") as error:

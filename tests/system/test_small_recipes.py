@@ -37,7 +37,7 @@ def test_small_models_train_in_two_processes_unless_there_is_a_gpu(
     assert ("--bf16" in command) == bool(precision)
 
 
-def test_a_gpu_that_torch_cannot_use_is_a_warning(run, tmp_path):
+def test_a_gpu_that_torch_cannot_use_gives_a_warning(run, tmp_path):
     if torch.cuda.is_available():
         pytest.skip("has a GPU")
     (tmp_path / "nvidia-smi").write_text("#!/bin/sh\necho 'a GPU'\n")
@@ -139,7 +139,7 @@ def test_tatoeba_translates_in_the_other_direction(run, tmp_path):
         ),
     ],
 )
-def test_wrong_arguments_are_one_line(run, tmp_path, recipe, arguments, message):
+def test_wrong_arguments_are_reported_in_one_line(run, tmp_path, recipe, arguments, message):
     environment = {"DRY_RUN": "1", "RUN": str(tmp_path)}
     done = run("bash", f"examples/{recipe}.sh", *arguments, env=environment)
     assert done.returncode == 1 and done.stderr == f"{recipe}.sh: error: {message}\n"

@@ -74,7 +74,7 @@ def test_malformed_dictionary_is_one_line_with_its_location(tmp_path, how):
 def test_a_dictionary_of_millions_of_words_is_refused(tmp_path):
     path = tmp_path / "dict.en.txt"
     path.write_text("".join(f"{n} 1\n" for n in range(1_000_001)))
-    with pytest.raises(InputError, match="has 1,000,001 words; at most 1,000,000"):
+    with pytest.raises(InputError, match="has 1,000,001 words; the limit is 1,000,000"):
         read_dictionary(path)
 
 

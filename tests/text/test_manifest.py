@@ -90,7 +90,7 @@ GOOD = {"bytes": 1, "sha256": "0" * 64}
         ),
     ],
 )
-def test_malformed_manifest_is_one_line(tmp_path, content):
+def test_malformed_manifest_is_reported_in_one_line(tmp_path, content):
     (tmp_path / MANIFEST).write_bytes(content.encode("latin-1"))
     with pytest.raises(InputError, match=f"{MANIFEST}: not a list of checksums") as error:
         read_manifest(tmp_path)

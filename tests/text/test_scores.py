@@ -78,7 +78,7 @@ def test_a_missing_sacrebleu_dependency_is_an_error(monkeypatch):
 @pytest.mark.parametrize(
     "lang, raw, tokens",
     [
-        # “ and ” become ", „ and « » stay what they are: so does Moses
+        # as in Moses, “ and ” become ", and „ « » are kept
         ("de", "Er sagte: „Ja“ und «nein».", 'Er sagte : „ Ja " und « nein » .'),
         ("de", "Das ist ”gut”…", 'Das ist " gut " ...'),
         (

@@ -187,9 +187,9 @@ def _check_shared(paths: tuple[Path, ...], trainer: Any) -> None:
     """
     if (processes := trainer.data_parallel_world_size) == 1:
         return
-    found = torch.tensor([float(path.is_file()) for path in paths], device=trainer.device)
-    torch.distributed.all_reduce(found, group=trainer.data_parallel_process_group)
-    for path, count in zip(paths, found.tolist(), strict=True):
+    counts = torch.tensor([float(path.is_file()) for path in paths], device=trainer.device)
+    torch.distributed.all_reduce(counts, group=trainer.data_parallel_process_group)
+    for path, count in zip(paths, counts.tolist(), strict=True):
         if 0 < count < processes:
             raise InputError(
                 f"only {count:.0f} of {processes} processes find {path}: it must be on a file "

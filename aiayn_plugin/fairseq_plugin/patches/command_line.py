@@ -81,8 +81,8 @@ def with_paper_defaults(parse: Callable) -> Callable:
 def _read_given(parser: ArgumentParser, input_args: Any, names: Iterable[str]) -> dict[str, Any]:
     """Return the options on the command line, of those that fairseq's first pass knows."""
     nothing = Namespace(**dict.fromkeys(names))  # in place of the defaults
-    given = vars(parser.parse_known_args(input_args, nothing)[0])
-    return {name: given[name] for name in names if given[name] is not None}
+    options = vars(parser.parse_known_args(input_args, nothing)[0])
+    return {name: options[name] for name in names if options[name] is not None}
 
 
 def _check_values(parser: ArgumentParser, args: Namespace) -> None:

@@ -21,7 +21,7 @@ VALIDATION = ("fairseq-validate", "validate.py")
 
 
 def show_one_line(show: Callable) -> Callable:
-    """Wrap sys.excepthook: fairseq would end with a stack trace, and hydra add its own.
+    """Wrap sys.excepthook: fairseq and Hydra would each print a stack trace.
 
     The trace is shown if the input is not at fault, and with LOGLEVEL=DEBUG, fairseq's variable.
     """

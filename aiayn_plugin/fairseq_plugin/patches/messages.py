@@ -21,7 +21,7 @@ def silence_debug_messages() -> None:
     if "LOGLEVEL" not in os.environ:
         root = logging.getLogger()
         root.setLevel(max(root.level, logging.INFO))
-        # how it reuses batches, several lines for each epoch and validation
+        # it logs several lines on reusing batches per epoch and validation
         logging.getLogger("fairseq.tasks.fairseq_task").setLevel(logging.WARNING)
 
 

@@ -51,7 +51,7 @@ def check_before_loading(load: Callable) -> Callable:
         state = safe_load.load(Path(path))
         if state.get("args") is not None:  # fairseq looks up the names in it immediately
             _check_names(state, path)
-        _forget_files(state)
+        _clear_file_names(state)
         _add_missing_groups(state)
         try:
             with _patch_torch_load(state):
@@ -79,8 +79,8 @@ def _patch_torch_load(state: dict) -> Iterator[None]:
             torch.load = load
 
 
-def _forget_files(state: dict) -> None:
-    """Remove the files and addresses that a checkpoint names, so that loading does not open them.
+def _clear_file_names(state: dict) -> None:
+    """Clear paths and URLs in a checkpoint's settings, so that loading does not open them.
 
     Its weights replace those of a pretrained model or of embeddings. For other files, such as BPE
     codes for fairseq's hub interface, the caller passes the path.

@@ -151,7 +151,7 @@ def test_a_missing_restore_file_is_an_error(corpus, tmp_path):
         trainer(corpus, tmp_path, "--restore-file", "none.pt")
 
 
-def test_checkpoints_of_an_earlier_run_are_a_warning(corpus, tmp_path, caplog):
+def test_checkpoints_of_an_earlier_run_give_a_warning(corpus, tmp_path, caplog):
     """fairseq would remove each new one as the oldest, and averages would mix both runs."""
     (tmp_path / "checkpoint_9_900.pt").touch()
     trainer(corpus, tmp_path / "other")
@@ -260,7 +260,7 @@ def test_a_model_is_loaded_with_its_own_dictionaries_only(corpus, different, unt
         load(corpus, "-s", "de", "-t", "en")
 
 
-OTHER_SETTING = "h is 4 in it and 2 here"
+OTHER_SETTING = "h is 4, not 2"
 
 
 def test_training_resumes_with_its_own_settings_only(corpus, trained, tmp_path):
@@ -287,7 +287,7 @@ def test_different_matrices_are_not_loaded_into_a_shared_one(corpus, trained, un
         (untied, []),
         (tmp_path / "new", [finetune, str(untied / "checkpoint_last.pt")]),
     ):
-        with pytest.raises(InputError, match="differ in it and are one matrix here .--tie-emb"):
+        with pytest.raises(InputError, match="differ, but this model ties them .--tie-emb"):
             trainer(corpus, folder, *options)
     trainer(corpus, tmp_path / "other", *UNTIED, finetune, str(trained / "checkpoint_last.pt"))
 
@@ -300,6 +300,6 @@ def test_a_state_that_does_not_fit_is_refused(corpus, trained, tmp_path):
         trainer(corpus, tmp_path)
 
 
-def test_a_missing_model_is_one_line(tmp_path):
+def test_a_missing_model_is_reported_in_one_line(tmp_path):
     with pytest.raises(InputError, match="none.pt: give a checkpoint"):
         checkpoint_utils.load_model_ensemble([str(tmp_path / "none.pt")])

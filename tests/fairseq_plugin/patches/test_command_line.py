@@ -22,7 +22,7 @@ def test_bf16_does_not_imply_a_tpu():
         (["--optimizer-overrides", "{"], "--optimizer-overrides: '{' is not a Python dictionary"),
     ],
 )
-def test_a_broken_dictionary_on_the_command_line_is_one_line(options, message, capsys):
+def test_a_broken_dictionary_on_the_command_line_is_reported_in_one_line(options, message, capsys):
     with pytest.raises(SystemExit):
         parse("--arch", "aiayn_base", *options)
     assert message in capsys.readouterr().err

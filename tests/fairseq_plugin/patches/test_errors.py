@@ -42,14 +42,14 @@ def test_faults_are_not_input_errors():
         assert input_error(fault) is None
 
 
-def test_a_directory_that_cannot_be_written_is_one_line(tmp_path):
+def test_a_directory_that_cannot_be_written_is_reported_in_one_line(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(OSError) as error:
         checkpoint_utils.verify_checkpoint_directory(str(tmp_path / "file" / "run"))
     assert input_error(error.value) == f"cannot access {tmp_path}/file/run: Not a directory"
 
 
-def test_a_full_disk_and_invalid_utf8_are_one_line():
+def test_a_full_disk_and_invalid_utf8_are_reported_in_one_line():
     with pytest.raises(OSError) as error:
         Path("/dev/full").write_text("x")
     assert input_error(error.value) == "cannot write: No space left on device"
