@@ -58,7 +58,8 @@ def attention_figure(
     rows = list(range(len(labels[0])))
     if word is not None:
         rows = find_rows(word, labels[0], words[0])
-    return _draw(weights, labels, selected, rows, f"{ATTENTION_KINDS[kind]}, layer {layer}")
+    unit = "head" if len(selected) == 1 else "heads"
+    return _draw(weights, labels, selected, rows, f"{ATTENTION_KINDS[kind]}, layer {layer}, {unit}")
 
 
 def find_rows(word: str, labels: Sequence[str], words: Sequence[tuple[str, int]]) -> list[int]:

@@ -126,7 +126,12 @@ def _draw(chart: Chart) -> tuple[str, str]:
             )
         for start in chart.restarts[:30]:
             axes.axvline(start[place] * scale, color="k", linestyle=":", linewidth=1.6)
-        axes.set(xlabel=unit, yscale="log" if "perplexity" in chart.title else "linear")
+        axes.set_xlabel(unit)
+        if "perplexity" in chart.title:
+            axes.set_yscale("log")
+            axes.yaxis.get_major_locator().set_params(subs=(1, 2, 5))
+            axes.yaxis.set_major_formatter("{x:,g}")
+            axes.yaxis.set_minor_formatter("")
         axes.grid(True, color="#808080", alpha=0.3)
         axes.spines[["top", "right"]].set_visible(False)
         svgs.append(plots.inline_svg(figure))

@@ -191,7 +191,7 @@ def _other_differences(run: Run, first: Run) -> str:
     ours, theirs = run.recorded_settings, first.recorded_settings
     listed = {*COLUMNS, *IGNORED} | ({"peak_learning_rate"} if run.follows_equation_3 else set())
     differences = [
-        f"{NAMES.get(name, name)}: {setting_value(ours.get(name))}"
+        f"{NAMES.get(name, name)}: {setting_value(ours.get(name, '-'))}"
         for name in (ours | theirs if ours and theirs else ())
         if name not in listed and ours.get(name) != theirs.get(name)
     ]

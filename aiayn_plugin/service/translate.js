@@ -71,7 +71,8 @@ function setBusy(value) {
 $("form").addEventListener("submit", async (event) => {
   event.preventDefault();
   const sentences = $("text").value.split("\n").map((line) => line.trim()).filter(Boolean);
-  if (!sentences.length || busy) return;
+  if (busy) return;
+  if (!sentences.length) return showStatus("no text: type a sentence", true);
   setBusy(true);
   showStatus("translating …");
   try {

@@ -132,6 +132,8 @@ def test_a_phone_shows_both_columns_and_touch_targets(browser, phone, show):
     source = ["Donaudampfschifffahrtsgesellschaft", *SOURCE * 6]
     show(random_maps(source, source), view="")
     assert visible(browser, "#controls, #hint") == ["Tap a word to see what it attends to."]
+    sides = boxes(browser, "#text bdi")
+    assert len(sides) == 2 and all(bottom - top < 60 for _, top, _, bottom in sides), "two lines"
     assert browser.js("document.documentElement.scrollWidth") == 390
     buttons = boxes(browser, ".panel:first-child .words button")
     assert all(0 <= left and right <= 390 for left, _, right, _ in buttons)

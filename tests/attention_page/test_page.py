@@ -177,6 +177,16 @@ def test_labels_are_not_clipped(browser, show, request, device, apart):
     assert len(gaps) == 5 and min(gaps) >= 3
 
 
+def test_the_rows_of_a_wide_matrix_keep_their_labels(browser, show):
+    show(random_maps(SOURCE * 5, SOURCE * 5), view="apart=1&kind=encoder")
+    widths = browser.js("""[...document.querySelectorAll(".panel:first-child .rows span")]
+        .map((label) => [label.scrollWidth, label.clientWidth])""")
+    assert len(widths) == 25 and all(text <= space for text, space in widths)
+    browser.js("document.querySelector('.matrix').scrollLeft = 999")
+    matrix, label = (boxes(browser, name)[0] for name in (".matrix", ".rows"))
+    assert label[0] == pytest.approx(matrix[0], abs=4), "they stay while the matrix scrolls"
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_the_matrix_and_the_lines_stand_out(browser, show, tmp_path, scheme):
     maps = random_maps(["a", "b", "</s>"], ["c", "</s>"], h=4)

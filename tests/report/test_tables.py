@@ -151,7 +151,7 @@ def test_other_differences_between_runs_are_listed(tmp_path):
     assert {name: row["other differences"] for name, row in table.items()} == {
         "first": "",
         "seed": "seed 8",
-        "warmup": "maximum gradient norm: 1.5; warm-up updates: 77; epochs without shuffling: none",
+        "warmup": "maximum gradient norm: 1.5; warm-up updates: 77; epochs without shuffling: -",
         "rate": "learning-rate schedule: fixed; warm-up updates: 0; peak learning rate: 0.25",
         "own": "architecture talking_heads",
         "text": "DIFFERENT TEXT: not comparable",

@@ -39,6 +39,8 @@ def test_each_line_is_translated_as_the_translator_does(browser, service, model_
     [[best]] = translator.translate_nbest(lines[1:])
     score = browser.find("#translations .details span").text.removeprefix("score ")
     assert float(score) == pytest.approx(best.score, abs=0.006)
+    translate(" \n")
+    assert browser.find("#status").text == "no text: type a sentence"
     assert not browser.complaints()
 
 
