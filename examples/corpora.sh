@@ -109,6 +109,11 @@ get_tatoeba() {
 }
 
 check_tatoeba() {
+  local name
+  for name in tatoeba/{train,valid}.{en,de} newstest/newstest2014.{en,de}; do
+    [ -z "$directory" ] || cmp -s "$directory/$name" "$raw/${name##*/}" ||
+      die "$raw/${name##*/} is not $directory/$name: delete $raw, or set a different RUN"
+  done
   check_files <<SUMS
 81db4eb4c24b9cdb684c593dcf722f812b2df74e11abd3bc247c3194ecf27bb7  test.en
 9373a0c7400f6b6f8940e36bc3a1e12b190a6734a451d6e18605d0ba79b658e7  test.de

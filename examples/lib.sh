@@ -100,6 +100,7 @@ begin() {
   # Number GPUs as nvidia-smi does.
   run export "CUDA_DEVICE_ORDER=${CUDA_DEVICE_ORDER:-PCI_BUS_ID}"
   run mkdir -p "$RUN"
+  [ -n "${DRY_RUN:-}" ] || [ -w "$RUN" ] || die "$RUN is not writable: set a different RUN"
   find_gpu
 }
 
@@ -130,6 +131,10 @@ train() {
   local flags='bf16|fp16|cpu|no-compile|checkpoint-activations|reset-[a-z-]+'
   arguments=$(sed -E "s/ --($length|$files|$machine)[ =][^ ]+//g; s/ --($flags)//g" <<<" $*")
   if [ -z "${DRY_RUN:-}" ]; then
+    if [ -d "$RUN/checkpoints" ]; then # a training run holds a lock on it
+      flock -n "$RUN/checkpoints" true || [ $? != 1 ] ||
+        die "$RUN is in use by another training run: stop it, or set a different RUN"
+    fi
     if compgen -G "$RUN/checkpoints/checkpoint*.pt" >/dev/null && [ -f "$file" ]; then
       [ "$(cat "$file")" = "$arguments" ] ||
         die "$RUN was started with different arguments: set a different RUN, or remove $file to continue anyway"

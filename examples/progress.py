@@ -84,6 +84,7 @@ def main() -> None:
                 log.write(line.encode())
             end.append(line)
             has_failed |= line.startswith("Traceback") or ": Traceback" in line
+            is_explained |= "KeyboardInterrupt" in line  # Ctrl-C before the plugin is loaded
             progress.read(line)
             if match := SHOWN.match(line):
                 is_explained |= match[1] is not None

@@ -16,6 +16,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from aiayn_plugin.atomic import write_file_atomically
+from aiayn_plugin.cli.preparation import explain_interrupts
 from aiayn_plugin.errors import InputError
 from aiayn_plugin.text.lines import read_lines
 
@@ -52,6 +53,7 @@ def read_pairs(path: Path) -> Iterable[Pair]:
         yield columns[0], columns[1]
 
 
+@explain_interrupts("run the same command again")
 def main() -> None:
     """Run the command."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])

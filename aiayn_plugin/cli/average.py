@@ -29,6 +29,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Average checkpoints. Raises InputError or OSError if they cannot be averaged."""
+    if args.output.is_dir():
+        raise InputError(f"{args.output} is a directory: give a file name")
     paths = _select_checkpoints(args)
     print("averaging", *paths, sep="\n  ", flush=True)
     save(average(paths), args.output)

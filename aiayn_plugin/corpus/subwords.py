@@ -38,7 +38,8 @@ def learn(job: Job, tokenised: list[Stage]) -> Stage:
         size = settings.vocabulary or settings.merges
         say(f"learning {size:,} {settings.subword} subwords on {len(words):,} distinct words")
         if settings.subword == "wordpiece":
-            learn_wordpieces(words, size, folder)
+            # In a worker: sentencepiece delays Ctrl-C and SIGTERM until it has finished.
+            job.workers.pool.submit(learn_wordpieces, words, size, folder).result()
         else:
             learn_bpe(words, size, bool(settings.vocabulary), folder / settings.codes)
 

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from fairseq.distributed.utils import is_master
+from hydra.core.hydra_config import HydraConfig
 
 from .recorder import record_save
 
@@ -36,8 +37,8 @@ class Interrupt:
         self.update = 0  #: the last update; 0 before training
         self.resume_update: int | None = None  #: the update to resume from; None before training
         self.is_requested = False  #: whether Ctrl-C was pressed
-        #: What to omit from the command once this run has saved: " without --X and --Y" or "".
-        self.omitted_options = ""
+        #: How to change the command once this run has saved, such as " without --X and --Y".
+        self.changes = ""
         self.has_saved = False  #: whether this run has written a checkpoint to resume from
         self.is_stopping = False  #: whether all processes stop after this update
 
@@ -47,7 +48,9 @@ class Interrupt:
         restart_options: options of this run that would start it again from the same point.
         """
         without = " and ".join(restart_options)
-        self.omitted_options = f" without {without}" if without else ""
+        self.changes = f" without {without}" if without else ""
+        if HydraConfig.initialized():  # by default each command starts in a new directory
+            self.changes += f" with hydra.run.dir={os.getcwd()}"
         is_main = threading.current_thread() is threading.main_thread()
         if is_main and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
             self.process = os.getpid()
@@ -82,14 +85,14 @@ class Interrupt:
         """Return where training stopped and how to continue."""
         if self.resume_update is None:
             return "stopped"
-        omitted = self.omitted_options if self.has_saved else ""
+        changes = self.changes if self.has_saved else ""
         if self.resume_update == self.update:
-            return f"stopped at update {self.update}; run the same command{omitted} to continue"
+            return f"stopped at update {self.update}; run the same command{changes} to continue"
         start = (
             f"continue from update {self.resume_update}" if self.resume_update else "start again"
         )
         return (
-            f"stopped at update {self.update}, which is not saved; run the same command{omitted} "
+            f"stopped at update {self.update}, which is not saved; run the same command{changes} "
             f"to {start}"
         )
 

@@ -3,6 +3,7 @@
 import signal
 
 import pytest
+from hydra.core.hydra_config import HydraConfig
 from models import configuration
 
 from aiayn_plugin.fairseq_plugin.defaults import find_restart_options
@@ -71,6 +72,16 @@ def test_the_message_says_to_omit_restart_options(training):
         "stopped at update 3; run the same command without --restore-file and --reset-optimizer to "
         "continue"
     )
+
+
+def test_the_message_names_hydras_directory(training, monkeypatch, tmp_path):
+    """By default Hydra starts a new one."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(HydraConfig, "initialized", lambda: True)
+    training.install_handler()
+    training.update = training.resume_update = 3
+    training.has_saved = True
+    assert f"the same command with hydra.run.dir={tmp_path} to continue" in training.message()
 
 
 def test_restart_options_are_found(corpus):

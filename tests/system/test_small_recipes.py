@@ -7,6 +7,8 @@ import shutil
 import pytest
 import torch
 
+from aiayn_plugin.atomic import hold_lock
+
 LAUNCHER = "torchrun --standalone --nproc_per_node 2 --no-python fairseq-train "
 
 
@@ -67,6 +69,12 @@ def test_a_full_disk_does_not_hide_the_commands_error(run):
     script = f"set -o pipefail; echo '{error}' | python examples/progress.py /dev/full"
     done = run("bash", "-c", script)
     assert (done.returncode, done.stderr) == (0, f"{error}\n")
+
+
+def test_ctrl_c_before_the_plugin_is_loaded_shows_no_trace(run, tmp_path):
+    trace = "Traceback (most recent call last):\\n  …\\nKeyboardInterrupt\\n"
+    done = run("bash", "-c", f"printf '{trace}' | python examples/progress.py {tmp_path}/log")
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 @pytest.mark.parametrize("saved", [3, 9])
@@ -182,6 +190,16 @@ def test_a_run_is_not_resumed_with_different_arguments(run, tmp_path):
     assert train(*longer).returncode == 0
     done = train("--seed", "2", "--max-update", "9")
     assert done.returncode == 1 and "was started with different arguments" in done.stderr
+
+
+def test_a_run_in_use_keeps_its_arguments(run, tmp_path):
+    (tmp_path / "checkpoints").mkdir()
+    (tmp_path / "arguments").write_text(" --seed 1\n")
+    script = "source examples/lib.sh; RUN=$1; LAUNCHER=true train --seed 2"
+    with hold_lock(tmp_path / "checkpoints", "in use"):
+        done = run("bash", "-ec", script, "recipe.sh", str(tmp_path))
+    assert done.returncode == 1 and "is in use by another training run" in done.stderr
+    assert (tmp_path / "arguments").read_text() == " --seed 1\n"
 
 
 def test_shared_data_is_linked_once_and_not_replaced(run, tmp_path):
