@@ -51,9 +51,11 @@ setup(
         "export": ["ctranslate2"],
         "parsing": ["nltk"],
         # service/server.py extends a class that uvicorn does not document.
-        "serve": ["starlette", "uvicorn>=0.30,<0.55"],
+        # h11 before 0.16 accepts malformed chunked requests (CVE-2025-43859).
+        "serve": ["starlette", "uvicorn>=0.30,<0.55", "h11>=0.16"],
         "tensorboard": ["tensorboard"],
         "transformers": ["transformers>=4.30"],
-        "wordpiece": ["sentencepiece"],
+        # Before 0.2.1 a model file could corrupt memory (CVE-2026-1260).
+        "wordpiece": ["sentencepiece>=0.2.1"],
     },
 )

@@ -80,6 +80,8 @@ class ModelSettings:
         for name in ("dropout", "attention_dropout"):
             if not 0 <= getattr(self, name) <= 1:
                 raise InputError(f"{name} {getattr(self, name)} must be from 0 to 1")
+        if self.feed_forward_gain < 0:
+            raise InputError(f"feed_forward_gain {self.feed_forward_gain} must be at least 0")
 
     def head_widths(self) -> tuple[int, int]:
         """Return d_k and d_v. Raises InputError for invalid widths, or as `check` does."""

@@ -67,9 +67,9 @@ def task_settings(
         raise InputError(f"{checkpoint}: {error}") from None
     if architecture not in architectures:
         raise InputError(
-            f"{checkpoint}: the architecture {architecture} is not one of the plugin's; aiayn "
-            "translate needs the --user-dir that registers it, and aiayn convert converts "
-            "fairseq's transformer"
+            f"{checkpoint}: the architecture {architecture} is not one of the plugin's, which "
+            "aiayn bundle and export need; aiayn translate accepts the --user-dir that registers "
+            "it, and aiayn convert converts fairseq's transformer"
         )
     task = cfg["task"]
     if task.get("_name") not in ("translation", "aiayn_translation"):

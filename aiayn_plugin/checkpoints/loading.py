@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
+from enum import Enum
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from ..text.manifest import read_verified_dictionary
 from ..text.settings import TextSettings
 from .bundle import task_settings
 from .compatibility import SIDES, Identity, check_shapes
-from .safe_load import configuration, load
+from .safe_load import configuration, limit_memory, load
 
 #: fairseq's default for --max-source-positions and --max-target-positions.
 MAX_POSITIONS = 1024
@@ -38,8 +39,9 @@ class LoadedModel:
 def model_settings(cfg: Any) -> ModelSettings:
     """Return our model's settings from fairseq's configuration; defaults if absent."""
     known: dict[str, Any] = {f.name: getattr(cfg, f.name, f.default) for f in fields(ModelSettings)}
-    for name in ("positions", "tie_embeddings"):
-        known[name] = str(known[name])  # fairseq's choices are enums
+    for name, value in known.items():
+        if isinstance(value, Enum):  # fairseq's choices
+            known[name] = str(value)
     return ModelSettings(**known)
 
 
@@ -72,7 +74,9 @@ def load_model(checkpoint: Path, data: Path, text: TextSettings) -> LoadedModel:
         check_joined_dictionary(settings, source, target)
         limits = {side: _max_positions(side, vars(cfg["model"]), task) for side in SIDES}
         sizes = len(source), len(target)
-        model = build_model(settings, state["model"], sizes, (limits["source"], limits["target"]))
+        positions = limits["source"], limits["target"]
+        with limit_memory(checkpoint):
+            model = build_model(settings, state["model"], sizes, positions)
         longest = max_source_tokens(model.encoder, _max_positions("source", task))
         if longest < 2:
             raise ValueError(f"max_source_positions {longest} leaves no space for a word")

@@ -196,6 +196,8 @@ def _check_state(groups: dict) -> None:
             is_valid = value is None or _is_number(value)
         if not is_valid:
             raise FileError(f"its training state has an invalid {type(value).__name__} as {name}")
+        if name in ("criterion_name", "optimizer_name"):
+            _check_name(value)
     for name, meters in ((groups.get("extra_state") or {}).get("metrics") or {}).items():
         for meter in meters if isinstance(meters, list) else [None]:
             if not _is_meter(meter):

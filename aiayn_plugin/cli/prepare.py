@@ -19,6 +19,7 @@ from ..corpus.console import say
 from ..corpus.parallel import Files, start_workers
 from ..corpus.tokens import Cleaning, load_text
 from ..errors import InputError
+from ..text.lines import escape_unprintable
 from ..text.settings import WITHOUT_SPACES, TextSettings, rules_language
 from .preparation import add_check, add_tokenizer, add_workers, explain_interrupts, show_next_step
 
@@ -126,7 +127,7 @@ def find_inputs(args: argparse.Namespace) -> dict[str, Files]:
         for path in pair:
             if not path.is_file():
                 similar = sorted(map(str, path.parent.glob(f"{glob.escape(path.stem)}.*")))
-                existing = f"; found {', '.join(similar)}" if similar else ""
+                existing = f"; found {escape_unprintable(', '.join(similar))}" if similar else ""
                 advice = f"see --{split}pref and the languages{existing}"
                 if (file := path.with_suffix("")).is_file():  # such as text/train.en
                     prefix = file.with_suffix("")

@@ -20,6 +20,7 @@ from ..corpus.stages import make_stage
 from ..corpus.table import WMT14, load_pair
 from ..corpus.tokens import Cleaning, Job, Text
 from ..errors import InputError
+from ..text.lines import escape_unprintable
 from ..text.settings import PAIRS_FILE, TextSettings
 from ..text.subwords import SUBWORDS
 from .preparation import add_check, add_tokenizer, add_workers, explain_interrupts, show_next_step
@@ -104,7 +105,7 @@ def run(args: argparse.Namespace) -> None:
             with hold_lock(dest / LOCK, f"another aiayn wmt14 is running in {dest}"):
                 job = Job(dest / "work", settings, workers)
                 make_data(read_texts(pair, dest, workers), dest, job)
-    say((dest / "data" / PAIRS_FILE).read_text("utf-8").rstrip())
+    say(escape_unprintable((dest / "data" / PAIRS_FILE).read_text("utf-8").rstrip()))
     show_next_step(f"{args.dest}/data")
 
 

@@ -180,9 +180,12 @@ class Decoder(EmbeddedStack):
         Padding may only follow a sentence, where no position attends to it.
         memory, memory_padding: the output of Encoder.encode. cache: while decoding, replaces memory
         and memory_padding. Call cache.advance(tokens) first; tokens (batch, b) then hold the last
-        token of each of b hypotheses, and the result is (batch, b, d_model).
+        token of each of b hypotheses, and the result is (batch, b, d_model). Raises InputError
+        without both.
         Also returns, with need_weights, the last layer's encoder-decoder weights (batch, h, n, m).
         """
+        if memory is None and cache is None:
+            raise InputError("a decoder needs the output of Encoder.encode, or a cache")
         memory = cast_for_autocast(memory) if memory is not None else None
         x = self.embed(tokens, cache.position if cache is not None else None)
         weights = None

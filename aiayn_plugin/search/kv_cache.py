@@ -27,7 +27,13 @@ from torch import Tensor
 from ..kernels.device import has_bfloat16
 from ..kernels.int8 import Int8Linear
 from ..kernels.linear import linear
-from ..model.attention import MultiHeadAttention, Positions, additive_mask, split_heads
+from ..model.attention import (
+    MultiHeadAttention,
+    Positions,
+    additive_mask,
+    scaled_dot_product_attention,
+    split_heads,
+)
 
 #: Minimum number of free slots of a new buffer: enough for 4 steps of the paper's search.
 MIN_FREE_SLOTS = 16
@@ -254,7 +260,9 @@ def choose_dtype(attention: MultiHeadAttention, memory: Tensor) -> torch.dtype:
     Those attend in bfloat16 if the CPU has bfloat16 instructions and the memory
     (batch, m, d_model) holds enough sentences.
     """
-    is_int8 = isinstance(attention.W_O, Int8Linear)
+    # A user's equation may have float32 weights.
+    has_equation_1 = attention.equation is scaled_dot_product_attention
+    is_int8 = has_equation_1 and isinstance(attention.W_O, Int8Linear)
     if is_int8 and len(memory) >= MIN_BFLOAT16_BATCH and has_bfloat16():
         return torch.bfloat16
     return memory.dtype

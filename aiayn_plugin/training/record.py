@@ -17,9 +17,14 @@ def append_record(path: Path, record: Mapping[str, Any]) -> None:
     JSON cannot represent are written as strings.
     """
     line = json.dumps(record, ensure_ascii=False, default=str).encode("utf-8", "backslashreplace")
-    with open(path, "a+b", buffering=0) as file:
+    # A link in a directory from elsewhere could lead to any file of the user.
+    with open(path, "a+b", buffering=0, opener=_open_unless_link) as file:
         if file.tell():
             file.seek(-1, os.SEEK_END)
             if file.read(1) != b"\n":
                 line = b"\n" + line
         file.write(line + b"\n")
+
+
+def _open_unless_link(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NOFOLLOW, 0o666)

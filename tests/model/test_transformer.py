@@ -78,6 +78,12 @@ def test_targets_padded_on_the_left_are_refused():
         build(left_pad_target=True)
 
 
+def test_a_decoder_without_memory_is_refused():
+    """Its encoder-decoder attention would attend to later targets."""
+    with pytest.raises(InputError, match="needs the output of Encoder.encode"):
+        build().decoder.decode(torch.ones(1, 3, dtype=torch.long))
+
+
 @pytest.mark.parametrize("settings", VARIANTS)
 def test_decoding_step_by_step_equals_the_full_pass(settings):
     model = build(**settings).eval()

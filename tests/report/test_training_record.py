@@ -93,6 +93,13 @@ def test_an_incomplete_line_affects_nothing_else(tmp_path):
     assert record.update == 20 and record.faults.total() == 1
 
 
+def test_a_link_is_not_followed(tmp_path):
+    (tmp_path / "run.jsonl").symlink_to(tmp_path / "other")
+    with pytest.raises(OSError, match="symbolic links"):
+        append_record(tmp_path / "run.jsonl", {"event": "start", "update": 20})
+    assert not (tmp_path / "other").exists()
+
+
 @pytest.mark.parametrize(
     "line",
     [

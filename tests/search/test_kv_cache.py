@@ -119,4 +119,7 @@ def test_int8_models_attend_in_bfloat16_if_the_processor_supports_it(
         quantize_linear_layers(model)
     attention = model.decoder.layers[0].self_attention
     monkeypatch.setattr(kv_cache, "has_bfloat16", lambda: native)
-    assert kv_cache.choose_dtype(attention, torch.zeros(batch, 3, 16)) == expected
+    memory = torch.zeros(batch, 3, 16)
+    assert kv_cache.choose_dtype(attention, memory) == expected
+    attention.equation = lambda *_: None  # a user's, which may have float32 weights
+    assert kv_cache.choose_dtype(attention, memory) == torch.float32

@@ -118,7 +118,7 @@ def test_only_the_users_option_imports_code(run, folder):
     assert state["cfg"]["common"]["user_dir"] == "talking_heads"
     error = last_line(run("aiayn", "translate", "run", cwd=directory, input="\n"))
     assert error.endswith("and aiayn convert converts fairseq's transformer")
-    assert "architecture talking_heads is not one of the plugin's; aiayn translate needs" in error
+    assert "architecture talking_heads is not one of the plugin's, which aiayn bundle" in error
     # The plugin's own name is a --user-dir in every directory. It registers no such architecture.
     own = run("aiayn", "translate", "run", "--user-dir=aiayn_plugin", cwd=directory, input="\n")
     assert last_line(own) == error

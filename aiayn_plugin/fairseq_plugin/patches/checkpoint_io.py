@@ -51,6 +51,8 @@ def save_atomically(save: Callable) -> Callable:
         first = (interval_path(obj, path) if is_resumable else None) or path
         try:
             safe_load.save(obj, first)
+            if is_resumable:
+                _check_readable(first)
             if first != path:
                 link_or_copy_atomically(first, path)
                 remove_old(obj["cfg"]["checkpoint"], first)
@@ -63,6 +65,18 @@ def save_atomically(save: Callable) -> Callable:
             ) from error
 
     return torch_persistent_save
+
+
+def _check_readable(path: Path) -> None:
+    """Remove a checkpoint that a user's model makes unloadable, and raise InputError."""
+    try:
+        safe_load.load(path, with_data=False)
+    except InputError as error:
+        path.unlink()
+        raise InputError(
+            f"{error}; it is removed: register such a buffer of your model with persistent=False, "
+            "or choose a different value of its option"
+        ) from None
 
 
 def _find_infinite(weights: Mapping[str, torch.Tensor]) -> str | None:

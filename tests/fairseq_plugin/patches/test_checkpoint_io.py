@@ -128,6 +128,16 @@ def test_weights_that_are_nan_are_not_written(corpus, tmp_path):
     assert (tmp_path / "checkpoint_last.pt").read_bytes() == intact
 
 
+@pytest.mark.parametrize("buffer", [torch.ones(4, dtype=torch.cfloat), torch.ones(1).expand(4)])
+def test_a_checkpoint_that_could_not_be_loaded_ends_training(corpus, tmp_path, buffer):
+    training, epochs = trainer(corpus, tmp_path)
+    epochs.next_epoch_itr()
+    training.model.register_buffer("of_the_user", buffer)
+    with pytest.raises(InputError, match="it is removed: register such a buffer .* persistent"):
+        save(training, epochs)
+    assert not list(tmp_path.glob("*.pt"))
+
+
 # ---- Resuming
 
 
