@@ -24,6 +24,13 @@ MINIMUMS = (
     ("task", "tokens_per_update", 0),
 )
 
+#: The losses that validation reports with these criteria.
+LOSSES = {
+    COMPONENTS["criterion"]: ("loss", "nll_loss", "ppl"),
+    "label_smoothed_cross_entropy": ("loss", "nll_loss", "ppl"),
+    "cross_entropy": ("loss", "ppl"),
+}
+
 
 def check_configuration(cfg: Any) -> None:
     """Raise InputError for settings that contradict each other, or with which fairseq would fail.
@@ -57,7 +64,11 @@ def check_configuration(cfg: Any) -> None:
 
 
 def _check_batches(cfg: Any) -> None:
-    """Raise InputError if validation uses the training set, or two options set the batch size."""
+    """Raise InputError for validation sets that fail, or if two options set the batch size."""
+    if cfg.dataset.combine_valid_subsets and cfg.dataset.valid_subset != "valid":
+        raise InputError(
+            "--combine-valid-subsets combines valid, valid1, valid2 and so on: omit --valid-subset"
+        )
     is_shared = cfg.dataset.train_subset in cfg.dataset.valid_subset.split(",")
     if is_shared and not cfg.dataset.disable_validation:
         raise InputError(
@@ -110,9 +121,11 @@ def check_best_metric(cfg: Any) -> None:
     """
     metric = cfg.checkpoint.best_checkpoint_metric
     needs = {"bleu": ("eval_bleu", cfg.task.eval_bleu)}
-    if cfg.criterion._name == COMPONENTS["criterion"]:
-        needs["accuracy"] = ("report_accuracy", cfg.criterion.report_accuracy)
-        known = ("loss", "nll_loss", "ppl", *needs)
+    losses = LOSSES.get(cfg.criterion._name)
+    if losses is not None:
+        if "report_accuracy" in cfg.criterion:
+            needs["accuracy"] = ("report_accuracy", cfg.criterion.report_accuracy)
+        known = (*losses, *needs)
         if metric not in known and cfg.task._name == "aiayn_translation":  # a subclass may log more
             raise InputError(
                 f"--best-checkpoint-metric {metric} is unknown: choose from {', '.join(known)}"
@@ -126,3 +139,9 @@ def check_best_metric(cfg: Any) -> None:
                 "checkpoint_best.pt will have the lowest %s: add --maximize-best-checkpoint-metric",
                 metric,
             )
+    elif cfg.checkpoint.maximize_best_checkpoint_metric and metric in (losses or ()):
+        logger.warning(
+            "checkpoint_best.pt will have the highest %s: give --best-checkpoint-metric, or omit "
+            "--maximize-best-checkpoint-metric",
+            metric,
+        )

@@ -155,6 +155,11 @@ def _check_search(args: Namespace, is_interactive: bool, is_ours: bool) -> None:
             "--num-shards has no effect in this version of fairseq: use --distributed-world-size N "
             "--distributed-rank I"
         )
+    if not 0 <= args.distributed_rank < args.distributed_world_size:
+        raise InputError(
+            f"--distributed-rank {args.distributed_rank} must be from 0 to "
+            f"{args.distributed_world_size - 1}, below --distributed-world-size"
+        )
     if args.score_reference and args.print_alignment == "soft":
         raise InputError("--score-reference gives hard alignments only: use --print-alignment hard")
     for name in ("print_step", "retain_iter_history"):

@@ -106,6 +106,12 @@ class TrainerHooks(TranslationTask):
         names = [f"dict.{lang}.txt" for lang in (self.cfg.source_lang, self.cfg.target_lang)]
         trained.check_dictionaries(self.identity(), self.cfg.data, names)
 
+    def begin_epoch(self, epoch, model) -> None:
+        """Like fairseq's; the last epoch is saved even if --save-interval does not divide it."""
+        super().begin_epoch(epoch, model)
+        if epoch == self.training_cfg.optimization.max_epoch:
+            self.training_cfg.checkpoint.save_interval = 1
+
     def train_step(self, sample, model, criterion, optimizer, update_num, *args, **kwargs):
         """Like fairseq's. Raises InputError if memory runs out in the first update.
 

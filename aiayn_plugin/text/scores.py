@@ -175,7 +175,7 @@ def describe_paper_bleu(system: list[str], references: list[str], target_lang: s
     subwords = any("@@" in line or "▁" in line for line in references)
     return (
         f"paper BLEU = {value:.2f} ({target_lang}; against references decoded from token IDs, "
-        f"unknown words: {sum(line.split().count(UNKNOWN) for line in references)}"
+        f"unknown words: {sum(UNKNOWN in word for line in references for word in line.split())}"
         + (", and SUBWORDS, not words: give --remove-bpe" if subwords else "")
         + f"; aiayn score uses the raw references); sacreBLEU against the same {sacrebleu:.2f} "
         f"({metric.get_signature()})"

@@ -194,6 +194,8 @@ def test_a_best_checkpoint_that_would_be_the_worst_gives_a_warning(caplog):
     assert not caplog.text
     check_best_metric(configuration(*flags))
     assert "checkpoint_best.pt will have the lowest accuracy" in caplog.text
+    check_best_metric(configuration(*flags[:2], "--maximize-best-checkpoint-metric"))
+    assert "checkpoint_best.pt will have the highest loss" in caplog.text
 
 
 def test_paper_bleu_is_for_the_target_language():
@@ -252,6 +254,7 @@ GENERATE, INTERACTIVE = fairseq_generate_parser, options.get_interactive_generat
         (GENERATE, "--replace-unk", "--replace-unk fails in this version of fairseq: omit it"),
         (GENERATE, "--score-reference --print-alignment soft", "use --print-alignment hard"),
         (GENERATE, "--sacrebleu", "--sacrebleu has no effect in this version of fairseq"),
+        (GENERATE, "--distributed-rank 1", "--distributed-rank 1 must be from 0 to 0, below"),
         (GENERATE, "--num-shards 2", "use --distributed-world-size N --distributed-rank I"),
         (GENERATE, "--print-step", "--print-step is for fairseq's non-autoregressive models"),
         (GENERATE, "--nbest 5", "--nbest 5 is more than --beam 4"),

@@ -26,6 +26,11 @@ from aiayn_plugin.text.pipeline import TextPipeline
     [
         ("--best-checkpoint-metric nll_los", "nll_los is unknown: choose from loss, nll_loss, ppl"),
         ("--continue-once absent.pt", "--continue-once absent.pt is missing"),
+        (
+            "--criterion cross_entropy --best-checkpoint-metric nll_loss",
+            "nll_loss is unknown: choose from loss, ppl",
+        ),
+        ("--combine-valid-subsets --valid-subset valid,valid1", "omit --valid-subset"),
         ("--valid-subset valid,train", "--valid-subset valid,train includes the training set"),
         ('--eval-bleu --eval-bleu-args {"beams":4}', "beams is not an option of the search"),
         ("--int8 --eval-bleu --eval-bleu-args {}", "--int8 is for translation"),

@@ -104,6 +104,10 @@ def _explain(error: BaseException) -> str | None:
         )
     if isinstance(error, (RuntimeError, MemoryError)) and is_out_of_memory(error):
         return "not enough memory for a batch: use a smaller --max-tokens or --batch-size"
+    if isinstance(error, AssertionError) and text.startswith("world size is"):
+        return f"{text}: lower --distributed-world-size, or start the processes with torchrun"
+    if isinstance(error, ImportError) and "install" in text:
+        return " ".join(text.split())
     if isinstance(error, FloatingPointError) and "loss scale" in text:
         return f"the gradients overflow at the minimum loss scale: {DIVERGENCE_ADVICE}"
     return None

@@ -32,6 +32,10 @@ def test_fairseqs_checks_of_its_options_are_input_errors():
     message = "--sampling requires --nbest to be equal to --beam"
     assert input_error(AssertionError(message)) == input_error(ValueError(message)) == message
     assert input_error(AssertionError()) is None
+    devices = AssertionError("world size is 2 but have 0 available devices")
+    assert input_error(devices).endswith(
+        "devices: lower --distributed-world-size, or start the processes with torchrun"
+    )
 
 
 def test_faults_are_not_input_errors():
