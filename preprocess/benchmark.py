@@ -215,7 +215,7 @@ def draw_growth(sizes: dict[int, dict]) -> Any:
     further = np.geomspace(pairs[-1], max(MAX_PAIRS, pairs[-1]), 20)
 
     def extrapolate(values: list[float]) -> np.ndarray:
-        # Learning takes about as long for any text, but timings vary: extrapolate no fall.
+        # Learning takes about as long for any text, but timings vary: never extrapolate a fall.
         slope = max(values[-1] - values[-2], 0) / (pairs[-1] - pairs[-2])
         return np.concatenate((values, values[-1] + slope * (further - pairs[-1])))
 
