@@ -99,14 +99,6 @@ def test_the_last_update_is_among_the_checkpoints_to_average(corpus, tmp_path, l
     assert {path.name for path in tmp_path.glob("*.pt")} - {"checkpoint_best.pt"} == names
 
 
-def test_the_last_epoch_is_saved_whatever_the_interval(corpus, tmp_path):
-    flags = ("--save-interval", "2", "--max-epoch", "3")
-    training, epochs = trainer(corpus, tmp_path, *flags)
-    for epoch, interval in ((2, 2), (3, 1)):
-        training.begin_epoch(epoch)
-        assert training.cfg.checkpoint.save_interval == interval
-
-
 def test_the_end_of_the_last_epoch_is_among_the_checkpoints_to_average(corpus, tmp_path):
     flags = ("--save-interval-updates", "5", "--max-epoch", "2")
     training, epochs = trainer(corpus, tmp_path, *flags)
