@@ -64,7 +64,7 @@ def check_configuration(cfg: Any) -> None:
 
 
 def _check_batches(cfg: Any) -> None:
-    """Raise InputError for validation sets that fail, or if two options set the batch size."""
+    """Raise InputError for unusable validation sets, or if two options set the batch size."""
     if cfg.dataset.combine_valid_subsets and cfg.dataset.valid_subset != "valid":
         raise InputError(
             "--combine-valid-subsets combines valid, valid1, valid2 and so on: omit --valid-subset"
@@ -121,8 +121,8 @@ def check_best_metric(cfg: Any) -> None:
     """
     metric = cfg.checkpoint.best_checkpoint_metric
     needs = {"bleu": ("eval_bleu", cfg.task.eval_bleu)}
-    losses = LOSSES.get(cfg.criterion._name)
-    if losses is not None:
+    losses = LOSSES.get(cfg.criterion._name, ())
+    if losses:
         if "report_accuracy" in cfg.criterion:
             needs["accuracy"] = ("report_accuracy", cfg.criterion.report_accuracy)
         known = (*losses, *needs)
@@ -139,7 +139,7 @@ def check_best_metric(cfg: Any) -> None:
                 "checkpoint_best.pt will have the lowest %s: add --maximize-best-checkpoint-metric",
                 metric,
             )
-    elif cfg.checkpoint.maximize_best_checkpoint_metric and metric in (losses or ()):
+    elif cfg.checkpoint.maximize_best_checkpoint_metric and metric in losses:
         logger.warning(
             "checkpoint_best.pt will have the highest %s: give --best-checkpoint-metric, or omit "
             "--maximize-best-checkpoint-metric",
