@@ -193,7 +193,7 @@ esac
 if [ ! -d "$raw" ]; then
   rm -rf "$part"
   mkdir -p "$part"
-  [ -z "$directory" ] || trap 'die "cannot copy from $directory: the recipe'\''s --help lists the files that it needs"' ERR
+  [ -z "$directory" ] || trap 'die "cannot copy from $directory: see --help of the recipe for its files"' ERR
   "get_$corpus"
   trap - ERR
   mv "$part" "$raw"

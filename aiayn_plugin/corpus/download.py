@@ -131,7 +131,7 @@ class PartialDownload:
             if code == 0:
                 return None
             status = int(match[1]) if (match := re.search(r"error: (\d{3})", problem)) else 0
-            if start and (code == CANNOT_RESUME or status == 416):  # 416: nothing after it
+            if start and (code == CANNOT_RESUME or status == 416):  # 416: past the end
                 self.discard()
                 continue
             # Server errors, time-outs and too many requests may be temporary.

@@ -194,11 +194,8 @@ def test_the_command_writes_a_page_or_a_figure(model_dir, tmp_path, monkeypatch,
     selection = ["--kind", "decoder", "--layer", "1", "--heads", "3", "--word", "</s>", "--join"]
     main(["attention", str(model_dir), "--input", "lines", "--figure", "f.svg", *selection])
     figure = (tmp_path / "f.svg").read_text()
-    assert (
-        ">decoder self-attention, layer 1, head<" in figure
-        and ">3<" in figure
-        and "@@" not in figure
-    )
+    assert ">decoder self-attention, layer 1, head<" in figure and ">3<" in figure
+    assert "@@" not in figure
 
 
 def test_the_page_is_in_the_run_directory_unless_another_is_given(
