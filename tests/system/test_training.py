@@ -21,21 +21,19 @@ def weights(path):
 
 
 def test_the_last_epoch_is_saved_even_if_the_interval_does_not_divide_it(run, corpus, tmp_path):
-    command = [
+    command = (
         "fairseq-train",
         corpus,
         *TRAIN,
         "--tokens-per-update",
         "4000",
-        "--save-dir",
-        tmp_path,
-    ]
-    log = run(*command, "--max-tokens", "1500", "--save-interval", "2", "--max-epoch", "3")
+        "--max-tokens",
+        "1500",
+    )
+    log = run(*command, "--save-dir", tmp_path, "--save-interval", "2", "--max-epoch", "3")
     assert log.returncode == 0, log.stderr
-    assert {path.name for path in tmp_path.glob("checkpoint[0-9].pt")} == {
-        "checkpoint2.pt",
-        "checkpoint3.pt",
-    }
+    saved = {path.name for path in tmp_path.glob("checkpoint[0-9].pt")}
+    assert saved == {"checkpoint2.pt", "checkpoint3.pt"}
 
 
 def test_a_run_stopped_and_started_is_the_same_run(run, corpus, tmp_path):
