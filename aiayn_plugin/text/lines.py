@@ -10,9 +10,6 @@ from ..errors import InputError
 
 #: Maximum characters of a word in real text; also the limit of Moses's clean-corpus-n.perl.
 MAX_WORD_LENGTH = 1_000
-#: Maximum characters of a cached word: longer ones are rare, and a million of them would take
-#: gigabytes.
-MAX_CACHED_LENGTH = 50
 #: Maximum bytes of a dictionary or a subword model, and of settings.
 MAX_DATA_FILE, MAX_SETTINGS_FILE = 64 << 20, 1 << 20
 

@@ -11,12 +11,15 @@ from typing import ClassVar
 from subword_nmt.apply_bpe import BPE
 
 from ..errors import InputError
-from .lines import MAX_CACHED_LENGTH, MAX_WORD_LENGTH, decode_lines, read_data_file
+from .lines import MAX_WORD_LENGTH, decode_lines, read_data_file
 
 #: Words whose subwords a process caches, in about 0.25 GB, unless they exceed MAX_CACHED_LENGTH.
 #: Splitting a word is slow, and in a smaller cache the rare words of a large corpus evict each
 #: other.
 CACHED_WORDS = 1_000_000
+#: Maximum characters of a cached word: longer ones are rare, and a million of them would take
+#: gigabytes.
+MAX_CACHED_LENGTH = 50
 
 
 class Subwords(ABC):

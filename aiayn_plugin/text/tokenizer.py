@@ -1,4 +1,4 @@
-"""The tokens of Moses's scripts, by sacremoses, and a faster way to compute the same tokens."""
+"""The tokens of Moses's scripts, by sacremoses."""
 
 import functools
 import re
@@ -8,12 +8,8 @@ import regex
 from sacremoses import MosesDetokenizer, MosesPunctNormalizer, MosesTokenizer
 
 from ..errors import InputError
-from .lines import MAX_CACHED_LENGTH, clean_line
+from .lines import clean_line
 from .settings import MOSES, SACREMOSES, rules_language
-
-#: Words whose tokens a process caches, unless they exceed MAX_CACHED_LENGTH. A corpus has millions
-#: of different words, too many to cache all.
-CACHED_WORDS = 250_000
 
 # Words that the Moses tokeniser splits and its detokeniser does not rejoin: 15:05, km/h, km², A$,
 # °C, 1939–1945. "sacremoses" keeps them whole. The lookbehinds make each pattern start at the
@@ -29,10 +25,6 @@ PROTECTED = (
 _PROTECTED = re.compile("|".join(PROTECTED), re.IGNORECASE)
 # "sacremoses" treats all of these as spaces.
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
-
-# Two rules of Moses look beyond adjacent words. One is about two apostrophes separated by a space.
-# The other temporarily writes `...` as DOTDOTDOTMULTI, so text that contains MULTI is special too.
-_ACROSS_WORDS = re.compile(r"'\s+'|MULTI")
 
 # The normaliser changes only spaces at the ends of a line that does not match.
 _MAY_BE_NORMALISED = re.compile(r"[^\w .,!?/&'-]|''|  ")
@@ -155,20 +147,7 @@ def _compile_rule(pattern: str, replacement: str, flags: int = 0) -> Substitute:
 
 
 class Tokenizer:
-    """The Moses tokeniser of one language, without XML escapes. `kind` is one of TOKENIZERS.
-
-    Moses applies about thirty regular expressions to a line. But the tokens of a word depend on
-    little more than the word:
-
-    - `(well-known)` gives `(`, `well-known`, `)` in every line: the word alone decides.
-    - `Mr.` keeps its full stop, `end.` loses it. For a word with a full stop, a comma or an
-      apostrophe, two more facts decide: whether it is the first word of the line, and how the next
-      word begins (`dog. and` keeps the full stop, `dog. And` loses it).
-
-    So this class splits most words itself, passes the rest to sacremoses, and caches the results.
-    With the kind SACREMOSES it passes whole lines, because the longest match of a line is protected
-    first.
-    """
+    """The Moses tokeniser of one language, without XML escapes. `kind` is one of TOKENIZERS."""
 
     def __init__(self, lang: str, normalize_punctuation: bool = False, kind: str = MOSES) -> None:
         self._lang = lang = rules_language(lang)
@@ -176,29 +155,21 @@ class Tokenizer:
         self._moses = (SacremosesTokenizer if self._protects else _Moses)(lang)
         self._detokenizer = MosesDetokenizer(lang)
         self._normalizer = _build_normalizer(lang, kind) if normalize_punctuation else []
-        self._prefixes = {*self._moses.NONBREAKING_PREFIXES, *self._moses.NUMERIC_ONLY_PREFIXES}
-        self._plain = functools.lru_cache(CACHED_WORDS)(self._split_plain)
-        self._in_context = functools.lru_cache(CACHED_WORDS)(self._split_in_context)
 
     def tokenize(self, text: str) -> list[str]:
         """Return the tokens of one raw line; no token contains white space."""
         if self._protects:
-            return self._tokenize_by_moses(self._normalize(_CONTROL.sub(" ", text)))
-        # in the order of Moses's scripts: the normaliser deletes a carriage return
-        text = clean_line(self._normalize(text))
-        if _ACROSS_WORDS.search(text):
-            return self._tokenize_by_moses(text)
-        words = text.split()
-        tokens: list[str] = []
-        for i, word in enumerate(words):
-            long = len(word) > MAX_CACHED_LENGTH
-            split_word = self._split_plain(word) if long else self._plain(word)
-            if split_word is None:
-                next_word = "" if i + 1 == len(words) else self._representative(words[i + 1])
-                split = self._split_in_context if long else self._in_context
-                split_word = split(word, i == 0, next_word)
-            tokens += split_word.split()
-        return tokens
+            text = self._normalize(_CONTROL.sub(" ", text))
+        else:  # in the order of Moses's scripts: the normaliser deletes a carriage return
+            text = clean_line(self._normalize(text))
+        split = functools.partial(
+            self._moses.tokenize, text, aggressive_dash_splits=False, escape=False
+        )
+        try:
+            protects = self._protects and _PROTECTED.search(text)
+            return split(protected_patterns=PROTECTED if protects else None)
+        except ValueError:  # sacremoses protects at most 1,000 words of a line
+            return split()
 
     def detokenize(self, tokens: Iterable[str]) -> str:
         """Return the raw line of the tokens."""
@@ -220,65 +191,3 @@ class Tokenizer:
             for substitute in self._normalizer:
                 text = substitute(text)
         return text
-
-    def _tokenize_by_moses(self, text: str) -> list[str]:
-        """Return the tokens of the text by sacremoses."""
-        split = functools.partial(
-            self._moses.tokenize, text, aggressive_dash_splits=False, escape=False
-        )
-        try:
-            protects = self._protects and _PROTECTED.search(text)
-            return split(protected_patterns=PROTECTED if protects else None)
-        except ValueError:  # sacremoses protects at most 1,000 words of a line
-            return split()
-
-    def _split_plain(self, word: str) -> str | None:
-        """Return the tokens of a word, separated by spaces; None if they depend on its context.
-
-        `(well-known)` gives `( well-known )`. `end.`, `1,000` and `it's` give None. A string takes
-        less memory in the cache than a list.
-        """
-        if "." in word or "," in word or "'" in word:
-            return None
-        pattern, replacement = self._moses.PAD_NOT_ISALNUM  # Moses's only rule for such a word
-        return pattern.sub(replacement, word)
-
-    def _representative(self, word: str) -> str:
-        """Return the shortest word that affects a preceding full stop as `word` does.
-
-        `and` gives `a` (a lower-case letter), `1939` gives `0` (a digit), `And` and `(and` give
-        `A`. This leaves few distinct contexts to pass to sacremoses.
-        """
-        start = word[0]
-        if not (self._moses.islower(start) or "0" <= start <= "9"):
-            return "A"
-        return "0" if start <= "9" else "a"
-
-    def _split_in_context(self, word: str, first: bool, next_word: str) -> str:
-        """Return the tokens of a word with a full stop, comma or apostrophe, separated by spaces.
-
-        first: the word is the first of its line. next_word: the `_representative` of the following
-        word; empty at the end of the line. Four cases, by example:
-
-        - `dog,` gives `dog ,`, as does every final comma after a plain word.
-        - `(dog).` gives `( dog ) .`, as does every full stop after punctuation.
-        - `dog.` gives `dog.` before `a`, and `dog .` before anything else.
-        - `Mr.`, `3.5` and `it's` go to sacremoses: abbreviations, numbers, apostrophes.
-        """
-        stem, end = word[:-1], word[-1]
-        if end in ".," and (tokens := (self._split_plain(stem) or "").split()):
-            if end == "," or self._moses.PAD_NOT_ISALNUM[0].match(stem[-1]):
-                return " ".join((*tokens, end))
-            if tokens[-1] not in self._prefixes:
-                return " ".join(tokens) + (end if next_word == "a" else f" {end}")
-        return " ".join(self._split_by_moses(word, first, next_word))
-
-    def _split_by_moses(self, word: str, first: bool, next_word: str) -> list[str]:
-        """Return the tokens of the word by sacremoses, between representatives of its neighbours.
-
-        `Mr.` inside a line, before `A`, is split as `a Mr. A`, which gives `a`, `Mr.`, `A`; all
-        tokens but the first and the last are those of the word.
-        """
-        before, after = "" if first else "a ", f" {next_word}" if next_word else ""
-        tokens = self._tokenize_by_moses(f"{before}{word}{after}")
-        return tokens[0 if first else 1 : -1 if next_word else None]
