@@ -10,6 +10,7 @@ answer is one line with the exit status and the peak memory in kB, or null if th
 after its timeout.
 """
 
+import atexit
 import gc
 import importlib
 import importlib.metadata
@@ -33,6 +34,7 @@ def main() -> None:
     for module in sys.argv[1:]:
         importlib.import_module(module)
     gc.freeze()  # the pages of these objects are never copied by a collection in a fork
+    atexit.register(gc.unfreeze)  # Triton prints objects that are not collected at exit
     while (connection := accept(listener)) is not None:
         with connection:
             if not os.fork():

@@ -36,7 +36,7 @@ def test_ctrl_c_ends_a_run_after_the_update_and_saves_it(run, corpus, tmp_path):
     Until then the training prints no debugging.
     """
     program, log = Path(sys.executable).with_name("fairseq-train"), tmp_path / "log"
-    options = [corpus, *TRAIN, "--num-workers", "2", "--save-dir", tmp_path]
+    options = [corpus, *TRAIN, "--num-workers", "1", "--save-dir", tmp_path]
     with (
         open(log, "w") as file,
         subprocess.Popen(
