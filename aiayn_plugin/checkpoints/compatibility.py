@@ -4,7 +4,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from ..errors import InputError
@@ -128,7 +127,8 @@ def find_differing_shape(
 def check_shapes(checkpoint: Mapping[str, Tensor], model: Mapping[str, Tensor]) -> None:
     """Raise InputError unless a checkpoint's weights have the names and shapes of the model's.
 
-    Weights that are one matrix in the model must also be equal in the checkpoint.
+    model: its state_dict(keep_vars=True). Weights that are one parameter of the model must also be
+    equal in the checkpoint.
     """
     if (difference := find_differing_shape(checkpoint, model)) is None:
         _check_shared(checkpoint, model)
@@ -149,9 +149,9 @@ def check_shapes(checkpoint: Mapping[str, Tensor], model: Mapping[str, Tensor]) 
 
 
 def _check_shared(checkpoint: Mapping[str, Tensor], model: Mapping[str, Tensor]) -> None:
-    first_names: dict[tuple[int, torch.Size], str] = {}
+    first_names: dict[Tensor, str] = {}  # a tensor is hashed by its identity
     for name, weight in model.items():
-        first = first_names.setdefault((weight.data_ptr(), weight.shape), name)
+        first = first_names.setdefault(weight, name)
         if first != name and not checkpoint[first].equal(checkpoint[name]):
             raise InputError(
                 f"the checkpoint has a different architecture: {first} and {name} differ, but this "

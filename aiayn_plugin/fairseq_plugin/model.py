@@ -175,7 +175,7 @@ class AiaynTransformer(FairseqEncoderDecoderModel):
     def load_state_dict(self, state_dict, strict=True, model_cfg=None, args=None):
         """Like fairseq's. Raises InputError if names or shapes of the weights differ."""
         if strict:
-            check_shapes(state_dict, self.state_dict())
+            check_shapes(state_dict, self.state_dict(keep_vars=True))
         return super().load_state_dict(state_dict, strict, model_cfg, args)
 
     def forward(
