@@ -62,7 +62,11 @@ def average(paths: list[Path]) -> dict:
         state, both = load(path), f"{path} and {paths[0]}"
         weights, identity = state["model"], Identity.read(state.get("task_state"))
         if not sums:
-            sums, first = _start_sums(weights), identity
+            first = identity
+            sums = {
+                name: torch.zeros_like(w, dtype=torch.float64) if w.is_floating_point() else w
+                for name, w in weights.items()
+            }
         elif identity != first:
             raise InputError(
                 f"{both} were trained with different settings or dictionaries: give checkpoints of "
@@ -85,14 +89,6 @@ def average(paths: list[Path]) -> dict:
     for name in ("ema", "ema_fp32_params"):  # the last checkpoint's, from --store-ema
         (state.get("extra_state") or {}).pop(name, None)
     return state
-
-
-def _start_sums(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Return zeros in float64 for each weight; integer tensors as they are."""
-    return {
-        name: torch.zeros_like(w, dtype=torch.float64) if w.is_floating_point() else w
-        for name, w in weights.items()
-    }
 
 
 def _add(weights: Mapping[str, Tensor], sums: Mapping[str, Tensor], both: str) -> None:
