@@ -169,15 +169,10 @@ def _read_settings(config: dict[str, Any]) -> ModelSettings:
     """Return the settings; those inferred from weights (biases, positions) are added later."""
     if config["model_type"] != "marian":
         raise InputError(f"its model_type is {config['model_type']!r:.40}, not 'marian'")
-    actual = {name: config.get(name) for name in REQUIRED}
-    actual |= {name: config.get(name, value) for name, value in OPTIONAL.items()}
-    for name in ("layers", "attention_heads", "ffn_dim"):
-        actual[f"decoder_{name}"] = config[f"decoder_{name}"]
-    expected = {**REQUIRED, **OPTIONAL}
-    expected |= {
-        name: config[name.replace("decoder", "encoder")] for name in actual.keys() - expected
-    }
-    if different := [name for name in actual if actual[name] != expected[name]]:
+    sizes = {name: config[f"encoder_{name}"] for name in ("layers", "attention_heads", "ffn_dim")}
+    expected = {**REQUIRED, **OPTIONAL} | {f"decoder_{name}": sizes[name] for name in sizes}
+    actual = {name: config.get(name, OPTIONAL.get(name)) for name in expected}
+    if different := [name for name in expected if actual[name] != expected[name]]:
         wrong = ", ".join(f"{name} is {actual[name]!r:.40}" for name in different)
         right = ", ".join(f"{expected[name]!r:.40}" for name in different)
         raise InputError(f"the paper's model cannot express its settings: {wrong}, not {right}")
@@ -185,8 +180,7 @@ def _read_settings(config: dict[str, Any]) -> ModelSettings:
     tie = config.get("tie_word_embeddings", True)
     if share and not tie:
         raise InputError("the paper's model cannot share embeddings without the projection")
-    sizes = (config[f"encoder_{name}"] for name in ("layers", "attention_heads", "ffn_dim"))
-    N, h, d_ff, d_model = map(int, (*sizes, config["d_model"]))
+    N, h, d_ff, d_model = map(int, (*sizes.values(), config["d_model"]))
     if min(N, h, d_ff, d_model) < 1 or d_model % h:
         raise ValueError(f"{N} layers, {h} heads, widths {d_model} and {d_ff}")
     return ModelSettings(
