@@ -115,14 +115,13 @@ def _check_settings(groups: dict, max_layers: float) -> None:
         for name in ("arch", "task", "_name") if part != "cfg" else ():
             if not isinstance(named.get(name), (str, type(None))):
                 raise FileError(f"its setting {name} has type {type(named[name]).__name__}")
-    texts, characters_left = set(), MAX_ALL_TEXT
+    characters_left = MAX_ALL_TEXT
     for name, value in _iterate(groups, MAX_SETTINGS):
         if isinstance(value, (dict, Namespace, list, tuple)):
             continue
         if not isinstance(value, (str, int, float, type(None))):
             raise FileError(f"its setting {name} has type {type(value).__name__}")
-        if isinstance(value, str) and (name, value) not in texts:
-            texts.add((name, value))
+        if isinstance(value, str):
             characters_left -= len(value)
             if characters_left < 0:
                 raise FileError("its settings have too much text")
