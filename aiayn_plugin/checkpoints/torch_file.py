@@ -215,7 +215,7 @@ def _unpickle(
     storages: dict[str, Tensor] = {}
     stack: list[Any] = []
     marks: list[int] = []
-    memo: list[Any] = []
+    memo: dict[int, Any] = {}
 
     def pop_items() -> list[Any]:
         start = marks.pop()
@@ -269,9 +269,7 @@ def _unpickle(
                 budget.check_keys(items[::2])
                 _expect(dict, stack[-1]).update(zip(items[::2], items[1::2], strict=True))
             case "BINPUT" | "LONG_BINPUT":
-                if argument > len(memo):
-                    raise FileError("its memo has gaps, which torch.save never writes")
-                memo[argument : argument + 1] = [stack[-1]]
+                memo[argument] = stack[-1]
             case "BINGET" | "LONG_BINGET":
                 stack.append(memo[argument])
             case "GLOBAL":
