@@ -300,15 +300,6 @@ def _expect(kind: type | tuple[type, ...], value: Any) -> Any:
     return value
 
 
-class _NumberType:
-    """numpy.dtype in a file: numpy would let its state turn numbers into addresses of objects."""
-
-    def __init__(self, code: str) -> None:
-        if _expect(str, code) not in NUMPY_CODES:
-            raise FileError(f"it holds numpy's type {ascii(code)[:20]}, which is not numeric")
-        self.dtype = np.dtype(code)
-
-
 def _set_state(target: Any, state: Any, budget: _Budget) -> None:
     """Set the state of a new object, as its pickle specifies."""
     if isinstance(target, Namespace):
@@ -316,12 +307,13 @@ def _set_state(target: Any, state: Any, budget: _Budget) -> None:
     elif isinstance(target, OrderedDict):  # a state dict with the versions of its modules
         versions = _expect(dict, _expect(dict, state).get("_metadata", {}))
         vars(target)["_metadata"] = {name: _expect(dict, versions[name]) for name in versions}
-    elif isinstance(target, _NumberType):
-        target.dtype = target.dtype.newbyteorder(state[1])
+    elif isinstance(target, np.dtype):  # numpy would let it turn numbers into addresses of objects
+        if state[1] == ">":
+            raise FileError("its numbers are big-endian")
     elif isinstance(target, np.ndarray) and not target.size:  # views of old data would dangle
         version, shape, kind, is_fortran, data = state
         budget.spend(len(data))
-        target.__setstate__((version, shape, _expect(_NumberType, kind).dtype, is_fortran, data))
+        target.__setstate__((version, shape, _expect(np.dtype, kind), is_fortran, data))
     else:
         raise FileError(f"it sets the state of a {type(target).__name__}")
 
@@ -335,8 +327,13 @@ def _list_builders(budget: _Budget) -> dict[tuple[str, str], Any]:
     def build_tensor(*arguments: Any) -> Tensor:
         return budget.share(_view_storage(*arguments))
 
-    def build_number(kind: _NumberType, data: bytes) -> np.generic:
-        return np.frombuffer(data, kind.dtype, count=1)[0]
+    def build_dtype(code: str, *_: Any) -> np.dtype:
+        if _expect(str, code) not in NUMPY_CODES:
+            raise FileError(f"it holds numpy's type {ascii(code)[:20]}, which is not numeric")
+        return np.dtype(code)
+
+    def build_number(kind: np.dtype, data: bytes) -> np.generic:
+        return np.frombuffer(data, _expect(np.dtype, kind), count=1)[0]
 
     builders: dict[tuple[str, str], Any] = {
         ("collections", "OrderedDict"): lambda: OrderedDict(),
@@ -345,7 +342,7 @@ def _list_builders(budget: _Budget) -> dict[tuple[str, str], Any]:
         ("torch._utils", "_rebuild_tensor_v2"): build_tensor,
         ("torch._utils", "_rebuild_parameter"): lambda data, *_: data,
         ("_codecs", "encode"): encode,
-        ("numpy", "dtype"): lambda code, *_: _NumberType(code),
+        ("numpy", "dtype"): build_dtype,
         ("numpy", "ndarray"): "numpy.ndarray",
     }
     for module in ("numpy.core.multiarray", "numpy._core.multiarray"):  # before numpy 2, and since
