@@ -34,6 +34,8 @@ def load(path: Path, with_data: bool = True) -> dict:
     it cannot be read.
     """
     try:
+        if path.exists() and not path.is_file():
+            raise torch_file.FileError("it is not a regular file")
         is_bundle = path.suffix == safetensors_file.WEIGHTS_SUFFIX
         state = (safetensors_file if is_bundle else torch_file).read(path, with_data)
         if isinstance(state, dict) and isinstance(extra := state.get("extra_state"), dict):

@@ -76,8 +76,6 @@ def read(path: Path, with_data: bool = True) -> dict[str, Any]:
         config = json.loads(read_data_file(path.with_name(CONFIG_FILE), MAX_SETTINGS_FILE))
         if config["format"] != FORMAT_VERSION:
             raise FileError(f"its {CONFIG_FILE} has a different format")
-        if path.exists() and not path.is_file():
-            raise FileError("it is not a regular file")
         if with_data and hash_file(path) != config["sha256"]:
             raise FileError(f"its checksum does not match {CONFIG_FILE}")
         weights: dict[str, Any] = read_weights(path)

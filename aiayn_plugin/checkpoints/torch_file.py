@@ -65,8 +65,6 @@ def read(path: Path, with_data: bool = True) -> Any:
     torch files are always read completely. Raises FileError, and OSError if the file cannot be
     read.
     """
-    if path.exists() and not path.is_file():
-        raise FileError("it is not a regular file")
     with open(path, "rb") as file:
         is_archive = file.read(4) == b"PK\3\4"
         file.seek(0)

@@ -103,6 +103,13 @@ def test_files_that_are_not_checkpoints_are_refused(data, tmp_path):
         assert "\n" not in str(error.value)
 
 
+@pytest.mark.parametrize("name", ["a.pt", "model.safetensors"])
+def test_a_device_is_not_a_file(name, tmp_path):
+    (tmp_path / name).symlink_to("/dev/zero")
+    with pytest.raises(InputError, match="loaded safely: it is not a regular file"):
+        load(tmp_path / name)
+
+
 def test_a_directory_of_too_many_records_cannot_be_hidden(written, monkeypatch):
     """zipfile ignores the zip64 record that the last comment imitates, and reads the directory."""
     path, _ = written
