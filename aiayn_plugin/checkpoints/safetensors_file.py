@@ -41,12 +41,9 @@ def write(state: dict[str, Any], settings: dict[str, Any], directory: Path) -> N
         name: weight.clone(memory_format=torch.contiguous_format)
         for name, weight in state["model"].items()
     }
-    tied = {}
-    for name, weight in weights.items():
-        twin = name.replace("decoder", "encoder")
-        if name.endswith("embedding.weight") and twin != name and twin in weights:
-            if torch.equal(weight, weights[twin]):
-                tied[name] = twin
+    source, target = "encoder.embedding.weight", "decoder.embedding.weight"
+    is_tied = {source, target} <= weights.keys() and torch.equal(weights[source], weights[target])
+    tied = {target: source} if is_tied else {}
     path = directory / WEIGHTS_FILE
     write_weights({name: weight for name, weight in weights.items() if name not in tied}, path)
     config = {
