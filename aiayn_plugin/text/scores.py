@@ -48,12 +48,16 @@ class PaperTokens:
         return text
 
 
-def paper_bleu(system: list[str], references: list[str], target_lang: str) -> float:
+def paper_metric(target_lang: str) -> BLEU:
     """Return the unsmoothed, case-sensitive 4-gram BLEU of raw text, as split by PaperTokens."""
-    tokens = PaperTokens(target_lang)
     metric = BLEU(tokenize="none", smooth_method="none", force=True)
-    ours, theirs = ([tokens(line) for line in side] for side in (system, references))
-    return metric.corpus_score(ours, [theirs]).score
+    metric.tokenizer = PaperTokens(target_lang)
+    return metric
+
+
+def paper_bleu(system: list[str], references: list[str], target_lang: str) -> float:
+    """Return the score of paper_metric."""
+    return paper_metric(target_lang).corpus_score(system, [references]).score
 
 
 def sacrebleu_metric(target_lang: str) -> BLEU:
@@ -144,16 +148,13 @@ def resample(
     The seed is sacrebleu's (12345, or the variable SACREBLEU_SEED). The memory needed grows with
     the product of sentences and samples.
     """
-    tokens = PaperTokens(target_lang)
-    words = [[tokens(line) for line in side] for side in (*systems, references)]
-    plain = BLEU(tokenize="none", smooth_method="none", force=True)
+    named: list = [(f"system {number}", system) for number, system in enumerate(systems)]
     by_metric = {}
-    for name, metric, texts in (
-        ("paper BLEU", plain, words),
-        ("sacreBLEU", sacrebleu_metric(target_lang), [*systems, references]),
+    for name, metric in (
+        ("paper BLEU", paper_metric(target_lang)),
+        ("sacreBLEU", sacrebleu_metric(target_lang)),
     ):
-        named: list = [(f"system {number}", text) for number, text in enumerate(texts[:-1])]
-        test: Any = PairedTest(named, {"BLEU": metric}, [texts[-1]], "bs", samples)
+        test: Any = PairedTest(named, {"BLEU": metric}, [references], "bs", samples)
         results = test()[1]["BLEU"]
         by_metric[name] = [
             Bootstrap(
