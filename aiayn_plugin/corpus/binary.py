@@ -8,7 +8,6 @@ import contextlib
 import functools
 import itertools
 import struct
-from collections.abc import Iterable, Sequence
 from itertools import chain, islice
 from pathlib import Path
 
@@ -19,37 +18,10 @@ from .parallel import Counts, LinePairs, map_pairs
 from .stages import Stage
 from .tokens import Job
 
-#: The subwords of the training text, one per line: side, subword, count.
-SUBWORDS_FILE = "subwords.txt"
 #: Dictionary size from which token IDs take four bytes instead of two, as in fairseq.
 MIN_WIDE = 65_500
 #: fairseq's codes for the types of token IDs, in an .idx.
 TYPE_CODES = {"uint16": 8, "uint32": 9}
-
-
-def write_counts(path: Path, counts: Counts) -> None:
-    """Write the counts of `count_subwords`."""
-    with open(path, "w", encoding="utf-8", newline="\n") as file:
-        file.writelines(f"{subword} {count}\n" for subword, count in counts.items())
-
-
-def read_counts(path: Path) -> list[Counts]:
-    """Return the count of each subword of each side."""
-    counts = [Counts(), Counts()]
-    with open(path, encoding="utf-8", newline="\n") as file:
-        for line in file:
-            side, subword, count = line.rstrip("\n").split(" ")
-            counts[int(side)][subword] = int(count)
-    return counts
-
-
-def count_subwords(sides: Sequence[Iterable[str]]) -> Counts:
-    """Return the count of each subword of each side: {"0 the": 7, "1 der": 5}."""
-    counts = Counts()
-    for side, lines in enumerate(sides):
-        side_counts = Counts(subword for line in lines for subword in line.split())
-        counts.update({f"{side} {subword}": count for subword, count in side_counts.items()})
-    return counts
 
 
 def write_dictionary(path: Path, counts: Counts) -> None:

@@ -9,6 +9,7 @@ import importlib.util
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 
 from ..atomic import write_directory_atomically
@@ -16,13 +17,13 @@ from ..errors import InputError
 from ..text.lines import clean_line, read_lines
 from ..text.manifest import hash_file, write_manifest
 from ..text.settings import PAIRS_FILE, SETTINGS_FILE, TextSettings
-from .binary import SUBWORDS_FILE, binarise, read_counts, write_dictionary
+from .binary import binarise, write_dictionary
 from .console import say
 from .data_directory import check_name, is_up_to_date
 from .parallel import Counts, Files, Langs, Workers
 from .stages import Stage
 from .subwords import encode, learn
-from .tokens import Job, Text, tokenise
+from .tokens import Job, Text, read_counts, tokenise
 
 
 def make_data_directory(
@@ -82,7 +83,7 @@ def build_from_tokens(
         for split, stages in tokenised.items()
         if split != "train"
     }
-    summary = summarise_pairs([*tokenised["train"], train])
+    summary = summarise_pairs(tokenised["train"], [train])
     say("writing the dictionary and the binary files")
     _write_dictionaries(job, learned, train, destdir)
     for split, stage in encoded.items():
@@ -96,22 +97,23 @@ def build_from_tokens(
     return summary
 
 
-def summarise_pairs(stages: list[Stage]) -> str:
-    """Return one line about the training pairs that the stages kept and dropped.
+def summarise_pairs(*steps: list[Stage]) -> str:
+    """Return one line about the training pairs that the stages of successive steps kept.
 
-    Raises InputError if they kept none.
+    Raises InputError if the last step kept none.
     """
     dropped = Counts()
-    for stage in stages:
+    for stage in chain(*steps):
         dropped.update(stage.result["dropped"])
-    pairs = sum(stage.result.get("lines", 0) for stage in stages)
+    kept = sum(stage.result["pairs"] for stage in steps[-1])
     reasons = ", ".join(f"{count:,} {reason}" for reason, count in dropped.most_common())
-    kept = pairs - dropped.total()
     if not kept:
         raise InputError(
             f"cleaning left no training pairs ({reasons}): check the text and its languages"
         )
-    return f"training pairs: {kept:,} of {pairs:,} kept; dropped: {reasons or 'none'}"
+    return (
+        f"training pairs: {kept:,} of {kept + dropped.total():,} kept; dropped: {reasons or 'none'}"
+    )
 
 
 def find_versions(
@@ -131,7 +133,7 @@ def find_versions(
 
 def _write_dictionaries(job: Job, learned: Stage, train: Stage, destdir: Path) -> None:
     """Write fairseq's dictionary of each side; except for trees, they are the same."""
-    counts = read_counts(train.folder / SUBWORDS_FILE)
+    counts = read_counts(train.folder)
     for name, side_counts in zip(job.settings.dictionaries, counts, strict=True):
         path = destdir / name
         if job.settings.subword == "wordpiece":

@@ -1,6 +1,7 @@
 """Steps over two parallel files: on all cores, in the order of the lines, in bounded memory."""
 
 import contextlib
+import functools
 import multiprocessing
 import os
 import signal
@@ -36,25 +37,20 @@ class Workers(NamedTuple):
     processes: int
 
 
+#: Converts the two lines of a pair, or returns why the pair is dropped.
+Step = Callable[[bytes, bytes], tuple[str, str] | str]
+
+
 class Batch(NamedTuple):
     """The result of a step on some line pairs.
 
-    sides: the lines of the kept pairs, as bytes. dropped: the number of pairs dropped for each
-    reason. words: the count of each word.
+    sides: the lines of the kept pairs, as bytes. counts: the count of each word, by side. dropped:
+    the number of pairs dropped for each reason.
     """
 
-    sides: tuple[bytes, bytes]
+    sides: list[bytes]
+    counts: list[Counts]
     dropped: Counts
-    words: Counts
-
-    @classmethod
-    def join(cls, kept: list[tuple[str, str]], dropped: Counts, words: Counts) -> "Batch":
-        """Return the batch of the kept pairs."""
-        source, target = ("".join(f"{pair[side]}\n" for pair in kept).encode() for side in (0, 1))
-        return cls((source, target), dropped, words)
-
-
-Step = Callable[[LinePairs], Batch]
 
 
 @contextlib.contextmanager
@@ -110,21 +106,34 @@ def exit_with_parent() -> None:
 
 def transform_files(
     workers: Workers, step: Step, sources: Sequence[Files], dests: Files, total: int, activity: str
-) -> tuple[Counts, Counts]:
+) -> tuple[list[Counts], Counts]:
     """Write the two files `dests` from the sources, one source after the other.
 
-    Parameters and errors are those of `map_pairs`. Return how many pairs were dropped for each
-    reason, and the count of each word.
+    Parameters and errors are those of `map_pairs`. Return the count of each word, by side, and how
+    many pairs were dropped for each reason.
     """
-    dropped, words = Counts(), Counts()
+    counts, dropped = [Counts(), Counts()], Counts()
     with contextlib.ExitStack() as stack:
         outputs = [stack.enter_context(open(dest, "wb")) for dest in dests]
-        for batch in map_pairs(workers, step, sources, total, activity):
-            for output, side in zip(outputs, batch.sides, strict=True):
-                output.write(side)
+        transform = functools.partial(transform_batch, step)
+        for batch in map_pairs(workers, transform, sources, total, activity):
+            for side in (0, 1):
+                outputs[side].write(batch.sides[side])
+                counts[side].update(batch.counts[side])
             dropped.update(batch.dropped)
-            words.update(batch.words)
-    return dropped, words
+    return counts, dropped
+
+
+def transform_batch(step: Step, pairs: LinePairs) -> Batch:
+    """Return the results of the step on each pair."""
+    results = [step(*pair) for pair in pairs]
+    kept = [result for result in results if not isinstance(result, str)]
+    sides = [[pair[side] for pair in kept] for side in (0, 1)]
+    return Batch(
+        ["".join(f"{line}\n" for line in side).encode() for side in sides],
+        [Counts(word for line in side for word in line.split()) for side in sides],
+        Counts(result for result in results if isinstance(result, str)),
+    )
 
 
 def map_pairs(

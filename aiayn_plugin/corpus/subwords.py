@@ -4,17 +4,16 @@ import functools
 import importlib.metadata
 import io
 from pathlib import Path
-from typing import Any
 
 from subword_nmt import learn_bpe as subword_nmt
 
 from ..errors import InputError
 from ..text.subwords import SUBWORDS, Bpe, Subwords, WordPieces
-from .binary import SUBWORDS_FILE, count_subwords, read_counts, write_counts, write_dictionary
+from .binary import write_dictionary
 from .console import say
-from .parallel import Batch, Counts, LinePairs, transform_files
+from .parallel import Counts
 from .stages import Stage, make_stage
-from .tokens import WORDS_FILE, Cleaning, Job
+from .tokens import Cleaning, Job, read_counts, transform
 
 #: The share of all characters of the training text that wordpieces cover. The rest are thousands
 #: of rare characters of foreign scripts, which would crowd words out of the vocabulary.
@@ -31,10 +30,8 @@ def learn(job: Job, tokenised: list[Stage]) -> Stage:
     def make(folder: Path) -> None:
         words = Counts()
         for stage in tokenised:
-            with open(stage.folder / WORDS_FILE, encoding="utf-8", newline="\n") as file:
-                for line in file:
-                    word, _, count = line.rpartition("\t")
-                    words[word] += int(count)
+            for counts in read_counts(stage.folder)[: 1 if settings.holds_trees else 2]:
+                words.update(counts)
         size = settings.vocabulary or settings.merges
         say(f"learning {size:,} {settings.subword} subwords on {len(words):,} distinct words")
         if settings.subword == "wordpiece":
@@ -107,8 +104,8 @@ def learn_wordpieces(words: Counts, size: int, folder: Path) -> None:
 
 
 @functools.cache  # one for each process
-def _load_subwords(kind: str, model: Path, counts: Path | None) -> Subwords:
-    return SUBWORDS[kind](model) if counts is None else Bpe(model, read_counts(counts)[0])
+def _load_subwords(kind: str, model: Path, train: Path | None) -> Subwords:
+    return SUBWORDS[kind](model) if train is None else Bpe(model, read_counts(train)[0])
 
 
 def encode(
@@ -121,60 +118,36 @@ def encode(
     cleaning = job.cleaning(split)
     if cleaning and not cleaning.subwords:  # already cleaned by length in words
         cleaning = None
-    model = learned.folder / job.settings.codes
-    allowed = train.folder / SUBWORDS_FILE if train else None
-    split_sides = (0,) if job.settings.holds_trees else (0, 1)
-    step = functools.partial(
-        split_batch, (job.settings.subword, model, allowed), cleaning, split_sides, split == "train"
+    model = job.settings.subword, learned.folder / job.settings.codes, train and train.folder
+    sides = (0,) if job.settings.holds_trees else (0, 1)
+    keys = [stage.key for stage in tokenised]
+    return transform(
+        job,
+        f"split.{split}",
+        [keys, learned.key, cleaning, train.key if train else ""],
+        functools.partial(split_pair, model, cleaning, sides),
+        [job.files(stage.folder) for stage in tokenised],
+        sum(stage.result["pairs"] for stage in tokenised),
+        f"splitting {split}",
     )
 
-    def make(folder: Path) -> dict[str, Any]:
-        sources = [job.files(stage.folder) for stage in tokenised]
-        lines = sum(
-            stage.result["lines"] - sum(stage.result["dropped"].values()) for stage in tokenised
-        )
-        dropped, counts = transform_files(
-            job.workers, step, sources, job.files(folder), lines, f"splitting {split}"
-        )
-        write_counts(folder / SUBWORDS_FILE, counts)
-        return {"dropped": dropped, "pairs": lines - dropped.total()}
 
-    inputs = [
-        [stage.key for stage in tokenised],
-        learned.key,
-        cleaning,
-        SUBWORDS_FILE,
-        train.key if train else "",
-    ]
-    return make_stage(job.work, f"split.{split}", inputs, make)
-
-
-def split_batch(
+def split_pair(
     model: tuple[str, Path, Path | None],
     cleaning: Cleaning | None,
     sides: tuple[int, ...],
-    counted: bool,
-    pairs: LinePairs,
-) -> Batch:
-    """Return the tokenised pairs with these sides (0, 1) as subwords.
+    *pair: bytes,
+) -> tuple[str, str] | str:
+    """Return a tokenised pair with these sides (0, 1) as subwords, or why it is dropped.
 
-    model: kind and file of the subwords, and the counts of the subwords to produce (None: all).
-    With `cleaning`, apply its limits. If `counted`, count the subwords of each side.
+    model: kind and file of the subwords, and the training text whose subwords to produce (None:
+    all). With `cleaning`, apply its limits.
     """
     subwords = _load_subwords(*model)
-    kept, dropped = list[tuple[str, str]](), Counts()
-    for pair in pairs:
-        source, target = (
-            subwords.encode(line.decode().split()) if side in sides else line.decode()
-            for side, line in enumerate(pair)
-        )
-        if cleaning and (flaw := cleaning.find_flaw(_count(source), _count(target))):
-            dropped[flaw] += 1
-        else:
-            kept.append((source, target))
-    counts = count_subwords(list(zip(*kept, strict=True))) if counted else Counts()
-    return Batch.join(kept, dropped, counts)
-
-
-def _count(subwords: str) -> int:
-    return subwords.count(" ") + 1 if subwords else 0
+    source, target = (
+        subwords.encode(line.decode().split()) if side in sides else line.decode()
+        for side, line in enumerate(pair)
+    )
+    if cleaning and (flaw := cleaning.find_flaw(len(source.split()), len(target.split()))):
+        return flaw
+    return source, target

@@ -11,10 +11,11 @@ from ..errors import InputError
 from ..text.lines import MAX_WORD_LENGTH, decode_line
 from ..text.settings import TextSettings
 from ..text.tokenizer import Tokenizer
-from .parallel import Batch, Counts, Files, Langs, LinePairs, Step, Workers, transform_files
+from .parallel import Counts, Files, Langs, Step, Workers, transform_files
 from .stages import Stage, make_stage
 
-WORDS_FILE = "words.tsv"
+#: The words or subwords of a stage's text, one per line: side, word, count.
+COUNTS_FILE = "counts.txt"
 
 _tokenizer = functools.cache(Tokenizer)  # one for each process
 
@@ -106,54 +107,65 @@ def _examine(path: Path, shown: str | Path, strict: bool) -> tuple[int, str]:
 
 
 def tokenise(job: Job, text: Text, split: str) -> Stage:
-    """Write the tokens of a text. For training, also clean the pairs and count the words."""
+    """Write the tokens of a text. For training, also clean the pairs."""
     settings, cleaning = job.settings, job.cleaning(split)
     options = settings.normalize_punctuation, settings.tokenizer
-    step = functools.partial(tokenise_batch, job.settings.languages, options, cleaning)
+    step = functools.partial(tokenise_pair, settings.languages, options, cleaning)
     versions = [importlib.metadata.version(library) for library in ("sacremoses", "regex")]
-    inputs = [text.key, job.settings.languages, options, cleaning, MAX_WORD_LENGTH, versions]
-    return make_tokens(job, text, step, f"tokenising {text.name}", inputs)
+    inputs = [text.key, settings.languages, options, cleaning, MAX_WORD_LENGTH, versions]
+    name, activity = f"tokenised.{text.name}", f"tokenising {text.name}"
+    return transform(job, name, inputs, step, [text.files], text.lines, activity)
 
 
-def make_tokens(job: Job, text: Text, step: Step, activity: str, inputs: list[Any]) -> Stage:
-    """Write the result of a step on a text, and its word counts."""
+def transform(
+    job: Job,
+    name: str,
+    inputs: list[Any],
+    step: Step,
+    sources: Sequence[Files],
+    total: int,
+    activity: str,
+) -> Stage:
+    """Write the text that a step makes of the `total` pairs of the sources, and its word counts."""
 
     def make(folder: Path) -> dict[str, Any]:
-        dropped, words = transform_files(
-            job.workers, step, [text.files], job.files(folder), text.lines, activity
+        counts, dropped = transform_files(
+            job.workers, step, sources, job.files(folder), total, activity
         )
-        with open(folder / WORDS_FILE, "w", encoding="utf-8", newline="\n") as file:
-            file.writelines(f"{word}\t{count}\n" for word, count in words.items())
-        return {"lines": text.lines, "dropped": dropped}
+        with open(folder / COUNTS_FILE, "w", encoding="utf-8", newline="\n") as file:
+            for side, words in enumerate(counts):
+                file.writelines(f"{side} {word} {count}\n" for word, count in words.items())
+        return {"pairs": total - dropped.total(), "dropped": dropped}
 
-    return make_stage(job.work, f"tokenised.{text.name}", inputs, make)
+    return make_stage(job.work, name, [*inputs, COUNTS_FILE], make)
 
 
-def tokenise_batch(
-    langs: Langs, options: tuple[bool, str], cleaning: Cleaning | None, pairs: LinePairs
-) -> Batch:
-    """Return the tokenised pairs. With `cleaning`, apply its limits and count the words.
+def read_counts(folder: Path) -> list[Counts]:
+    """Return the count of each word in the text of a stage, by side."""
+    counts = [Counts(), Counts()]
+    with open(folder / COUNTS_FILE, encoding="utf-8", newline="\n") as file:
+        for line in file:
+            side, word, count = line.split()
+            counts[int(side)][word] = int(count)
+    return counts
+
+
+def tokenise_pair(
+    langs: Langs, options: tuple[bool, str], cleaning: Cleaning | None, source: bytes, target: bytes
+) -> tuple[str, str] | str:
+    """Return the tokens of a pair or, with `cleaning`, why it is dropped.
 
     options: the arguments of Tokenizer after the language.
     """
-    source_tokenizer, target_tokenizer = (_tokenizer(lang, *options) for lang in langs)
-    kept: list[tuple[str, str]] = []
-    dropped, words = Counts(), Counts()
-    for pair in pairs:
-        try:
-            source_line, target_line = (line.decode() for line in pair)
-        except UnicodeDecodeError:
-            if not cleaning:  # a test set must keep all its lines; load_text has checked them
-                raise
-            dropped["not UTF-8"] += 1
-            continue
-        source = source_tokenizer.tokenize(source_line)
-        target = target_tokenizer.tokenize(target_line)
-        if cleaning:
-            if flaw := cleaning.find_flaw_in_words(source, target):
-                dropped[flaw] += 1
-                continue
-            words.update(source)
-            words.update(target)
-        kept.append((" ".join(source), " ".join(target)))
-    return Batch.join(kept, dropped, words)
+    try:
+        lines = source.decode(), target.decode()
+    except UnicodeDecodeError:
+        if not cleaning:  # a test set must keep all its lines; load_text has checked them
+            raise
+        return "not UTF-8"
+    source_tokens, target_tokens = (
+        _tokenizer(lang, *options).tokenize(line) for lang, line in zip(langs, lines, strict=True)
+    )
+    if cleaning and (flaw := cleaning.find_flaw_in_words(source_tokens, target_tokens)):
+        return flaw
+    return " ".join(source_tokens), " ".join(target_tokens)

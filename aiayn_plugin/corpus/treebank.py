@@ -20,9 +20,9 @@ from ..parsing.trees import (
 )
 from ..text.lines import read_lines
 from .console import progress, say
-from .parallel import Batch, Counts, Files, LinePairs
+from .parallel import Files
 from .stages import Stage, make_stage
-from .tokens import Cleaning, Job, Text, make_tokens
+from .tokens import Cleaning, Job, Text, transform
 from .tree_files import TreeSet
 
 
@@ -120,22 +120,19 @@ def _recombine(source: Path, target: Path, copies: int) -> int:
 
 
 def linearise(job: Job, text: Text, split: str) -> Stage:
-    """Write words and linearised trees. For training, also apply the limits and count the words."""
+    """Write words and linearised trees. For training, also apply the limits."""
     cleaning = job.cleaning(split)
-    step = functools.partial(linearise_batch, cleaning)
-    return make_tokens(job, text, step, f"linearising {text.name}", [text.key, cleaning])
+    step = functools.partial(linearise_pair, cleaning)
+    name, activity = f"tokenised.{text.name}", f"linearising {text.name}"
+    inputs = [text.key, cleaning]
+    return transform(job, name, inputs, step, [text.files], text.lines, activity)
 
 
-def linearise_batch(cleaning: Cleaning | None, pairs: LinePairs) -> Batch:
-    """Return sentences with their linearised trees, from sentences with bracketed trees."""
-    kept: list[tuple[str, str]] = []
-    dropped, counts = Counts(), Counts()
-    for sentence, tree in ((source.decode(), target.decode()) for source, target in pairs):
-        symbols = linearise_tree(tree_from_string(tree))
-        tokens = sentence.split()
-        if cleaning and (flaw := cleaning.find_flaw_in_words(tokens, symbols)):
-            dropped[flaw] += 1
-            continue
-        counts.update(tokens)
-        kept.append((sentence, " ".join(symbols)))
-    return Batch.join(kept, dropped, counts)
+def linearise_pair(
+    cleaning: Cleaning | None, sentence: bytes, tree: bytes
+) -> tuple[str, str] | str:
+    """Return a sentence with its linearised tree or, with `cleaning`, why the pair is dropped."""
+    words, symbols = sentence.decode(), linearise_tree(tree_from_string(tree.decode()))
+    if cleaning and (flaw := cleaning.find_flaw_in_words(words.split(), symbols)):
+        return flaw
+    return words, " ".join(symbols)
