@@ -9,7 +9,7 @@ appears only when it is complete. An argument @FILE is replaced by the lines of 
 import argparse
 from pathlib import Path
 
-from ..corpus.build import build_from_tokens, find_versions, make_data_directory
+from ..corpus.build import build, find_versions, make_data_directory
 from ..corpus.console import say
 from ..corpus.parallel import start_workers
 from ..corpus.tokens import Cleaning, Job
@@ -115,16 +115,13 @@ def run(args: argparse.Namespace) -> None:
         raise InputError("--workers and --vocabulary must be at least 1")
 
     def fill(job: Job, unfinished: Path) -> str:
-        raw = {
+        texts = {
             split: [read_tree_set(job, trees) for trees in tree_sets]
             for split, tree_sets in splits.items()
         }
         if args.wsj and args.weight == 1:
-            check_sections({split: texts[0].lines for split, texts in raw.items()})
-        tokenised = {
-            split: [linearise(job, text, split) for text in texts] for split, texts in raw.items()
-        }
-        return build_from_tokens(job, unfinished, tokenised, raw)
+            check_sections({split: texts[split][0].lines for split in WSJ})
+        return build(job, unfinished, texts, linearise)
 
     with start_workers(args.workers) as workers:
         settings = TextSettings(

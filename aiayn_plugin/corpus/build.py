@@ -50,28 +50,21 @@ def make_data_directory(
         shutil.rmtree(unfinished / "work")
 
 
-def build(job: Job, destdir: Path, splits: dict[str, list[Text]]) -> str:
-    """Fill destdir from the raw texts of each split; return one line about the training pairs.
-
-    Raises InputError as build_from_tokens does.
-    """
-    tokenised = {
-        split: [tokenise(job, text, split) for text in texts] for split, texts in splits.items()
-    }
-    return build_from_tokens(job, destdir, tokenised, splits)
-
-
-def build_from_tokens(
-    job: Job, destdir: Path, tokenised: dict[str, list[Stage]], raw: dict[str, list[Text]]
+def build(
+    job: Job,
+    destdir: Path,
+    texts: dict[str, list[Text]],
+    tokenise: Callable[[Job, Text, str], Stage] = tokenise,
 ) -> str:
-    """Fill destdir from the tokens of each split; return one line about the training pairs.
+    """Fill destdir from the texts of each split; return one line about the training pairs.
 
-    tokenised: stages as `tokenise` makes them. raw: the raw texts; those of the validation and the
-    test set are kept. The checksums of all files are written last.
+    tokenise: makes the stage of a text's tokens. The raw validation and test texts are kept. The
+    checksums of all files are written last.
 
-    Raises InputError if the text yields no training pairs or no subwords.
+    Raises InputError if the texts yield no training pairs or no subwords.
     """
     settings = job.settings
+    tokenised = {split: [tokenise(job, text, split) for text in texts[split]] for split in texts}
     summarise_pairs(tokenised["train"])  # before learning, raise an error if no pairs are left
     learned = learn(job, tokenised["train"])
     train = encode(job, "train", tokenised["train"], learned)
@@ -88,8 +81,8 @@ def build_from_tokens(
     _write_dictionaries(job, learned, train, destdir)
     for split, stage in encoded.items():
         binarise(job, split, stage, destdir)
-    for split in tokenised.keys() - {"train"}:
-        _keep_raw(split, [text.files for text in raw[split]], destdir, job.settings.languages)
+    for split in texts.keys() - {"train"}:
+        _keep_raw(split, [text.files for text in texts[split]], destdir, settings.languages)
     codes = Path(shutil.copyfile(learned.folder / settings.codes, destdir / settings.codes))
     replace(settings, codes_sha256=hash_file(codes)).save(destdir / SETTINGS_FILE)
     (destdir / PAIRS_FILE).write_text(f"{summary}\n", "utf-8")
