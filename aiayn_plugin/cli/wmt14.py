@@ -18,7 +18,7 @@ from ..corpus.parallel import start_workers
 from ..corpus.sources import find_inputs, read_texts
 from ..corpus.stages import make_stage
 from ..corpus.table import WMT14, load_pair
-from ..corpus.tokens import Cleaning, Job, Text
+from ..corpus.tokens import Cleaning, Job
 from ..errors import InputError
 from ..text.lines import escape_unprintable
 from ..text.settings import PAIRS_FILE, TextSettings
@@ -77,41 +77,35 @@ def run(args: argparse.Namespace) -> None:
     check_name(args.dest, "--dest")
     pair = load_pair(args.table, args.pair)
     subword = args.subword or pair.subword
-    settings = TextSettings(
-        *pair.langs,
-        merges=0,
-        vocabulary=args.vocabulary or pair.vocabulary,
-        normalize_punctuation=True,
-        tokenizer=args.tokenizer,
-        subword=subword,
-        codes=SUBWORDS[subword].file_name,
-        cleaning=CLEANING._asdict(),
-        versions=find_versions(subword),
-    )
     dest = args.dest.resolve()
     if dest.is_dir() and any(dest.iterdir()) and not (dest / LOCK).exists():
         raise InputError(f"{dest} exists, but was not made by aiayn wmt14; choose another --dest")
     with start_workers(args.workers) as workers:
+        settings = TextSettings(
+            *pair.langs,
+            merges=0,
+            vocabulary=args.vocabulary or pair.vocabulary,
+            normalize_punctuation=True,
+            tokenizer=args.tokenizer,
+            subword=subword,
+            codes=SUBWORDS[subword].file_name,
+            cleaning=CLEANING._asdict(),
+            inputs=find_inputs(pair, workers),
+            versions=find_versions(subword),
+        )
         # Finished data may be read-only, and needs neither archives nor the stages in dest/work.
-        if is_up_to_date(
-            dest / "data",
-            "aiayn wmt14",
-            "--dest",
-            lambda: replace(settings, inputs=find_inputs(pair, workers)),
-        ):
+        if is_up_to_date(dest / "data", "aiayn wmt14", "--dest", settings):
             print(f"{args.dest}/data is up to date")
         else:
             dest.mkdir(parents=True, exist_ok=True)
             with hold_lock(dest / LOCK, f"another aiayn wmt14 is running in {dest}"):
                 job = Job(dest / "work", settings, workers)
-                make_data(read_texts(pair, dest, workers), dest, job)
+                texts = read_texts(pair, dest, workers)
+                make_stage(
+                    dest,
+                    "data",
+                    asdict(replace(settings, versions={})),
+                    lambda folder: {"summary": build(job, folder, texts)},
+                )
     say(escape_unprintable((dest / "data" / PAIRS_FILE).read_text("utf-8").rstrip()))
     show_next_step(f"{args.dest}/data")
-
-
-def make_data(texts: dict[str, list[Text]], dest: Path, job: Job) -> None:
-    """Make dest/data from the texts."""
-    inputs = {f"{split}.{text.name}": "".join(text.key) for split in texts for text in texts[split]}
-    job = job._replace(settings=replace(job.settings, inputs=inputs))
-    stage_inputs = asdict(replace(job.settings, versions={}))
-    make_stage(dest, "data", stage_inputs, lambda folder: {"summary": build(job, folder, texts)})

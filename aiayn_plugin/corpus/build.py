@@ -42,7 +42,7 @@ def make_data_directory(
     """
     check_name(destdir, "--destdir")
     data = destdir.resolve()
-    if is_up_to_date(data, program, "--destdir", lambda: settings):
+    if is_up_to_date(data, program, "--destdir", settings):
         print(f"{destdir} is up to date")
         return
     with write_directory_atomically(data) as unfinished:

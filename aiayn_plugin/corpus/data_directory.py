@@ -1,6 +1,5 @@
 """Finished data directories: their settings, completeness and checksums."""
 
-from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -19,28 +18,25 @@ def check_name(directory: Path, option: str) -> None:
         raise InputError(f"{option} {directory}: fairseq splits the name at the colon")
 
 
-def is_up_to_date(
-    data: Path, program: str, option: str, find_settings: Callable[[], TextSettings]
-) -> bool:
+def is_up_to_date(data: Path, program: str, option: str, settings: TextSettings) -> bool:
     """Return whether a data directory is finished; False if it is missing or empty.
 
-    Raises InputError if it is not a data directory, has different settings or inputs from those of
-    find_settings, or if a file of its manifest is missing or has a different size. Library versions
-    are not compared: a newer library does not invalidate finished data. The error messages name
-    program and option.
+    Raises InputError if it is not a data directory, has different settings or inputs, or if a file
+    of its manifest is missing or has a different size. Library versions are not compared: a newer
+    library does not invalidate finished data. The error messages name program and option.
     """
     if not data.exists() or (data.is_dir() and not any(data.iterdir())):
         return False
     if not (data / SETTINGS_FILE).is_file():
         raise InputError(f"{data} exists, but was not made by {program}; choose another {option}")
-    existing, wanted = TextSettings.load(data / SETTINGS_FILE), find_settings()
+    existing = TextSettings.load(data / SETTINGS_FILE)
     ours, theirs = (
-        asdict(replace(settings, versions={}, codes_sha256="", inputs={}))
-        for settings in (wanted, existing)
+        asdict(replace(each, versions={}, codes_sha256="", inputs={}))
+        for each in (settings, existing)
     )
     names = [name for name in ours if ours[name] != theirs[name]]
     differences = [f"{name} (was {theirs[name]}, now {ours[name]})" for name in names]
-    inputs = existing.inputs.items() ^ wanted.inputs.items()
+    inputs = existing.inputs.items() ^ settings.inputs.items()
     differences += sorted(f"input {name}" for name in {name for name, _ in inputs})
     if differences:
         advice = f"choose another {option} or delete this directory"
