@@ -34,9 +34,7 @@ def add_workers(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--workers",
         type=int,
-        default=len(os.sched_getaffinity(0))
-        if hasattr(os, "sched_getaffinity")
-        else os.cpu_count(),
+        default=len(os.sched_getaffinity(0)),
         help="number of worker processes (default: all cores)",
     )
 
