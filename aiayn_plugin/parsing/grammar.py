@@ -62,20 +62,19 @@ class TreeGrammar:
     def allowed(self, tokens: Tensor, words: Tensor, remaining: Tensor) -> Tensor:
         """Return which symbols may follow, boolean (batch, b, V).
 
-        tokens: (batch, b, t) symbols so far. words: (batch,) number of words of the sentence.
-        remaining: (batch,) how many more symbols a hypothesis may have, without the end symbol.
+        tokens: (batch, b, 1 + t) start symbol and symbols so far. words: (batch,) number of words
+        of the sentence. remaining: (batch,) how many more symbols a hypothesis may have, without
+        the end symbol.
 
         For example, after (S (NP NN over two words: any tag; )NP; and an opening bracket if the
         limit leaves space for it, its closing bracket, the second word, )NP and )S.
         """
         kind, closed_by = self.kind.to(tokens.device), self.closed_by.to(tokens.device)
-        kinds, has_begun = kind[tokens], tokens.size(2) > 0
+        kinds, has_begun = kind[tokens], tokens.size(2) > 1
         depths = (kinds.eq(OPEN).long() - kinds.eq(CLOSE).long()).cumsum(dim=2)
-        depth = depths[:, :, -1] if has_begun else depths.new_zeros(tokens.shape[:2])
+        depth = depths[:, :, -1]
         words_left = words[:, None] - kinds.eq(TAG).sum(dim=2)
-        is_empty = (  # nothing follows the opening bracket yet
-            kinds[:, :, -1].eq(OPEN) if has_begun else torch.zeros_like(depth, dtype=torch.bool)
-        )
+        is_empty = kinds[:, :, -1].eq(OPEN)  # nothing follows the opening bracket yet
         is_complete = depth.eq(0) & (has_begun | words.eq(0)[:, None])  # no words, no tree
 
         may_tag = depth.gt(0) & words_left.gt(0)
@@ -83,12 +82,10 @@ class TreeGrammar:
         may_open &= remaining[:, None] >= words_left + depth + 2
         may_close = depth.gt(0) & ~is_empty & (depth.gt(1) | words_left.eq(0))
         allowed = (may_tag[:, :, None] & kind.eq(TAG)) | (may_open[:, :, None] & kind.eq(OPEN))
-        if has_begun:
-            # The innermost open bracket is the last opening one that led to the current depth.
-            opening = kinds.eq(OPEN) & depths.eq(depth[:, :, None])
-            position = opening * torch.arange(1, tokens.size(2) + 1, device=depth.device)
-            last = (position.amax(dim=2) - 1).clamp(min=0)
-            closing = closed_by[tokens.gather(2, last[:, :, None])]
-            allowed |= torch.zeros_like(allowed).scatter(2, closing, may_close[:, :, None])
+        # The innermost open bracket is the last opening one that led to the current depth.
+        opening = kinds.eq(OPEN) & depths.eq(depth[:, :, None])
+        last = (opening * torch.arange(tokens.size(2), device=depth.device)).amax(dim=2)
+        closing = closed_by[tokens.gather(2, last[:, :, None])]
+        allowed |= torch.zeros_like(allowed).scatter(2, closing, may_close[:, :, None])
         allowed[:, :, Vocabulary.eos] = is_complete
         return allowed

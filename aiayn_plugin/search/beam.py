@@ -229,8 +229,9 @@ class BeamSearch:
         limit, prefix, step = hypotheses.limit, hypotheses.prefix, state.step
         scores[:, :, pad] = -math.inf
         if self.constraint is not None and hypotheses.constraint is not None:
-            tokens = hypotheses.tokens[:, :, 1:]
-            allowed = self.constraint.allowed(tokens, hypotheses.constraint, limit - step)
+            allowed = self.constraint.allowed(
+                hypotheses.tokens, hypotheses.constraint, limit - step
+            )
             scores.masked_fill_(~allowed, -math.inf)
         if self.settings.unkpen:
             scores[:, :, unk] -= self.settings.unkpen

@@ -28,7 +28,7 @@ def is_tree(symbols, words):
 
 def allowed(symbols, words, remaining, **settings):
     """Return the symbols that may follow a hypothesis."""
-    tokens = torch.tensor([SYMBOLS.index(s) for s in symbols], dtype=torch.long)[None, None]
+    tokens = torch.tensor([EOS, *(SYMBOLS.index(s) for s in symbols)])[None, None]
     grammar = TreeGrammar(SUBWORDS, SYMBOLS, **settings)
     mask = grammar.allowed(tokens, torch.tensor([words]), torch.tensor([remaining]))
     return {SYMBOLS[i] for i in mask[0, 0].nonzero()[:, 0]}
