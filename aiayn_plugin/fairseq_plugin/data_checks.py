@@ -110,8 +110,7 @@ def check_split(
     """
     shards = utils.split_paths(cfg.data)  # of the training set; other splits are in the first
     data = Path(shards[(epoch - 1) % len(shards)] if split == cfg.train_subset else shards[0])
-    manifest = read_manifest(data)
-    files = {path.name for path in data.iterdir()} | manifest.keys()
+    files = {path.name for path in data.iterdir()} | read_manifest(data).keys()
     endings = ("",) if cfg.dataset_impl in TEXT_FORMATS else (".bin", ".idx")
     langs = [cfg.source_lang, cfg.target_lang]
     prefixes = list(_find_prefixes(data, split, langs, combine, endings, files))
@@ -123,7 +122,7 @@ def check_split(
     for prefix in prefixes:
         sides = [f"{prefix}.{lang}" for lang in langs]
         source, target = ([side + ending for ending in endings] for side in sides)
-        verify_files(data, manifest, [*source, *target], contents=False)
+        verify_files(data, [*source, *target], contents=False)
         if files.isdisjoint(target):
             sides.pop()
             _report_missing_target(" and ".join(str(data / name) for name in target), needs_target)

@@ -6,7 +6,7 @@ from typing import Any
 
 from ..errors import InputError
 from ..text.generate_log import read_log
-from ..text.manifest import read_manifest, verify_files
+from ..text.manifest import verify_files
 from .f1 import MAX_SHORT_WORDS, BracketCounts, compare_all, tags_by_position
 from .linearisation import linearise_tree
 from .pipeline import ParsingPipeline, read_tree
@@ -89,7 +89,7 @@ def score_log(log: Path, data: Path, split: str) -> TreeScores:
     """
     pipeline = ParsingPipeline.load(data)
     raw = f"{split}.raw.{pipeline.settings.target_lang}"
-    verify_files(data, read_manifest(data), [raw], contents=False)
+    verify_files(data, [raw], contents=False)
     symbols, targets = read_log(log)
     gold = list(read_sentences(data / raw))
     advice = "give the parsed split with --split"

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from ..errors import InputError
 from .lines import read_lines
-from .manifest import read_manifest, verify_files
+from .manifest import verify_files
 from .pipeline import TextPipeline
 
 #: A hypothesis in the output of fairseq-generate; the best one of a sentence comes first.
@@ -85,7 +85,7 @@ def read_translations(
     hypotheses, targets = read_log(log)
     system = [pipeline.decode(line, languages[1]) for line in hypotheses]
     raw = [f"{split}.raw.{lang}" for lang in languages]
-    verify_files(data, read_manifest(data), raw, contents=False)
+    verify_files(data, raw, contents=False)
     sources, references = (list(read_lines(data / name)) for name in raw)
     if len(sources) != len(references):
         raise InputError(

@@ -3,7 +3,7 @@
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -101,10 +101,9 @@ def describe_change(
     return None
 
 
-def verify_files(
-    directory: Path, manifest: Mapping[str, Checksum], names: Iterable[str], contents: bool
-) -> None:
-    """Raise InputError if a file that the manifest lists differs from its checksum."""
+def verify_files(directory: Path, names: Iterable[str], contents: bool) -> None:
+    """Raise InputError if one of these files differs from its checksum in the manifest."""
+    manifest = read_manifest(directory)
     for name in names:
         if name in manifest:
             if change := describe_change(directory / name, manifest[name], contents):
@@ -116,5 +115,5 @@ def read_verified_dictionary(path: Path) -> list[str]:
 
     Raises InputError if the file is missing, changed or malformed.
     """
-    verify_files(path.parent, read_manifest(path.parent), [path.name], contents=True)
+    verify_files(path.parent, [path.name], contents=True)
     return read_dictionary(path)

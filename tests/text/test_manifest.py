@@ -51,9 +51,9 @@ def test_every_change_is_reported(directory, content, by_size, by_contents):
         assert change is None if message is None else message in change
         if message:
             with pytest.raises(InputError, match=message):
-                verify_files(directory, manifest, ["unlisted", "a"], contents)
+                verify_files(directory, ["unlisted", "a"], contents)
         else:
-            verify_files(directory, manifest, ["unlisted", "a"], contents)
+            verify_files(directory, ["unlisted", "a"], contents)
 
 
 GOOD = {"bytes": 1, "sha256": "0" * 64}
