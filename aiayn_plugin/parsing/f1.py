@@ -73,7 +73,7 @@ def compare_trees(gold: Tree, system: Tree) -> BracketCounts:
             f"ignoring punctuation as tagged in each tree, word {same + 1} is "
             f"{_excerpt(words[same:])} instead of {_excerpt(gold_words[same:])}"
         )
-    expected, actual = Counter(list_brackets(gold)), Counter(list_brackets(system))
+    expected, actual = count_brackets(gold), count_brackets(system)
     return BracketCounts(
         matched=(expected & actual).total(),
         gold=expected.total(),
@@ -120,15 +120,15 @@ def _unify(label: str) -> str:
     return EQUIVALENT_LABELS.get(label, label)
 
 
-def list_brackets(tree: Tree) -> list[tuple[str, int, int]]:
-    """Return label, start and end of each constituent that counts.
+def count_brackets(tree: Tree) -> Counter[tuple[str, int, int]]:
+    """Return how often each counted constituent, as label, start and end, is in a tree.
 
     Positions are those among the counted words, and a constituent without a counted word does not
     count. Labels end at the first - or =, so that -NONE- above words is an empty label, which
     counts. For example, (S (NP (NNS dogs)) (VP (VBP bark)) (. .)) has (S, 0, 2), (NP, 0, 1) and
     (VP, 1, 2).
     """
-    result: list[tuple[str, int, int]] = []
+    brackets = Counter[tuple[str, int, int]]()
     position = 0
 
     def walk(constituent: Tree) -> None:
@@ -136,15 +136,15 @@ def list_brackets(tree: Tree) -> list[tuple[str, int, int]]:
         if is_preterminal(constituent):
             position += constituent.label() not in DELETED_LABELS
             return
-        index, start = len(result), position
+        start = position
         for child in constituent:
             walk(child)
         label = re.split("[-=]", constituent.label())[0]
         if position > start and label not in DELETED_LABELS:
-            result.insert(index, (_unify(label), start, position))
+            brackets[_unify(label), start, position] += 1
 
     walk(tree)
-    return result
+    return brackets
 
 
 def compare_all(
@@ -172,7 +172,7 @@ def compare_all(
             alike = punctuate_like(gold, system)
             by_gold += compare_trees(gold, alike)
         except InputError:
-            expected, actual = map(len, map(list_brackets, (gold, alike)))
+            expected, actual = (count_brackets(tree).total() for tree in (gold, alike))
             by_gold += BracketCounts(gold=expected, system=actual, sentences=1)
     return total, short, by_gold, skipped
 
