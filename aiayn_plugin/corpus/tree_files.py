@@ -33,31 +33,25 @@ def find_sections(treebank: Path, numbers: Iterable[int]) -> list[Path]:
     treebank: a directory that contains them at any depth, as `wsj_0201.mrg` and so on. Raises
     InputError if a section is missing or a file name occurs twice.
     """
-    pattern = re.compile(r"wsj_(\d\d)\d\d\.mrg", re.IGNORECASE)
-    files = sorted(
-        (
-            Path(folder, name)
-            for folder, _, names in os.walk(treebank, followlinks=True)
-            for name in names
-            if pattern.fullmatch(name)
-        ),
-        key=lambda path: path.name.lower(),
-    )
-    for file, following in zip(files, files[1:], strict=False):
-        if file.name.lower() == following.name.lower():
-            raise InputError(
-                f"{file} and {following} have the same name: give the directory of one of them"
-            )
-    sections: dict[int, list[Path]] = {}
-    for path in files:
-        sections.setdefault(int(path.name[4:6]), []).append(path)
+    files: dict[str, Path] = {}
+    for folder, _, names in os.walk(treebank, followlinks=True):
+        for name in names:
+            path = Path(folder, name)
+            if re.fullmatch(r"wsj_\d{4}\.mrg", name.lower()):
+                if (other := files.setdefault(name.lower(), path)) != path:
+                    raise InputError(
+                        f"{other} and {path} have the same name: give the directory of one of them"
+                    )
+    sections = []
     for number in numbers:
-        if number not in sections:
+        names = sorted(name for name in files if name.startswith(f"wsj_{number:02}"))
+        if not names:
             raise InputError(
                 f"{treebank} has no files of section {number:02}, such as wsj_{number:02}00.mrg: "
                 "give the directory of the Penn Treebank that contains parsed/mrg/wsj"
             )
-    return [path for number in numbers for path in sections[number]]
+        sections += [files[name] for name in names]
+    return sections
 
 
 def hash_trees(trees: TreeSet, workers: Workers) -> str:
