@@ -1,7 +1,6 @@
 """From tokens to subwords: learning and applying them, and cleaning by length in subwords."""
 
 import functools
-import importlib.metadata
 import io
 from pathlib import Path
 
@@ -46,7 +45,7 @@ def learn(job: Job, tokenised: list[Stage]) -> Stage:
         settings.subword,
         settings.merges,
         settings.vocabulary,
-        importlib.metadata.version(library),
+        settings.versions[library],
     ]
     return make_stage(job.work, "subwords", inputs, make)
 

@@ -2,7 +2,6 @@
 
 import functools
 import hashlib
-import importlib.metadata
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -111,7 +110,7 @@ def tokenise(job: Job, text: Text, split: str) -> Stage:
     settings, cleaning = job.settings, job.cleaning(split)
     options = settings.normalize_punctuation, settings.tokenizer
     step = functools.partial(tokenise_pair, settings.languages, options, cleaning)
-    versions = [importlib.metadata.version(library) for library in ("sacremoses", "regex")]
+    versions = [settings.versions[library] for library in ("sacremoses", "regex")]
     inputs = [text.key, settings.languages, options, cleaning, MAX_WORD_LENGTH, versions]
     name, activity = f"tokenised.{text.name}", f"tokenising {text.name}"
     return transform(job, name, inputs, step, [text.files], text.lines, activity)
