@@ -77,17 +77,18 @@ def _size(path: Path) -> int:
 
 
 def _fetch_from_mirrors(download: Download, path: Path) -> None:
-    partial = PartialDownload(path, download.size)
+    # May be resumed from any mirror: the checksum detects a mixture of two versions.
+    partial = path.with_name(f"{path.name}.part")
     problems = []
     for url in download.urls:
         while True:
-            resumed = partial.done > 0
-            if problem := partial.complete(url):
+            resumed = _size(partial) > 0
+            if problem := _complete(partial, url, download.size):
                 break
-            if not (problem := _verify(partial.path, download)):
-                os.replace(partial.path, path)
+            if not (problem := _verify(partial, download)):
+                os.replace(partial, path)
                 return
-            partial.discard()
+            partial.unlink()
             if not resumed:  # otherwise the bad bytes may be another mirror's
                 break
         say(f"{url}: {problem}")
@@ -98,80 +99,63 @@ def _fetch_from_mirrors(download: Download, path: Path) -> None:
     )
 
 
-class PartialDownload:
-    """The part of a file that has been downloaded.
+def _complete(partial: Path, url: str, size: int | None) -> str | None:
+    """Download the missing bytes of a file. Return the error of the last attempt, or None.
 
-    It may be resumed from any mirror: the checksum detects a mixture of two versions.
+    size: of the complete file in bytes, if known.
     """
+    failures, most = 0, _size(partial)
+    while True:
+        start = _size(partial)
+        if size and start >= size:
+            return None
+        code, problem = _run_curl(partial, url, size)
+        if code == 0:
+            return None
+        status = int(match[1]) if (match := re.search(r"error: (\d{3})", problem)) else 0
+        if start and (code == CANNOT_RESUME or status == 416):  # 416: past the end
+            partial.unlink()
+            continue
+        done = _size(partial)
+        # Server errors, time-outs and too many requests may be temporary.
+        is_offline = code == CANNOT_RESOLVE and not done
+        if is_offline or code in PERMANENT or 400 <= status < 500 and status not in (408, 429):
+            return problem
+        failures = 0 if done > most else failures + 1
+        most = max(most, done)
+        if failures > len(RETRY_DELAYS):
+            return problem
+        pause = RETRY_DELAYS[max(failures - 1, 0)]
+        say(f"{url}: {problem}; trying again in {pause:g} s")
+        time.sleep(pause)
 
-    def __init__(self, path: Path, size: int | None) -> None:
-        """size: of the complete file in bytes, if known."""
-        self.name, self.size = path.name, size
-        self.path = path.with_name(f"{path.name}.part")
 
-    @property
-    def done(self) -> int:
-        """The number of bytes downloaded."""
-        return _size(self.path)
-
-    def discard(self) -> None:
-        """Delete the downloaded bytes."""
-        self.path.unlink(missing_ok=True)
-
-    def complete(self, url: str) -> str | None:
-        """Download the missing bytes. Return the error of the last attempt, or None."""
-        failures, most = 0, self.done
-        while True:
-            if self.done > (self.size or self.done):
-                self.discard()
-            start = self.done
-            if start and start == self.size:
-                return None
-            code, problem = self._run_curl(url)
-            if code == 0:
-                return None
-            status = int(match[1]) if (match := re.search(r"error: (\d{3})", problem)) else 0
-            if start and (code == CANNOT_RESUME or status == 416):  # 416: past the end
-                self.discard()
-                continue
-            # Server errors, time-outs and too many requests may be temporary.
-            is_offline = code == CANNOT_RESOLVE and not self.done
-            if is_offline or code in PERMANENT or 400 <= status < 500 and status not in (408, 429):
-                return problem
-            failures = 0 if self.done > most else failures + 1
-            most = max(most, self.done)
-            if failures > len(RETRY_DELAYS):
-                return problem
-            pause = RETRY_DELAYS[max(failures - 1, 0)]
-            say(f"{url}: {problem}; trying again in {pause:g} s")
-            time.sleep(pause)
-
-    def _run_curl(self, url: str) -> tuple[int, str]:
-        """Append what curl downloads. Return its exit code and its error message."""
-        start = self.done
-        resume = ["--continue-at", str(start)] if start else []
-        limit = self.size or start + shutil.disk_usage(self.path.parent).free
-        command = [*CURL, *resume, "--max-filesize", str(limit), "--url", url]
-        with (
-            open(self.path, "ab") as file,
-            progress(self.name, self.size, initial=start) as add,
-            _start(command) as curl,
-        ):
-            assert curl.stdout and curl.stderr
-            try:
-                while chunk := curl.stdout.read(1 << 16):
-                    if file.tell() + len(chunk) > limit:
-                        return TOO_LARGE, f"larger than {limit:,} bytes"
-                    file.write(chunk)
-                    add(len(chunk))
-                os.fsync(file.fileno())
-                message = curl.stderr.read().decode(errors="replace").strip()
-                curl.wait()
-            finally:
-                curl.kill()
-        if curl.returncode == TOO_LARGE:
-            message = f"larger than {limit:,} bytes"
-        return curl.returncode, re.sub(r"^curl: \(\d+\) ", "", message.rpartition("\n")[2])
+def _run_curl(partial: Path, url: str, size: int | None) -> tuple[int, str]:
+    """Append what curl downloads. Return its exit code and its error message."""
+    start = _size(partial)
+    resume = ["--continue-at", str(start)] if start else []
+    limit = size or start + shutil.disk_usage(partial.parent).free
+    command = [*CURL, *resume, "--max-filesize", str(limit), "--url", url]
+    with (
+        open(partial, "ab") as file,
+        progress(partial.stem, size, initial=start) as add,
+        _start(command) as curl,
+    ):
+        assert curl.stdout and curl.stderr
+        try:
+            while chunk := curl.stdout.read(1 << 16):
+                if file.tell() + len(chunk) > limit:
+                    return TOO_LARGE, f"larger than {limit:,} bytes"
+                file.write(chunk)
+                add(len(chunk))
+            os.fsync(file.fileno())
+            message = curl.stderr.read().decode(errors="replace").strip()
+            curl.wait()
+        finally:
+            curl.kill()
+    if curl.returncode == TOO_LARGE:
+        message = f"larger than {limit:,} bytes"
+    return curl.returncode, re.sub(r"^curl: \(\d+\) ", "", message.rpartition("\n")[2])
 
 
 def _start(command: list[str]) -> subprocess.Popen[bytes]:
