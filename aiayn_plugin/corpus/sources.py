@@ -26,8 +26,7 @@ def read_texts(pair: LanguagePair, dest: Path, workers: Workers) -> dict[str, li
     needed = {
         corpus.archive.name: corpus.archive
         for corpus in pair.corpora
-        if corpus.archive
-        and not find_stage(dest / "work", f"raw.{corpus.name}", _list_inputs(pair, corpus))
+        if corpus.archive and not find_stage(dest / "work", *_identify(pair, corpus))
     }
     _check_disk_space(list(needed.values()), dest / "download")
     problems = []
@@ -54,15 +53,13 @@ def find_inputs(pair: LanguagePair, workers: Workers) -> dict[str, str]:
 
     Neither the archives nor the extracted texts are needed.
     """
-    inputs = {}
-    for split, corpora in pair.splits.items():
-        for corpus in corpora:
-            if corpus.archive is None:
-                key = "".join(_read_from_disk(pair, corpus, workers).key)
-            else:
-                key = stage_key(f"raw.{corpus.name}", _list_inputs(pair, corpus))
-            inputs[f"{split}.{corpus.name}"] = key
-    return inputs
+    return {
+        f"{split}.{corpus.name}": stage_key(*_identify(pair, corpus))
+        if corpus.archive
+        else "".join(_read_from_disk(pair, corpus, workers).key)
+        for split, corpora in pair.splits.items()
+        for corpus in corpora
+    }
 
 
 def _check_disk_space(archives: list[Download], folder: Path) -> None:
@@ -80,10 +77,11 @@ def _check_disk_space(archives: list[Download], folder: Path) -> None:
         )
 
 
-def _list_inputs(pair: LanguagePair, corpus: Corpus) -> list[Any]:
-    """Return what the text of a corpus in an archive depends on."""
+def _identify(pair: LanguagePair, corpus: Corpus) -> tuple[str, list[Any]]:
+    """Return the stage of a corpus in an archive: its name, and what its text depends on."""
     assert corpus.archive
-    return [corpus.archive.checksums, corpus.files, pair.langs, corpus.strict]
+    inputs = [corpus.archive.checksums, corpus.files, pair.langs, corpus.strict]
+    return f"raw.{corpus.name}", inputs
 
 
 def _unpack(pair: LanguagePair, corpus: Corpus, dest: Path, workers: Workers) -> Text:
@@ -97,7 +95,7 @@ def _unpack(pair: LanguagePair, corpus: Corpus, dest: Path, workers: Workers) ->
         extract(dest / "download" / archive.name, dict(zip(corpus.files, files, strict=True)))
         return {"lines": _load(corpus, files, workers).lines}
 
-    stage = make_stage(dest / "work", f"raw.{corpus.name}", _list_inputs(pair, corpus), make)
+    stage = make_stage(dest / "work", *_identify(pair, corpus), make)
     files = stage.folder / source, stage.folder / target
     return Text(corpus.name, files, stage.result["lines"], (stage.key,))
 
