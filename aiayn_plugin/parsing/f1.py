@@ -177,15 +177,13 @@ def compare_all(
     return total, short, by_gold, skipped
 
 
-def tags_by_position(
-    pairs: Iterable[tuple[Tree, Tree]], width: int = 10
-) -> list[tuple[int, int, int]]:
-    """Return first word, correct tags and words of each range of `width` word positions.
+def tags_by_position(pairs: Iterable[tuple[Tree, Tree]]) -> list[tuple[int, int, int]]:
+    """Return first word, correct tags and words of each range of ten word positions.
 
     pairs: gold tree and system tree of each sentence. All words except traces count, punctuation
     too; sentences whose number of words differs are left out. This reveals a parser that loses its
-    place in long sentences. For example, with width 2, (S (NN a) (NN b) (. .)) and (S (NN a) (JJ b)
-    (. .)) give (1, 1, 2) and (3, 1, 1).
+    place in long sentences. For example, (S (NN a) (NN b) (. .)) and (S (NN a) (JJ b) (. .)) give
+    (1, 2, 3).
     """
     correct: Counter[int] = Counter()
     words: Counter[int] = Counter()
@@ -193,6 +191,6 @@ def tags_by_position(
         tags = [[tag for _, tag in tree.pos() if tag != TRACE] for tree in (gold, system)]
         if len(tags[0]) == len(tags[1]):
             for i, (expected, actual) in enumerate(zip(*tags, strict=True)):
-                correct[i // width] += expected == actual
-                words[i // width] += 1
-    return [(i * width + 1, correct[i], words[i]) for i in sorted(words)]
+                correct[i // 10] += expected == actual
+                words[i // 10] += 1
+    return [(i * 10 + 1, correct[i], words[i]) for i in sorted(words)]
