@@ -1,7 +1,6 @@
 """Steps over two parallel files: on all cores, in the order of the lines, in bounded memory."""
 
 import contextlib
-import functools
 import multiprocessing
 import os
 import signal
@@ -102,26 +101,6 @@ def exit_with_parent() -> None:
         os._exit(1)
 
     threading.Thread(target=wait_and_exit, daemon=True).start()
-
-
-def transform_files(
-    workers: Workers, step: Step, sources: Sequence[Files], dests: Files, total: int, activity: str
-) -> tuple[list[Counts], Counts]:
-    """Write the two files `dests` from the sources, one source after the other.
-
-    Parameters and errors are those of `map_pairs`. Return the count of each word, by side, and how
-    many pairs were dropped for each reason.
-    """
-    counts, dropped = [Counts(), Counts()], Counts()
-    with contextlib.ExitStack() as stack:
-        outputs = [stack.enter_context(open(dest, "wb")) for dest in dests]
-        transform = functools.partial(transform_batch, step)
-        for batch in map_pairs(workers, transform, sources, total, activity):
-            for side in (0, 1):
-                outputs[side].write(batch.sides[side])
-                counts[side].update(batch.counts[side])
-            dropped.update(batch.dropped)
-    return counts, dropped
 
 
 def transform_batch(step: Step, pairs: LinePairs) -> Batch:

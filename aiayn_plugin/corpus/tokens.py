@@ -1,5 +1,6 @@
 """Raw parallel texts, the limits on training pairs, and the step from raw text to tokens."""
 
+import contextlib
 import functools
 import hashlib
 from collections.abc import Sequence
@@ -10,7 +11,7 @@ from ..errors import InputError
 from ..text.lines import MAX_WORD_LENGTH, decode_line
 from ..text.settings import TextSettings
 from ..text.tokenizer import Tokenizer
-from .parallel import Counts, Files, Langs, Step, Workers, transform_files
+from .parallel import Counts, Files, Langs, Step, Workers, map_pairs, transform_batch
 from .stages import Stage, make_stage
 
 #: The words or subwords of a stage's text, one per line: side, word, count.
@@ -125,12 +126,21 @@ def transform(
     total: int,
     activity: str,
 ) -> Stage:
-    """Write the text that a step makes of the `total` pairs of the sources, and its word counts."""
+    """Write the text that a step makes of the `total` pairs of the sources, and its word counts.
+
+    Raises InputError as `map_pairs` does.
+    """
 
     def make(folder: Path) -> dict[str, Any]:
-        counts, dropped = transform_files(
-            job.workers, step, sources, job.files(folder), total, activity
-        )
+        counts, dropped = [Counts(), Counts()], Counts()
+        with contextlib.ExitStack() as stack:
+            outputs = [stack.enter_context(open(file, "wb")) for file in job.files(folder)]
+            on_batch = functools.partial(transform_batch, step)
+            for batch in map_pairs(job.workers, on_batch, sources, total, activity):
+                for side in (0, 1):
+                    outputs[side].write(batch.sides[side])
+                    counts[side].update(batch.counts[side])
+                dropped.update(batch.dropped)
         with open(folder / COUNTS_FILE, "w", encoding="utf-8", newline="\n") as file:
             for side, words in enumerate(counts):
                 file.writelines(f"{side} {word} {count}\n" for word, count in words.items())
