@@ -4,10 +4,13 @@ Importing this package registers the model with its architectures, the task, the
 optimizer, the schedule, the scorer, the tokenizer and the BPE, and patches fairseq (patches/).
 """
 
-from . import patches  # first, because it silences one of fairseq's messages
+import logging
 
-# isort: split
-from . import criterion, model, optimizer, raw_text, scorer, task
+# If a command imports the plugin first, fairseq warns here that tensorboardX is missing. Only
+# --tensorboard-logdir needs it, and warns again.
+logging.getLogger("fairseq.tasks.text_to_speech").setLevel(logging.WARNING)
+
+from . import criterion, model, optimizer, patches, raw_text, scorer, task  # noqa: E402
 
 __all__ = ["criterion", "patches", "model", "optimizer", "raw_text", "scorer", "task"]
 patches.apply()

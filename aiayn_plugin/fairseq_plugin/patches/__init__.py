@@ -4,23 +4,18 @@ fairseq has no hook for these. Where it has one, the task, the optimizer and the
 """
 
 import atexit
-import logging
 import warnings
 from collections.abc import Callable
 from pkgutil import resolve_name
 from typing import Any, NamedTuple
 
-# If a command imports the plugin first, fairseq warns here that tensorboardX is missing. Only
-# --tensorboard-logdir needs it, and warns again.
-logging.getLogger("fairseq.tasks.text_to_speech").setLevel(logging.WARNING)
+import torch
+from fairseq.distributed.utils import _TensorPlaceholder
+from fairseq.modules.transformer_layer import TransformerEncoderLayerBase
 
-import torch  # noqa: E402
-from fairseq.distributed.utils import _TensorPlaceholder  # noqa: E402
-from fairseq.modules.transformer_layer import TransformerEncoderLayerBase  # noqa: E402
-
-from ..interrupt import stop_after_saving  # noqa: E402
-from ..recorder import with_record  # noqa: E402
-from . import checkpoint_io, command_line, errors, messages, training, trust  # noqa: E402
+from ..interrupt import stop_after_saving
+from ..recorder import with_record
+from . import checkpoint_io, command_line, errors, messages, training, trust
 
 
 class Patch(NamedTuple):
