@@ -65,12 +65,6 @@ class Interrupt:
             raise KeyboardInterrupt
         self.is_requested = True
 
-    def begin_update(self, updates: int) -> None:
-        """Note that training continues after this number of updates."""
-        self.update = updates
-        if self.resume_update is None:
-            self.resume_update = updates  # what the run resumed from
-
     def stop_if_requested(self, statistics: Iterable[Mapping[str, Any]], cfg: Any) -> None:
         """If a process received Ctrl-C, make fairseq-train save and stop after this update.
 

@@ -47,11 +47,6 @@ class Recorder(logging.Handler):
         languages = {name: task.cfg[name] for name in ("source_lang", "target_lang")}
         self.text = asdict(text) | languages if text else None
 
-    def start(self, update: int) -> None:
-        """Record the start, once: the update that was restored; 0 for a new run."""
-        if self.update is None:
-            self.record("start", update, **self._settings())
-
     def record(self, event: str, update: int | None, **fields: Any) -> None:
         """Append an event after an update."""
         self.update = update
@@ -80,7 +75,7 @@ class Recorder(logging.Handler):
             return  # the same command with more hours continues
         self.record("end", self.update)
 
-    def _settings(self) -> dict[str, Any]:
+    def settings(self) -> dict[str, Any]:
         """Return the fields of "start" that `aiayn report` shows."""
         cfg, task, architecture = self.cfg, self.task, self.cfg.model._name
         rows = compare_with_paper(cfg) if paper_architecture(architecture) else ()
@@ -152,9 +147,9 @@ def record_training(task: Any, cfg: DictConfig, model: nn.Module) -> None:
 
 
 def record_start(update: int) -> None:
-    """Record that this process's run starts after this update, unless it has started."""
+    """Record that this process's run starts after the update that was restored, or after 0."""
     if _recorder is not None:
-        _recorder.start(update)
+        _recorder.record("start", update, **_recorder.settings())
 
 
 def record_save(update: int) -> None:

@@ -56,7 +56,7 @@ class TrainerHooks(TranslationTask):
         self.training_cfg: Any = None  # fairseq's whole configuration, when training
         self.update = 0  # the update that is being computed, from 1
         self.first_update = 0  # of this run; 0 before it begins
-        self.remaining_time: RemainingTime | None = None
+        self.remaining_time = RemainingTime(0)  # of the whole run, once it begins
         self.settings: Any = None  # ModelSettings of our model
         self.checkpoint_identity = Identity()  # of the checkpoint being loaded
         self.graphed_step: GraphedTrainStep | None = None
@@ -139,10 +139,10 @@ class TrainerHooks(TranslationTask):
     def _begin_update(self, updates: int) -> None:
         """Note that an update begins, after this number of updates; log the time remaining."""
         self.update = updates + 1
-        self.first_update = self.first_update or self.update
-        record_start(updates)
-        interrupt.begin_update(updates)
-        if self.remaining_time is None:
+        if not self.first_update:
+            self.first_update = self.update
+            record_start(updates)
+            interrupt.update = interrupt.resume_update = updates
             self.remaining_time = RemainingTime(self._last_update())
         if estimate := self.remaining_time.begin_update(self.update):
             logger.info("%s", estimate)
