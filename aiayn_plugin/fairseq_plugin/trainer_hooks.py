@@ -76,18 +76,18 @@ class TrainerHooks(TranslationTask):
 
     def set_checkpoint_dict(self, state: Mapping[str, Any]) -> None:
         """Restore what --patience counts from get_checkpoint_dict's values."""
-        best, num_runs, cfg = state.get("best"), state.get("num_runs"), self.training_cfg.checkpoint
-        is_reset = cfg.reset_optimizer or cfg.reset_meters  # like fairseq's own best value
-        if best is not None and num_runs is not None and not is_reset:
-            vars(should_stop_early()).update(best=float(best), num_runs=int(num_runs))
-            if 0 < cfg.patience <= num_runs and cfg.restore_file == "checkpoint_last.pt":
-                logger.info(
-                    "this run has finished (--patience %d): nothing left to train, unless "
-                    "you raise --patience or give --reset-meters",
-                    cfg.patience,
-                )
-                # fairseq-train loops while the next epoch is at most max_epoch
-                self.training_cfg.optimization.max_epoch = -1
+        cfg = self.training_cfg.checkpoint
+        if cfg.reset_optimizer or cfg.reset_meters:  # like fairseq's own best value
+            return
+        vars(should_stop_early()).update(best=state["best"], num_runs=state["num_runs"])
+        if 0 < cfg.patience <= state["num_runs"] and cfg.restore_file == "checkpoint_last.pt":
+            logger.info(
+                "this run has finished (--patience %d): nothing left to train, unless "
+                "you raise --patience or give --reset-meters",
+                cfg.patience,
+            )
+            # fairseq-train loops while the next epoch is at most max_epoch
+            self.training_cfg.optimization.max_epoch = -1
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Like fairseq's. Raises InputError if the checkpoint's dictionaries differ.
