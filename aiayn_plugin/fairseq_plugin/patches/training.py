@@ -41,16 +41,12 @@ def join_torchrun(args: Namespace, searches: bool) -> None:
     fairseq's default backends, which need a device, do not work either. Raises InputError for a
     command that searches, which would write parts of the output concurrently.
     """
-    size = int(os.environ.get("WORLD_SIZE", 1))
-    has_init_method = getattr(args, "distributed_init_method", "") is not None
-    if (
-        not searches
-        and not has_init_method
-        and args.cpu
-        and args.distributed_world_size == torch.cuda.device_count()
-    ):
+    if getattr(args, "distributed_init_method", "") is not None:
+        return  # the command has no such option, or the user has given it
+    gpus, size = torch.cuda.device_count(), int(os.environ.get("WORLD_SIZE", 1))
+    if not searches and args.cpu and args.distributed_world_size == gpus:
         args.distributed_world_size = 1  # its default is the number of GPUs, with --cpu too
-    if "TORCHELASTIC_RUN_ID" not in os.environ or size == 1 or has_init_method:
+    if "TORCHELASTIC_RUN_ID" not in os.environ or size == 1:
         return
     if searches:
         raise InputError(
@@ -62,7 +58,7 @@ def join_torchrun(args: Namespace, searches: bool) -> None:
     args.distributed_no_spawn = True  # torchrun has started the processes
     args.distributed_world_size, args.distributed_rank = size, int(os.environ["RANK"])
     if torch.cuda.is_available() and not args.cpu:
-        args.device_id, gpus = int(os.environ["LOCAL_RANK"]), torch.cuda.device_count()
+        args.device_id = int(os.environ["LOCAL_RANK"])
         if args.device_id >= gpus:
             raise InputError(
                 f"torchrun started process {args.device_id + 1} on a machine with {gpus} "
