@@ -1,7 +1,6 @@
 """§5.3 The paper's Adam and schedule in fairseq's registries."""
 
 import ast
-import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -139,29 +138,22 @@ def use_own_settings(adam: torch.optim.Optimizer, state_dict: dict[str, Any]) ->
     --amp. Raises InputError if only the checkpoint or only this run has flattened weights, and for
     moments of a different shape, since the fused kernel would write out of bounds.
     """
-    saved, own = (
-        sum(len(group["params"]) for group in groups)
-        for groups in (state_dict["param_groups"], adam.param_groups)
-    )
-    if saved != own:
+    (saved,), (own,) = state_dict["param_groups"], adam.param_groups
+    keys, weights = saved["params"], own["params"]
+    if len(keys) != len(weights):
         raise InputError(
-            f"the optimizer has {saved} tensors in the checkpoint and {own} here: on a GPU, --fp16 "
-            "flattens all weights into one. Resume in the checkpoint's precision: "
+            f"the optimizer has {len(keys)} tensors in the checkpoint and {len(weights)} here: on "
+            "a GPU, --fp16 flattens all weights into one. Resume in the checkpoint's precision: "
             "--reset-optimizer would also start again at update 0"
         )
-    groups = [
-        {**own_group, "lr": _saved_rate(group, own_group["lr"]), "params": group["params"]}
-        for group, own_group in zip(state_dict["param_groups"], adam.param_groups, strict=True)
-    ]
-    keys = itertools.chain.from_iterable(group["params"] for group in groups)
-    weights = itertools.chain.from_iterable(group["params"] for group in adam.param_groups)
     for key, weight in zip(keys, weights, strict=True):
         if not _fits(state_dict["state"].get(key, {}), weight):
             raise InputError(
                 "Adam's moments in the checkpoint do not fit the model's weights: use an intact "
                 "copy, or start again from its weights with --reset-optimizer"
             )
-    return {**state_dict, "param_groups": groups}
+    group = {**own, "lr": _saved_rate(saved, own["lr"]), "params": keys}
+    return {**state_dict, "param_groups": [group]}
 
 
 def _saved_rate(group: dict[str, Any], default: Any) -> Any:
