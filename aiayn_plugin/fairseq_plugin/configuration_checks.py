@@ -4,6 +4,7 @@ import logging
 import os
 from typing import Any
 
+import torch
 from fairseq.dataclass.configs import OptimizationConfig
 from hydra.core.hydra_config import HydraConfig
 
@@ -35,7 +36,8 @@ LOSSES = {
 def check_configuration(cfg: Any) -> None:
     """Raise InputError for settings that contradict each other, or with which fairseq would fail.
 
-    fairseq checks few of them itself, and only once training has begun.
+    fairseq checks few of them itself, and only once training has begun. Warns if
+    checkpoint_best.pt would be the worst checkpoint.
     """
     for group, name, minimum in MINIMUMS:
         values = cfg[group][name]
@@ -61,6 +63,11 @@ def check_configuration(cfg: Any) -> None:
             f"torchrun has started {started} processes, which fairseq-hydra-train joins only on "
             "machines with several GPUs each: use fairseq-train"
         )
+    on_cpu = cfg.common.cpu or not torch.cuda.is_available()
+    # fairseq's flat parameters need CUDA.
+    if on_cpu and cfg.common.fp16 and not cfg.common.fp16_no_flatten_grads:
+        raise InputError("--fp16 needs a GPU, but this run is on a CPU: give --bf16 instead")
+    _check_best_metric(cfg)
 
 
 def _check_batches(cfg: Any) -> None:
@@ -113,11 +120,10 @@ def _check_hydra_name(cfg: Any) -> None:
         raise InputError(f"model._name={name} alone does not change the settings: give {values}")
 
 
-def check_best_metric(cfg: Any) -> None:
-    """Check --best-checkpoint-metric of a training run with our task and criterion.
+def _check_best_metric(cfg: Any) -> None:
+    """Raise InputError if validation does not report --best-checkpoint-metric.
 
-    Raises InputError for a metric that validation does not report; fairseq would fail after the
-    first validation. Warns if checkpoint_best.pt would be the worst.
+    fairseq would fail after the first validation. Warns if checkpoint_best.pt would be the worst.
     """
     metric = cfg.checkpoint.best_checkpoint_metric
     needs = {"bleu": ("eval_bleu", cfg.task.eval_bleu)}

@@ -1,11 +1,9 @@
-"""--bf16 and --fp16 with the plugin's task."""
+"""--bf16 with the plugin's task, and the precision of a run."""
 
 import logging
 from typing import Any
 
 import torch
-
-from ..errors import InputError
 
 logger = logging.getLogger(__name__)
 
@@ -33,10 +31,3 @@ def name_precision(common: Any, model: Any) -> str:
         return "bf16"  # train_in_bfloat16 has reset the option
     names = ("memory_efficient_fp16", "memory_efficient_bf16", "fp16", "bf16", "amp")
     return next((name.replace("_", "-") for name in names if getattr(common, name)), "float32")
-
-
-def check_float16(common: Any) -> None:
-    """Raise InputError for --fp16 without a GPU: fairseq's flat parameters need CUDA."""
-    on_cpu = common.cpu or not torch.cuda.is_available()
-    if on_cpu and common.fp16 and not common.fp16_no_flatten_grads:
-        raise InputError("--fp16 needs a GPU, but this run is on a CPU: give --bf16 instead")

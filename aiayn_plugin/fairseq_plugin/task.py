@@ -19,14 +19,14 @@ from ..kernels.cpu_runtime import prepare_cpu, prepare_cpu_for_search
 from ..training.batching import sort_by_longer_side
 from . import data_checks, raw_text, training_log
 from .batch_plan import keep_first_epoch_batches, sentence_sizes
-from .configuration_checks import check_best_metric, check_configuration
+from .configuration_checks import check_configuration
 from .defaults import find_restart_options
 from .disk_space import check_disk_space
 from .generation_options import build_search_generator, check_eval_bleu_args
 from .gpu_training import prepare_gpu
 from .interrupt import interrupt
 from .model import AiaynTransformer, paper_architecture
-from .precision import check_float16, train_in_bfloat16
+from .precision import train_in_bfloat16
 from .recorder import record_training
 from .run_lock import lock_save_dir
 from .trainer_hooks import TrainerHooks, forget_earlier_runs
@@ -185,8 +185,6 @@ class AiaynTranslation(TrainerHooks):
         check_configuration(cfg)
         lock_save_dir(cfg)
         prepare_cpu()
-        check_float16(cfg.common)
-        check_best_metric(cfg)
         if paper_architecture(cfg.model._name) is not None:
             logger.info("the paper's settings and this run's:\n%s", training_log.format_table(cfg))
             train_in_bfloat16(cfg, model)

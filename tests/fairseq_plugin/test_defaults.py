@@ -10,10 +10,7 @@ from models import configuration, parse
 
 from aiayn_plugin.errors import InputError
 from aiayn_plugin.fairseq_plugin import training_log as log
-from aiayn_plugin.fairseq_plugin.configuration_checks import (
-    check_best_metric,
-    check_configuration,
-)
+from aiayn_plugin.fairseq_plugin.configuration_checks import check_configuration
 from aiayn_plugin.fairseq_plugin.model import AiaynTransformer, TransformerConfig
 from aiayn_plugin.fairseq_plugin.task import AiaynTranslation, AiaynTranslationConfig
 from aiayn_plugin.text.settings import PENN, SETTINGS_FILE, TextSettings
@@ -165,9 +162,7 @@ def test_a_model_without_the_plugins_options_is_an_error():
 )
 def test_contradictions_end_with_one_line(argv, message):
     with pytest.raises(InputError) as error:
-        cfg = configuration(*argv.split())
-        check_configuration(cfg)
-        check_best_metric(cfg)
+        check_configuration(configuration(*argv.split()))
     assert message in str(error.value) and "\n" not in str(error.value)
 
 
@@ -190,11 +185,11 @@ def test_contradictions_of_hydra_end_with_one_line(group, name, value, message):
 
 def test_a_best_checkpoint_that_would_be_the_worst_gives_a_warning(caplog):
     flags = ("--arch", "aiayn_base", "--report-accuracy", "--best-checkpoint-metric", "accuracy")
-    check_best_metric(configuration(*flags, "--maximize-best-checkpoint-metric"))
+    check_configuration(configuration(*flags, "--maximize-best-checkpoint-metric"))
     assert not caplog.text
-    check_best_metric(configuration(*flags))
+    check_configuration(configuration(*flags))
     assert "checkpoint_best.pt will have the lowest accuracy" in caplog.text
-    check_best_metric(configuration(*flags[:2], "--maximize-best-checkpoint-metric"))
+    check_configuration(configuration(*flags[:2], "--maximize-best-checkpoint-metric"))
     assert "checkpoint_best.pt will have the highest loss" in caplog.text
 
 
