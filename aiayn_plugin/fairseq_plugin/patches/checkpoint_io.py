@@ -14,7 +14,7 @@ from ...checkpoints import safe_load
 from ...checkpoints.compatibility import Identity
 from ...errors import InputError
 from ..optimizer import DIVERGENCE_ADVICE
-from .errors import input_error
+from .errors import describe, input_error
 
 logger = logging.getLogger(__name__)
 
@@ -149,10 +149,8 @@ def resume(load: Callable) -> Callable:
         except (InputError, OSError):
             raise
         except Exception as error:
-            first_line = str(error).partition("\n")[0]
             raise InputError(
-                input_error(error)
-                or f"{filename} does not fit this run: {type(error).__name__}: {first_line}"
+                input_error(error) or f"{filename} does not fit this run: {describe(error)}"
             ) from error
         if is_our_task and trainer.get_num_updates() == 0:
             _warn_of_earlier_run(trainer)

@@ -49,17 +49,19 @@ def show_one_line(show: Callable) -> Callable:
                 return
         message = input_error(error)
         if message is None and command in VALIDATION and isinstance(error, Exception):
-            first_line = str(error).partition("\n")[0]
-            message = (
-                "validation failed (LOGLEVEL=DEBUG shows where): "
-                f"{kind.__name__}: {first_line:.300}"
-            )
+            message = f"validation failed (LOGLEVEL=DEBUG shows where): {describe(error)}"
         if message is None or os.environ.get("LOGLEVEL", "").upper() == "DEBUG":
             show(kind, error, trace)
         if message is not None:
             print(f"{command}: error: {escape_unprintable(message)}", file=sys.stderr)
 
     return show_input_error
+
+
+def describe(error: Exception) -> str:
+    """Return the type of an exception and the first line of its message."""
+    first_line = str(error).partition("\n")[0]
+    return f"{type(error).__name__}: {first_line:.500}"
 
 
 def input_error(error: BaseException | None) -> str | None:

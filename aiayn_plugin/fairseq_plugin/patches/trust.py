@@ -22,6 +22,7 @@ from omegaconf import OmegaConf
 
 from ...checkpoints import safe_load
 from ...errors import InputError
+from .errors import describe
 
 #: Settings of fairseq's models, tasks and criteria that name files: embeddings, pretrained models,
 #: dictionaries, configurations, and files to write.
@@ -60,8 +61,7 @@ def check_before_loading(load: Callable) -> Callable:
             raise
         except Exception as error:  # settings and state may be malformed in any way
             raise InputError(
-                f"{path} is not a checkpoint that fairseq can read: "
-                f"{type(error).__name__}: {_first_line(error)}"
+                f"{path} is not a checkpoint that fairseq can read: {describe(error)}"
             ) from error
 
     return load_checked
@@ -155,13 +155,13 @@ def report_unusable_model(load: Callable) -> Callable:
             for path in filter(os.path.isfile, filenames):
                 _check_names(safe_load.load(Path(path), with_data=False), path)
             raise _error_about(
-                filenames, f"its model cannot be built: {_describe_error(error)}"
+                filenames, f"its model cannot be built: {_explain(error)}"
             ) from error
 
     return load_model_ensemble_and_task
 
 
-def _describe_error(error: Exception) -> str:
+def _explain(error: Exception) -> str:
     """Return what an error of fairseq or torch says about a checkpoint, in one line."""
     message = str(error)
     if isinstance(error, MemoryError) or "allocate memory" in message:
@@ -169,11 +169,7 @@ def _describe_error(error: Exception) -> str:
     if "Error(s) in loading state_dict" in message:
         first = message.splitlines()[1:2] or [""]
         return f"its weights do not fit its settings: {first[0].strip():.300}"
-    return f"{type(error).__name__}: {_first_line(error)[:500]}"
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).splitlines() or [""])[0]
+    return describe(error)
 
 
 def _error_about(filenames: list[str], message: str) -> InputError:
