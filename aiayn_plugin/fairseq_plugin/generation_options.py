@@ -15,6 +15,7 @@ from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from ..errors import InputError
+from ..kernels.cpu_runtime import prepare_cpu_for_search
 from ..kernels.int8 import quantize_linear_layers
 from ..kernels.packing import pack_linear_layers
 from ..paper import SearchSettings, paper_search
@@ -250,13 +251,14 @@ def quantize_plugin_model(model: Any) -> None:
 
 
 def _prepare(task: Any, models: list) -> None:
-    """Apply --bf16 and --int8 to models that will search, and pack their weights.
+    """Prepare the CPU for a search, apply --bf16 and --int8 to models, and pack their weights.
 
     fairseq ignores --bf16 here. Only the models of a generation command are packed: packed models
     can only search.
     """
     if task.building:
         return
+    prepare_cpu_for_search()
     root = task.cfg._get_root()
     generates = task.training_cfg is None and "common_eval" in root and root.common_eval.path
     for model in models:

@@ -15,7 +15,7 @@ from omegaconf import OmegaConf
 
 from ..checkpoints.loading import model_settings
 from ..errors import InputError
-from ..kernels.cpu_runtime import prepare_cpu, prepare_cpu_for_search
+from ..kernels.cpu_runtime import prepare_cpu
 from ..training.batching import sort_by_longer_side
 from . import data_checks, raw_text, training_log
 from .batch_plan import keep_first_epoch_batches, sentence_sizes
@@ -242,8 +242,6 @@ class AiaynTranslation(TrainerHooks):
 
     def build_generator(self, models, args, *options, **kwargs):
         """See build_search_generator. The arguments are FairseqTask.build_generator's."""
-        if not self.building:
-            prepare_cpu_for_search()
         build_fairseq_generator = super().build_generator
         return build_search_generator(
             self, models, args, build_fairseq_generator, *options, **kwargs
