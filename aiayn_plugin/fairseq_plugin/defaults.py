@@ -66,16 +66,17 @@ def complete_training(args: Namespace, cli_options: Mapping[str, Any]) -> None:
     Raises InputError if fairseq's names for them contradict each other or ours, and if our schedule
     lacks d_model or would ignore --lr.
     """
-    model: dict[str, Any] = {}
     if (architecture := paper_architecture(args.arch)) is not None:
         model = {**model_defaults(args.arch, architecture), **to_paper_settings(vars(args))}
-    vars(args).update({**model, **vars(args)})
-    if args.lr_scheduler == COMPONENTS["lr_scheduler"] and "lr" in cli_options:
+        vars(args).update({**model, **vars(args)})
+    if args.lr_scheduler != COMPONENTS["lr_scheduler"]:
+        return
+    if "lr" in cli_options:
         raise InputError(
             f"the schedule {args.lr_scheduler} has no --lr: the rate follows from d_model and the "
             "update number (§5.3); drop --lr, or choose another --lr-scheduler"
         )
-    if args.lr_scheduler == COMPONENTS["lr_scheduler"] and not hasattr(args, "d_model"):
+    if not hasattr(args, "d_model"):
         # fairseq's models call d_model the embedding's dimension; language models have no encoder.
         names = "encoder_embed_dim", "decoder_embed_dim"
         if not (sizes := [getattr(args, name) for name in names if hasattr(args, name)]):
