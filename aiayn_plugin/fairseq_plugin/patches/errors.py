@@ -118,10 +118,10 @@ def _explain(error: BaseException) -> str | None:
 def _child_error(trace: str) -> str | None:
     """Return what the user can do about the exception of a spawned process, given as text."""
     kinds: list[type] = [InputError, *InputError.__subclasses__()]
-    kinds += [AssertionError, ValueError, FloatingPointError, RuntimeError, MemoryError]
-    names = {f"{kind.__module__}.{kind.__name__}".removeprefix("builtins."): kind for kind in kinds}
+    kinds += [AssertionError, ValueError, FloatingPointError, MemoryError]
+    names = {kind.__name__: kind for kind in kinds}
     # the last exception of a chain is the outermost
-    for name, text in reversed(re.findall(r"^([\w.]+Error): (.*)$", trace, re.MULTILINE)):
+    for name, text in reversed(re.findall(r"^(?:\w+\.)*(\w+Error): (.*)$", trace, re.MULTILINE)):
         if (message := _explain(names.get(name, RuntimeError)(text))) is not None:
             return message
     return None
