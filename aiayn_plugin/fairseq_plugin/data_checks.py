@@ -51,8 +51,9 @@ def check_directories(cfg: Any) -> None:
                 "give both --source-lang and --target-lang: given only one, fairseq uses the "
                 f"direction of {paths[0]}, {pair[0]} to {pair[1]}"
             )
-    for file in Path(paths[0]).glob("dict.*.txt") if len(paths) > 1 else ():
-        for other in (Path(path, file.name) for path in paths[1:]):
+    for path in paths[1:]:
+        for file in Path(paths[0]).glob("dict.*.txt"):
+            other = Path(path, file.name)
             if other.exists() and read_data_file(other) != read_data_file(file):
                 raise InputError(
                     f"{other} differs from {file}: prepare all shards with the same dictionaries"
