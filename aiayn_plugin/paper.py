@@ -233,16 +233,6 @@ def get_settings(arch: str) -> Settings:
     return Settings(**ARCHITECTURES[arch])
 
 
-def count_architecture_parameters(arch: str, vocabulary: int) -> int:
-    """Return the number of parameters of a named architecture.
-
-    Both sides have `vocabulary` entries, except in a parser, whose target side has TREE_SYMBOLS.
-    """
-    settings = get_settings(arch)
-    target = TREE_SYMBOLS if settings.tie_embeddings == "target" else vocabulary
-    return count_parameters(settings, vocabulary, target)
-
-
 def count_parameters(
     s: ModelSettings, source_size: int, target_size: int, max_positions: int = 1024
 ) -> int:
@@ -268,7 +258,10 @@ def count_parameters(
 
 
 def format_architectures(vocabulary: int = 37_000) -> str:
-    """Return a table of all architectures with their hyperparameters and parameter counts."""
+    """Return a table of all architectures with their hyperparameters and parameter counts.
+
+    Both sides have `vocabulary` entries, except in a parser, whose target side has TREE_SYMBOLS.
+    """
     rows: list[tuple[Any, ...]] = [
         ("--arch", "N", "d_model", "d_ff", "h", "d_k", "d_v", "P_drop", "ε_ls")
         + ("updates", "parameters", "paper")
@@ -276,7 +269,8 @@ def format_architectures(vocabulary: int = 37_000) -> str:
     for arch in ARCHITECTURES:
         s = get_settings(arch)
         sizes = s.N, s.d_model, s.d_ff, s.h, *s.head_widths(), s.dropout, s.label_smoothing
-        parameters = count_architecture_parameters(arch, vocabulary)
+        symbols = TREE_SYMBOLS if s.tie_embeddings == "target" else vocabulary
+        parameters = count_parameters(s, vocabulary, symbols)
         paper = f"{s.paper_millions}M" if s.paper_millions else ""
         rows.append((arch, *sizes, f"{s.max_update:,}", f"{parameters:,}", paper))
     widths = [max(len(str(cell)) for cell in column) for column in zip(*rows, strict=True)]
