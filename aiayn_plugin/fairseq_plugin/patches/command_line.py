@@ -90,7 +90,12 @@ def _check_values(parser: ArgumentParser, args: Namespace) -> None:
     if getattr(args, "path", "") is None:
         parser.error("the following arguments are required: --path")
     for name, read in DICTIONARIES.items():
-        if not _is_dictionary(text := getattr(args, name, None) or "{}", read):
+        text = getattr(args, name, None) or "{}"
+        try:
+            value = read(text)
+        except (ValueError, SyntaxError, RecursionError, MemoryError):
+            value = None
+        if not isinstance(value, dict):
             kind = "JSON object" if read is json.loads else "Python dictionary"
             parser.error(f"argument {flag(name)}: {text!r} is not a {kind}")
 
@@ -115,13 +120,6 @@ def report_usage_error(parser: ArgumentParser, message: str) -> NoReturn:
     if re.search(r"--arch\b", message):
         help = f"aiayn architectures lists the plugin's, {help}"
     parser.exit(2, f"{parser.prog}: error: {message} ({help})\n")
-
-
-def _is_dictionary(text: str, read: Callable[[str], Any]) -> bool:
-    try:
-        return isinstance(read(text), dict)
-    except (ValueError, SyntaxError, RecursionError, MemoryError):
-        return False
 
 
 def help_text(trains: bool) -> str:
