@@ -11,6 +11,7 @@ from hydra.core.hydra_config import HydraConfig
 from ..errors import InputError
 from ..paper import ARCHITECTURES, ModelSettings, get_settings
 from .defaults import COMPONENTS
+from .generation_options import check_eval_bleu_args
 from .option_names import flag
 
 logger = logging.getLogger(__name__)
@@ -44,6 +45,10 @@ def check_configuration(cfg: Any) -> None:
         for value in [values] if isinstance(values, int) else values:
             if value < minimum:
                 raise InputError(f"{flag(name)} {value} must be at least {minimum}")
+    if cfg.task.int8:
+        raise InputError("--int8 is for translation: omit it in training")
+    if cfg.task.eval_bleu:
+        check_eval_bleu_args(cfg.task.eval_bleu_args)
     _check_batches(cfg)
     _check_checkpoints(cfg.checkpoint)
     smoothing = getattr(cfg.criterion, "label_smoothing", 0)

@@ -22,7 +22,7 @@ from .batch_plan import keep_first_epoch_batches, sentence_sizes
 from .configuration_checks import check_configuration
 from .defaults import find_restart_options
 from .disk_space import check_disk_space
-from .generation_options import build_search_generator, check_eval_bleu_args
+from .generation_options import build_search_generator
 from .gpu_training import prepare_gpu
 from .interrupt import interrupt
 from .model import AiaynTransformer, paper_architecture
@@ -156,14 +156,12 @@ class AiaynTranslation(TrainerHooks):
         return super().build_criterion(*args, **kwargs)
 
     def build_model(self, cfg, from_checkpoint=False):
-        """Like fairseq's; at the start of training, log and record the settings.
+        """Like fairseq's; at the start of training, check, log and record the settings.
 
-        Raises InputError if a checkpoint was trained with different settings.
+        Raises InputError for unusable settings, or if a checkpoint was trained with different ones.
         """
-        if self.cfg.int8 and not from_checkpoint:
-            raise InputError("--int8 is for translation: omit it in training")
-        if self.cfg.eval_bleu and not from_checkpoint:
-            check_eval_bleu_args(self.cfg.eval_bleu_args)
+        if not from_checkpoint:
+            check_configuration(self.cfg._get_root())
         self.building = True  # with --eval-bleu fairseq builds a generator here too
         try:
             model = super().build_model(cfg, from_checkpoint)
@@ -182,7 +180,6 @@ class AiaynTranslation(TrainerHooks):
     def _start_training(self, cfg, model) -> None:
         forget_earlier_runs()
         interrupt.install_handler(find_restart_options(cfg.checkpoint))
-        check_configuration(cfg)
         lock_save_dir(cfg)
         prepare_cpu()
         if paper_architecture(cfg.model._name) is not None:
