@@ -1,5 +1,6 @@
 """§5.1: batches for --tokens-per-update."""
 
+import functools
 import logging
 from collections.abc import Mapping
 from typing import Any
@@ -43,18 +44,11 @@ class BatchPlanner:
                 "every training sentence exceeds --max-tokens or the position limits: raise them"
             )
         sizes = sentence_sizes(dataset)
-        order = sort_by_longer_side(order, sizes)
-        longer_side = sizes.max(axis=1)[order]
-
-        def make_batches(limit: int) -> list[np.ndarray]:
-            return data_utils.batch_by_size(
-                order,
-                None,
-                num_tokens_vec=longer_side,
-                max_tokens=limit,
-                required_batch_size_multiple=options.get("required_batch_size_multiple", 1),
-            )
-
+        make_batches = functools.partial(
+            dataset.batch_by_size,
+            sort_by_longer_side(order, sizes),
+            required_batch_size_multiple=options.get("required_batch_size_multiple", 1),
+        )
         self.plan = plan_batches(make_batches, sizes, self.tokens_per_update, devices, max_tokens)
         self._planned_for = dataset, max_tokens, devices
         logger.info("%s", self.plan)
