@@ -167,7 +167,7 @@ def resume(load: Callable) -> Callable:
 def _check_exists(cfg: Any, filename: str) -> None:
     """Raise InputError if a checkpoint that an option names is missing."""
     option = "--restore-file" if cfg.restore_file != "checkpoint_last.pt" else None
-    if option is None and filename == getattr(cfg, "continue_once", None):
+    if option is None and filename == cfg.continue_once:
         option = "--continue-once"
     if option and not Path(filename).exists():
         raise InputError(
