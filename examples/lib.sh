@@ -227,17 +227,18 @@ wsj() {
   printf '\nThe paper (Table 4, %s): F1 %s, to compare with the F1 above.\n' "$1" "$2" | say
 }
 
-# get CORPUS [DIRECTORY]: copy its text from a directory, or download it, to $RUN/raw.
+# get CORPUS DIRECTORY: copy its text from a directory, or download it if that is empty, to $RUN/raw.
 get() {
-  [ -d "${2:-.}" ] || die "no such directory: $2"
-  run env RUN="$RUN" bash examples/corpora.sh "$@"
+  local directory=${2:+$(from_root "$2")}
+  [ -d "${directory:-.}" ] || die "no such directory: $directory"
+  run env RUN="$RUN" bash examples/corpora.sh "$1" ${directory:+"$directory"}
 }
 
-# multi30k MERGES [DIRECTORY]: get Multi30k's text and prepare it in $RUN/data with this number of BPE
-# merges.
+# multi30k MERGES DIRECTORY: get Multi30k's text, as `get` does, and prepare it in $RUN/data with this
+# number of BPE merges.
 multi30k() {
   step "get the text"
-  get multi30k "${@:2}"
+  get multi30k "$2"
   step "prepare"
   # shellcheck disable=SC2086 # empty options are not an argument
   log aiayn prepare -s en -t de --trainpref "$RUN/raw/train" \

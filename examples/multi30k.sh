@@ -19,7 +19,7 @@ RUN=${RUN:-runs/multi30k}
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 begin
 
-multi30k 8000 ${source_dir:+"$(from_root "$source_dir")"}
+multi30k 8000 "$source_dir"
 
 step "train (33 minutes on two cores with bfloat16)"
 train_small --arch aiayn_tiny --N 3 --d-model 256 --d-ff 512 --dropout 0.3 \

@@ -28,7 +28,7 @@ check_choice SPLIT "$SPLIT" "valid test"
 begin
 
 step "get the text"
-get published ${1:+"$(from_root "$1")"}
+get published "${1:-}"
 step "prepare"
 if [ ! -d "$TOP/data" ]; then # fairseq-preprocess does not replace its dictionaries
   run rm -rf "$TOP/data.part"

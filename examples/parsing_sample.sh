@@ -24,7 +24,7 @@ for model in $MODELS; do check_choice MODELS "$model" "wsj semi"; done
 begin
 
 step "get the trees"
-get treebanks ${1:+"$(from_root "$1")"}
+get treebanks "${1:-}"
 
 raw=$TOP/raw
 for model in $MODELS; do

@@ -156,7 +156,7 @@ done | say
 if [ "$SCALE" = paper ]; then
   wmt14_data en-de
 elif [ -z "${DATA:-}" ]; then
-  multi30k 4000 ${TEXT:+"$(from_root "$TEXT")"}
+  multi30k 4000 "${TEXT:-}"
   DATA=$RUN
 elif [ ! -d "$DATA/data" ]; then
   die "no data in $DATA/data: DATA must be a directory with a prepared data/"

@@ -26,7 +26,7 @@ begin
 from=${DIRECTION%-*} to=${DIRECTION#*-}
 
 step "get the text"
-get tatoeba ${source_dir:+"$(from_root "$source_dir")"}
+get tatoeba "$source_dir"
 step "prepare"
 # shellcheck disable=SC2086 # empty options are not an argument
 log aiayn prepare -s "$from" -t "$to" --trainpref "$RUN/raw/train" --validpref "$RUN/raw/valid" \
