@@ -165,6 +165,14 @@ train_small() {
   train "$@" $precision
 }
 
+# train_large ARCH ARGUMENTS: train a model of the paper's size. On a GPU, its batches fill the memory
+# and it uses half precision.
+train_large() {
+  # shellcheck disable=SC2046 # an empty precision is not an argument
+  train --arch "$1" --max-tokens "$(device_tokens)" $(gpu_precision) \
+    --log-format simple --log-interval 100 "${@:2}"
+}
+
 # translate SPLIT MODEL FILE: translate a split of $RUN/data with the paper's search (§6.1).
 translate() {
   save_output "$3" fairseq-generate "$RUN/data" --user-dir aiayn_plugin \
@@ -217,15 +225,8 @@ parse_and_score() {
     --output "$RUN/trees.txt"
 }
 
-# wsj EXPERIMENT F1 ARGUMENTS: one of the paper's two runs of §6.3, on $RUN/data, and its F1 in Table 4.
-wsj() {
-  step "train (aiayn_parser, $1)"
-  # shellcheck disable=SC2046 # an empty precision is not an argument
-  train --arch aiayn_parser \
-    --max-tokens "$(device_tokens)" $(gpu_precision) --log-format simple --log-interval 100 "${@:3}"
-  parse_and_score 5
-  printf '\nThe paper (Table 4, %s): F1 %s, to compare with the F1 above.\n' "$1" "$2" | say
-}
+# compare PLACE RESULT SCORE: print the paper's result, to compare with a score printed above.
+compare() { printf '\nThe paper (%s): %s, to compare with the %s above.\n' "$@" | say; }
 
 # get CORPUS DIRECTORY: copy its text from a directory, or download it if that is empty, to $RUN/raw.
 get() {
@@ -246,29 +247,19 @@ multi30k() {
     --merges "$1" ${PREPARE:-}
 }
 
-# wmt14_data PAIR: download WMT 2014 and prepare it in $DATA/data.
-wmt14_data() {
+# prepare_wmt14 PAIR: download WMT 2014 and prepare it in $DATA/data.
+prepare_wmt14() {
   DATA=${DATA:-runs/wmt14_${1/-/_}}
   step "get and prepare the data, in $DATA"
   # shellcheck disable=SC2086 # empty options are not an argument
   run aiayn wmt14 "$1" --dest "$DATA" ${TABLE:+--table "$TABLE"} ${PREPARE:-}
 }
 
-# wmt14_train ARCH ARGUMENTS: train in $RUN on $DATA/data as in the paper.
-wmt14_train() {
+# train_wmt14 ARCH ARGUMENTS: train in $RUN on $DATA/data as in the paper.
+train_wmt14() {
   share_data
   step "train ($1, 25,000 target tokens per update on any number of devices)"
-  # shellcheck disable=SC2046 # an empty precision is not an argument
-  train --arch "$1" --max-tokens "$(device_tokens)" $(gpu_precision) \
-    --log-format simple --log-interval 100 "${@:2}"
-}
-
-# wmt14 PAIR ARCH CHECKPOINTS BLEU ARGUMENTS: the paper's run on WMT 2014 and its BLEU in Table 2.
-wmt14() {
-  wmt14_data "$1"
-  wmt14_train "$2" "${@:5}"
-  translate_and_score "$3"
-  printf '\nThe paper (Table 2, %s): BLEU %s, to compare with the paper BLEU above.\n' "$2" "$4" | say
+  train_large "$@"
 }
 
 # device_tokens: print MAX_TOKENS or the tokens per batch that one device holds: one per 2 MiB of the

@@ -30,4 +30,8 @@ step "prepare"
 run aiayn prepare-trees --wsj "$(from_root "$1")" --extra "${WEIGHT:-1}" "${extra[@]}" \
   --destdir "$RUN/data"
 
-wsj semi-supervised 92.7 "${@:3 + ${#extra[@]}}"
+step "train (aiayn_parser, semi-supervised)"
+train_large aiayn_parser "${@:3 + ${#extra[@]}}"
+
+parse_and_score 5
+compare "Table 4, semi-supervised" "F1 92.7" F1

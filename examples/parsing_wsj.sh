@@ -21,4 +21,8 @@ begin
 step "prepare"
 run aiayn prepare-trees --wsj "$(from_root "$1")" --destdir "$RUN/data"
 
-wsj "WSJ only" 91.3 --dropout 0.2 --attention-dropout 0.2 --warmup-updates 16000 "${@:2}"
+step "train (aiayn_parser, WSJ only)"
+train_large aiayn_parser --dropout 0.2 --attention-dropout 0.2 --warmup-updates 16000 "${@:2}"
+
+parse_and_score 5
+compare "Table 4, WSJ only" "F1 91.3" F1

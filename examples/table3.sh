@@ -88,7 +88,7 @@ fi
 # change ROW: print the changes of a row's small model from base.
 change() { table | awk -F ' *[|] *' -v row="$1" '$1 == row { print $2 }'; }
 
-# arguments ROW: print the row's arguments for fairseq-train, or for wmt14_train.
+# arguments ROW: print the row's arguments for fairseq-train, or for train_wmt14.
 arguments() {
   local row=${1%%_seed*} base more=
   base=$(change base)
@@ -122,7 +122,7 @@ one_row() {
     settings "$1" >"$RUN/settings"
   fi
   if [ "$SCALE" = paper ]; then
-    wmt14_train "${arguments[@]}"
+    train_wmt14 "${arguments[@]}"
   else
     share_data
     train "${arguments[@]}" --save-interval-updates 0 --no-epoch-checkpoints \
@@ -154,7 +154,7 @@ table | while IFS='|' read -r row small paper; do
 done | say
 
 if [ "$SCALE" = paper ]; then
-  wmt14_data en-de
+  prepare_wmt14 en-de
 elif [ -z "${DATA:-}" ]; then
   multi30k 4000 "${TEXT:-}"
   DATA=$RUN

@@ -20,4 +20,7 @@ RUN=${RUN:-runs/wmt14_en_de_base}
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 begin
 
-wmt14 en-de aiayn_base 5 27.3 "$@"
+prepare_wmt14 en-de
+train_wmt14 aiayn_base "$@"
+translate_and_score 5
+compare "Table 2, aiayn_base" "BLEU 27.3" "paper BLEU"

@@ -11,4 +11,7 @@ RUN=${RUN:-runs/wmt14_en_de_big}
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 begin
 
-wmt14 en-de aiayn_big 20 28.4 "$@"
+prepare_wmt14 en-de
+train_wmt14 aiayn_big "$@"
+translate_and_score 20
+compare "Table 2, aiayn_big" "BLEU 28.4" "paper BLEU"

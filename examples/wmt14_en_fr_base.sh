@@ -12,4 +12,7 @@ RUN=${RUN:-runs/wmt14_en_fr_base}
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 begin
 
-wmt14 en-fr aiayn_base 5 38.1 "$@"
+prepare_wmt14 en-fr
+train_wmt14 aiayn_base "$@"
+translate_and_score 5
+compare "Table 2, aiayn_base" "BLEU 38.1" "paper BLEU"

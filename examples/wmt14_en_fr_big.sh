@@ -11,4 +11,7 @@ RUN=${RUN:-runs/wmt14_en_fr_big}
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 begin
 
-wmt14 en-fr aiayn_big_en_fr 20 41.8 "$@"
+prepare_wmt14 en-fr
+train_wmt14 aiayn_big_en_fr "$@"
+translate_and_score 20
+compare "Table 2, aiayn_big_en_fr" "BLEU 41.8" "paper BLEU"
