@@ -10,33 +10,35 @@ start=$PWD
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit
 trap 'exit 130' INT # some commands handle Ctrl-C themselves; without this trap, bash would continue
 
-# run COMMAND: run or print it.
-run() {
-  if [ -n "${DRY_RUN:-}" ]; then
-    printf '%q ' "$@" && echo
-  else
-    "$@"
-  fi
-}
+# How a recipe runs its commands, or prints them:
+#   run COMMAND               run it
+#   log COMMAND               run it with its output in the log
+#   save_output FILE COMMAND  run it, and write its output to a file once it has succeeded
+#   pipe TEXT FUNCTION ...    one of these functions, with a text as the command's standard input
+#   say                       print standard input
+#   step TITLE                print a heading
+if [ -n "${DRY_RUN:-}" ]; then
+  run() { printf '%q ' "$@" && echo; }
+  log() { run "$@"; }
+  save_output() { printf '%q ' "${@:2}" && printf '> %q\n' "$1"; }
+  pipe() { printf 'echo %q | ' "$1" && "${@:2}"; }
+  say() { sed 's/^./# &/'; }
+  step() { printf '\n# === %s\n' "$*"; }
+else
+  run() { "$@"; }
+  log() { "$@" 2>&1 | show_progress || explain "$?" "$1"; }
+  save_output() {
+    "${@:2}" 2>&1 >"$1.part" | show_progress || explain "$?" "$2" || return
+    mv "$1.part" "$1"
+  }
+  pipe() { "${@:2}" <<<"$1"; }
+  say() { cat; }
+  step() { printf '\n=== %s (after %d min %02d s)\n' "$*" $((SECONDS / 60)) $((SECONDS % 60)); }
+fi
 
 # show_progress: write the output of a command to $RUN/train.log, and show its progress, warnings and
 # errors.
 show_progress() { python examples/progress.py "$RUN/train.log"; }
-
-# log COMMAND: run it with its output in the log, or print it.
-log() {
-  if [ -n "${DRY_RUN:-}" ]; then run "$@"; else "$@" 2>&1 | show_progress || explain "$?" "$1"; fi
-}
-
-# save_output FILE COMMAND: run it, and write its output to a file once it has succeeded.
-save_output() {
-  if [ -n "${DRY_RUN:-}" ]; then
-    printf '%q ' "${@:2}" && printf '> %q\n' "$1"
-  else
-    "${@:2}" 2>&1 >"$1.part" | show_progress || explain "$?" "$2" || return
-    mv "$1.part" "$1"
-  fi
-}
 
 # explain STATUS COMMAND: return the status of a command that failed. A command that was not found, or
 # was killed, for example for lack of memory, printed no reason.
@@ -45,9 +47,6 @@ explain() {
     echo "${0##*/}: error: $2 ended with status $1: see $RUN/train.log" >&2
   return "$1"
 }
-
-# say: print standard input; in a dry run, as comments.
-say() { if [ -n "${DRY_RUN:-}" ]; then sed 's/^./# &/'; else cat; fi; }
 
 # from_root PATH: resolve a path against the caller's directory, relative to the root if inside it.
 from_root() {
@@ -102,15 +101,6 @@ begin() {
   run mkdir -p "$RUN"
   [ -n "${DRY_RUN:-}" ] || [ -w "$RUN" ] || die "$RUN is not writable: set a different RUN"
   find_gpu
-}
-
-# step TITLE: print a heading.
-step() {
-  if [ -n "${DRY_RUN:-}" ]; then
-    printf '\n# === %s\n' "$*"
-  else
-    printf '\n=== %s (after %d min %02d s)\n' "$*" $((SECONDS / 60)) $((SECONDS % 60))
-  fi
 }
 
 # share_data: link $RUN/data to $DATA/data, which several runs share.

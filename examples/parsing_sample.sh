@@ -60,13 +60,11 @@ for name in data model.pt; do run ln -sfnT "$model/$name" "$TOP/$name"; done
 
 step "parse"
 sentence="The girl who sings lives in Paris ."
-[ -z "${DRY_RUN:-}" ] || printf 'echo %q | ' "$sentence"
-run aiayn parse "$TOP" --pretty <<<"$sentence"
+pipe "$sentence" run aiayn parse "$TOP" --pretty
 
 step "parse and score ten plain sentences"
 plain=examples/plain_sentences.mrg
 # The words, without the brackets.
 sentences=$(sed -E 's/\([^ ()]* ([^ ()]+)\)/\1/g; s/\([^ ()]*|\)//g' "$plain")
-[ -z "${DRY_RUN:-}" ] || printf 'echo %q | ' "$sentences"
-save_output "$TOP/plain_sentences.mrg" aiayn parse "$TOP" --tokenised <<<"$sentences"
+pipe "$sentences" save_output "$TOP/plain_sentences.mrg" aiayn parse "$TOP" --tokenised
 run aiayn score --trees "$plain" "$TOP/plain_sentences.mrg"
