@@ -136,22 +136,19 @@ one_row() {
 
 # wait_for N: wait until fewer than N rows are being trained.
 wait_for() {
-  if [ "$1" = 1 ]; then wait; fi
-  while [ "$(jobs -rp | wc -l)" -ge "$1" ]; do sleep 1; done
+  while [ "$(jobs -rp | wc -l)" -ge "$1" ]; do wait -n || true; done
 }
 
 for row in $rows; do
-  { ! finished "$row" && ! compgen -G "$RUN/$row/checkpoints/checkpoint*.pt" >/dev/null; } ||
-    [ ! -f "$RUN/$row/settings" ] ||
-    [ "$(cat "$RUN/$row/settings")" = "$(settings "$row")" ] ||
+  if [ -f "$RUN/$row/settings" ] && [ "$(cat "$RUN/$row/settings")" != "$(settings "$row")" ] &&
+    { finished "$row" || compgen -G "$RUN/$row/checkpoints/checkpoint*.pt" >/dev/null; }; then
     die "$RUN/$row was started with different settings ($RUN/$row/settings): remove it or set a different RUN"
+  fi
 done
 
-table | while IFS='|' read -r row small paper; do
-  grep -qxF -e "${row%% *}" <<<"$rows" || continue
-  if [ "$SCALE" = paper ]; then small=; fi
-  printf '%s%s  paper:%s\n' "$row" "$small" "$paper"
-done | say
+columns='s/|//; s/|/  paper:/'
+if [ "$SCALE" = paper ]; then columns='s/|.*|/  paper:/'; fi
+table | grep -E "^(${rows//$'\n'/|}) " | sed "$columns" | say
 
 if [ "$SCALE" = paper ]; then
   prepare_wmt14 en-de
