@@ -9,7 +9,6 @@
 # file, and each training run a directory, to RUN (default: runs/gpu, or runs/gpu_trial). When rerun
 # after an interruption, it skips finished parts.
 set -euo pipefail
-# shellcheck source=examples/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 export PATH=$PWD/.venv/bin:$PATH PYTHONPATH=$PWD${PYTHONPATH:+:$PYTHONPATH} PYTHONUNBUFFERED=1
 export PYTHONWARNINGS=${PYTHONWARNINGS:-ignore}

@@ -15,7 +15,6 @@ if [[ ${1:--} != -* ]]; then
   shift
 fi
 RUN=${RUN:-runs/multi30k}
-# shellcheck source=examples/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 begin
 

@@ -20,7 +20,6 @@ set -euo pipefail
 TOP=${RUN:-runs/multi30k_published}
 RUN=$TOP
 MODELS=${MODELS:-published ensemble paper fairseq} SEEDS=${SEEDS:-1 2 3} SPLIT=${SPLIT:-valid}
-# shellcheck source=examples/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 only_directory "$@"
 for model in $MODELS; do check_choice MODELS "$model" "published ensemble paper fairseq"; done

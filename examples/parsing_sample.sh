@@ -17,7 +17,6 @@ set -euo pipefail
 TOP=${RUN:-runs/parsing_sample}
 RUN=$TOP
 MODELS=${MODELS:-wsj semi}
-# shellcheck source=examples/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 only_directory "$@"
 for model in $MODELS; do check_choice MODELS "$model" "wsj semi"; done

@@ -12,7 +12,6 @@
 # LDC_DIRECTORY and the other variables: see parsing_wsj.sh.
 set -euo pipefail
 RUN=${RUN:-runs/parsing_semi}
-# shellcheck source=examples/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 [ $# -ge 2 ] || die "give the directory of the Penn Treebank, then files of trees"
 begin

@@ -13,7 +13,6 @@
 # experiment in the authors' tensor2tensor; that halves the peak learning rate.
 set -euo pipefail
 RUN=${RUN:-runs/parsing_wsj}
-# shellcheck source=examples/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 [ $# -ge 1 ] || die "give the directory of the Penn Treebank"
 begin

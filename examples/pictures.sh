@@ -6,7 +6,6 @@
 #   DRY_RUN=1 bash examples/pictures.sh             print the commands without running them
 set -euo pipefail
 RUN=runs/pictures
-# shellcheck source=examples/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 begin
 pictures=examples/pictures

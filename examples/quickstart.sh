@@ -7,7 +7,6 @@
 #   PRECISION  empty for float32 (default: --bf16 if the processor has bfloat16 instructions)
 set -euo pipefail
 RUN=${RUN:-runs/quickstart}
-# shellcheck source=examples/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 begin
 

@@ -20,7 +20,6 @@
 #   DATA     directory with a prepared data/ that replaces Multi30k; with SCALE=paper as in
 #            wmt14_en_de_base.sh, whose other variables work too
 set -euo pipefail
-# shellcheck source=examples/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 SCALE=${SCALE:-small}

@@ -19,7 +19,6 @@ if [[ ${1:--} != -* ]]; then
 fi
 DIRECTION=${DIRECTION:-en-de}
 RUN=${RUN:-runs/tatoeba_${DIRECTION/-/_}}
-# shellcheck source=examples/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 check_choice DIRECTION "$DIRECTION" "en-de de-en"
 begin

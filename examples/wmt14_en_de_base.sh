@@ -16,7 +16,6 @@
 # checkpoints.
 set -euo pipefail
 RUN=${RUN:-runs/wmt14_en_de_base}
-# shellcheck source=examples/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 begin
 

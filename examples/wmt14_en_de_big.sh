@@ -7,7 +7,6 @@
 # Disk: 7 GB for the data, 57 GB for checkpoints.
 set -euo pipefail
 RUN=${RUN:-runs/wmt14_en_de_big}
-# shellcheck source=examples/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 begin
 

@@ -8,7 +8,6 @@
 # Disk: 55 GB for the data, 5 GB for checkpoints.
 set -euo pipefail
 RUN=${RUN:-runs/wmt14_en_fr_base}
-# shellcheck source=examples/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 begin
 

@@ -7,7 +7,6 @@
 # on eight P100s). Disk: 55 GB for the data, 55 GB for checkpoints.
 set -euo pipefail
 RUN=${RUN:-runs/wmt14_en_fr_big}
-# shellcheck source=examples/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 begin
 
