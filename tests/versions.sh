@@ -37,38 +37,23 @@ find_python() {
   return 1
 }
 
-# Print the files of this tree, each followed by a zero byte.
-files() {
-  if [ -e .git ]; then
-    git ls-files --cached --others --exclude-standard -z | sort -zu |
-      while IFS= read -r -d '' file; do [ ! -f "$file" ] || printf '%s\0' "$file"; done
-  else
-    find . \( -path ./runs -o -name .venv -o -name __pycache__ -o -name '.*_cache' \) -prune \
-      -o -type f -print0 | sort -z
-  fi
-}
-
 # Sum the numbers before a word in the summary lines of pytest.
 sum() {
   grep -E ' in [0-9.]+s' "$1" | grep -oE "[0-9]+ $2" | awk '{ n += $1 } END { print n + 0 }'
 }
 
+# row COPY LOG MINUTES STATUS: print a row of the table.
 row() {
-  local copy=$1 log=$2 minutes=$3 failed=$4
-  "$copy/.venv/bin/python" - "$failed" "$(sum "$log" passed)" "$(sum "$log" failed)" \
-    "$(sum "$log" error)" "$(sum "$log" skipped)" "$minutes" <<'PYTHON' 2>/dev/null || echo "| **failed** to set up: see $log |"
+  local versions verdict=
+  versions=$("$1/.venv/bin/python" -c '
 import platform
-import sys
-from importlib.metadata import distributions
-
-versions = {found.metadata["Name"].lower(): found.version for found in distributions()}
-fairseq = next(f"{name} {versions[name]}" for name in ("fairseq", "fairseq-fixed") if name in versions)
-status, passed, failed, errors, skipped, minutes = sys.argv[1:]
-verdict = "" if status == "0" else "**failed**"
-row = [platform.python_version(), versions["torch"], fairseq, passed, int(failed) + int(errors),
-       skipped, minutes, verdict]
-print("|", " | ".join(map(str, row)), "|")
-PYTHON
+from importlib.metadata import packages_distributions, version
+fairseq = packages_distributions()["fairseq"][0]
+print(platform.python_version(), version("torch"), f"{fairseq} {version(fairseq)}", sep=" | ")
+' 2>/dev/null) || { echo "| **failed** to set up: see $2 |" && return; }
+  [ "$4" = 0 ] || verdict="**failed**"
+  echo "| $versions | $(sum "$2" passed) | $(($(sum "$2" failed) + $(sum "$2" error))) |" \
+    "$(sum "$2" skipped) | $3 | $verdict |"
 }
 
 check() {
@@ -77,7 +62,7 @@ check() {
   local copy=$WORK/$name log=$WORK/$name.log
   mkdir -p "$copy"
   find "$copy" -mindepth 1 -maxdepth 1 ! -name .venv -exec rm -rf {} +
-  files | tar -cf - --null -T - | tar -xf - -C "$copy"
+  git archive "$tree" | tar -xf - -C "$copy"
   rm -f "$WORK/$name.row"
   echo "versions.sh: $name: running, see $log" >&2
   env PYTHON="$python" ${torch:+TORCH="$torch"} bash "$copy/tests/run.sh" "$@" >"$log" 2>&1 ||
@@ -93,7 +78,8 @@ WORK=$(cd "$WORK" && pwd)
 # Some tests look for real text next to the tree.
 [ ! -d ../shared ] || ln -sfn "$(cd .. && pwd)/shared" "$WORK/shared"
 
-tree=$({ files | xargs -0 cksum && echo "$@"; } | cksum | tr -d ' ')
+# What git would commit now, with changed and new files; a separate index leaves the user's as it is.
+tree=$(export GIT_INDEX_FILE="$WORK/index" && git add --all && git write-tree)
 table="| Python | torch | fairseq | passed | failed | skipped | minutes | |
 | --- | --- | --- | --- | --- | --- | --- | --- |"
 for wanted in "${pythons[@]}"; do
@@ -105,9 +91,9 @@ for wanted in "${pythons[@]}"; do
     continue
   fi
   name=$("$python" -c 'import platform; print(platform.python_version())')${torch:+-torch${torch#=}}
-  if [ "$(cat "$WORK/$name.tree" 2>/dev/null)" != "$tree" ] || [ ! -f "$WORK/$name.row" ]; then
+  if [ "$(cat "$WORK/$name.tree" 2>/dev/null)" != "$tree $*" ] || [ ! -f "$WORK/$name.row" ]; then
     check "$python" "${torch#=}" "$name" "$@"
-    grep -q '\*\*failed' "$WORK/$name.row" || echo "$tree" >"$WORK/$name.tree"
+    grep -q '\*\*failed' "$WORK/$name.row" || echo "$tree $*" >"$WORK/$name.tree"
   fi
   table+=$'\n'$(cat "$WORK/$name.row")
 done
