@@ -258,9 +258,7 @@ train_wmt14() {
 device_tokens() {
   local memory=
   if has_gpu; then memory=$(query_gpus memory.total); fi
-  case $memory in
-    "" | *[!0-9]*) memory=8192 ;;
-  esac
+  [[ $memory =~ ^[0-9]+$ ]] || memory=8192
   echo "${MAX_TOKENS:-$((memory / 2 > 30000 ? 30000 : memory / 2))}"
 }
 

@@ -56,16 +56,13 @@ logged() {
   return "$status"
 }
 
-# Print the first usable Python, the user's default first, because it may have torch.
+# Print the first usable Python, the user's default first, because it may have torch; python3 if none is.
 find_python() {
   local candidate
-  for candidate in python3 python python3.12 python3.13 python3.11 python3.10; do
-    if "$candidate" -c "$usable" >/dev/null 2>&1; then
-      echo "$candidate"
-      return
-    fi
+  for candidate in python3 python python3.12 python3.13 python3.11 python3.10 python3; do
+    "$candidate" -c "$usable" >/dev/null 2>&1 && break
   done
-  echo python3
+  echo "$candidate"
 }
 
 # If TORCH is set, .venv must have this version or be created with it.
