@@ -53,6 +53,13 @@ def stock_model(d_model: int, d_ff: int, h: int) -> list[str]:
     ]
 
 
+def write_program(path: Path, script: str) -> Path:
+    """Write a shell script that runs by its name, and return its path."""
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+    return path
+
+
 def last_line(log: subprocess.CompletedProcess[str]) -> str:
     """Return the last line of a command's errors; it must have failed without a stack trace."""
     assert log.returncode == 1

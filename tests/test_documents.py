@@ -3,6 +3,7 @@
 import re
 
 import pytest
+from commands import write_program
 
 PAGES = ["README.md", *(f"examples/{n}.md" for n in ("README", "guide", "measurements"))]
 
@@ -35,8 +36,7 @@ def test_links_lead_to_files_and_headings(repo):
 
 def test_slurm_starts_one_torchrun_per_node(run, repo, tmp_path):
     for name, body in (("scontrol", "printf 'a\\nb\\n'"), ("srun", 'echo "$@"')):
-        (tmp_path / name).write_text(f"#!/bin/sh\n{body}\n")
-        (tmp_path / name).chmod(0o755)
+        write_program(tmp_path / name, body)
     slurm = {"JOB_ID": "7", "NNODES": "2", "JOB_NODELIST": "a,b", "SUBMIT_DIR": str(repo)}
     command = f"PATH={tmp_path}:$PATH PROCESSES=3 exec bash {repo}/examples/slurm.sh DATA --cpu"
     done = run("bash", "-c", command, env={f"SLURM_{name}": value for name, value in slurm.items()})

@@ -217,17 +217,13 @@ def test_the_report_says_why_a_run_is_not_in_table_4(recipe):
     assert 100 * found["all"]["f1"] == pytest.approx(f1(output), abs=0.01)
 
 
-def test_a_dry_run_prints_commands_without_running_them(run, treebank, tmp_path):
+def test_a_dry_run_prints_commands_without_running_them(dry_run, treebank, tmp_path):
     """With extra trees; the fixture `recipe` runs the recipe without them."""
-    done = run(
-        *("bash", "examples/parsing_semi.sh", treebank / "LDC"),
-        *(f"{treebank}/more.mrg", f"{treebank}/more.mrg", "--", "--seed", "5"),
-        env={"DRY_RUN": "1", "RUN": str(tmp_path), "PRECISION": "--bf16"},
-    )
-    assert done.returncode == 0 and not done.stderr
+    more = f"{treebank}/more.mrg"
+    arguments = (f"{treebank}/LDC", more, more, "--", "--seed", "5")
+    output = dry_run("parsing_semi", *arguments, RUN=str(tmp_path), PRECISION="--bf16")
     for part in (
-        f"aiayn prepare-trees --wsj {treebank}/LDC "
-        f"--extra 1 {treebank}/more.mrg {treebank}/more.mrg --destdir",
+        f"aiayn prepare-trees --wsj {treebank}/LDC --extra 1 {more} {more} --destdir",
         "--arch aiayn_parser --max-tokens ",
         " --bf16 ",
         "--log-interval 100 --seed 5",
@@ -236,7 +232,7 @@ def test_a_dry_run_prints_commands_without_running_them(run, treebank, tmp_path)
         "aiayn score ",
         "(Table 4, semi-supervised): F1 92.7",
     ):
-        assert part in done.stdout, done.stdout
+        assert part in output, output
     assert not list(tmp_path.iterdir())
 
 

@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
+from commands import write_program
 
 VERSION = f"{sys.version_info.major}.{sys.version_info.minor}"
 # The Python of the virtual environment: it has no torch for the script to find.
@@ -36,9 +37,7 @@ def copy(repo, tmp_path):
 def fake_python(path: Path, version: tuple[int, int, int]) -> Path:
     """Return a Python that reports this version."""
     pretend = f'import sys; sys.version_info = {version} + ("final", 0); exec(sys.argv[2])'
-    path.write_text(f"#!/bin/sh\nexec {PYTHON} -c '{pretend}' \"$@\"\n")
-    path.chmod(0o755)
-    return path
+    return write_program(path, f"exec {PYTHON} -c '{pretend}' \"$@\"")
 
 
 def check_error(result, *parts: str) -> None:
@@ -84,12 +83,8 @@ def quick_python(tmp_path_factory) -> Path:
     """A Python whose `-m venv --clear DIR` quickly copies an existing virtual environment."""
     folder = tmp_path_factory.mktemp("python")
     subprocess.run([PYTHON, "-m", "venv", folder / "venv"], check=True)
-    path = folder / "python"
-    path.write_text(
-        f'#!/bin/sh\n[ "$2" != venv ] || exec cp -a {folder}/venv "$4"\nexec {PYTHON} "$@"\n'
-    )
-    path.chmod(0o755)
-    return path
+    script = f'[ "$2" != venv ] || exec cp -a {folder}/venv "$4"\nexec {PYTHON} "$@"'
+    return write_program(folder / "python", script)
 
 
 def test_a_python_that_differs_from_that_of_venv_is_an_error(copy, run, quick_python):

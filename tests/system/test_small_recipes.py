@@ -6,17 +6,28 @@ import shutil
 
 import pytest
 import torch
+from commands import write_program
 
 from aiayn_plugin.atomic import hold_lock
 
 LAUNCHER = "torchrun --standalone --nproc_per_node 2 --no-python fairseq-train "
 
 
-def training(run, recipe: str, *arguments: str, **environment: str) -> str:
-    """Return the command with which a recipe trains."""
-    done = run("bash", f"examples/{recipe}.sh", *arguments, env={"DRY_RUN": "1", **environment})
-    assert done.returncode == 0 and not done.stderr
-    return next(line for line in done.stdout.splitlines() if "fairseq-train" in line)
+def training(output: str) -> list[str]:
+    """Return the commands with which a recipe trains, in the output of a dry run."""
+    return [line for line in output.splitlines() if "fairseq-train" in line]
+
+
+@pytest.fixture
+def call(run, tmp_path):
+    """`call(SCRIPT, ...)` runs a script with the functions of the recipes; RUN is tmp_path."""
+
+    def run_script(script: str, *arguments: str, **environment: str):
+        script = f"set -euo pipefail; source examples/lib.sh; {script}"
+        environment = {"RUN": str(tmp_path), **environment}
+        return run("bash", "-c", script, "recipe.sh", *arguments, env=environment)
+
+    return run_script
 
 
 @pytest.mark.parametrize(
@@ -27,26 +38,23 @@ def training(run, recipe: str, *arguments: str, **environment: str) -> str:
     ],
 )
 def test_small_models_train_in_two_processes_unless_there_is_a_gpu(
-    run, tmp_path, recipe, cores, has_gpu, precision
+    dry_run, tmp_path, recipe, cores, has_gpu, precision
 ):
-    smi = "echo 'a GPU'" if has_gpu else "exit 1"
-    for name, command in (("nproc", f"echo {cores}"), ("nvidia-smi", smi)):
-        (tmp_path / name).write_text(f"#!/bin/sh\n{command}\n")
-        (tmp_path / name).chmod(0o755)
+    write_program(tmp_path / "nproc", f"echo {cores}")
+    write_program(tmp_path / "nvidia-smi", "echo 'a GPU'" if has_gpu else "exit 1")
     path = f"{tmp_path}:{os.environ['PATH']}"
-    command = training(run, recipe, PRECISION=precision, RUN=str(tmp_path / "run"), PATH=path)
+    output = dry_run(recipe, PRECISION=precision, RUN=str(tmp_path / "run"), PATH=path)
+    [command] = training(output)
     assert (LAUNCHER in command) == (cores > 1 and not has_gpu)
     assert ("--bf16" in command) == bool(precision)
 
 
-def test_a_gpu_that_torch_cannot_use_gives_a_warning(run, tmp_path):
+def test_a_gpu_that_torch_cannot_use_gives_a_warning(call, tmp_path):
     if torch.cuda.is_available():
         pytest.skip("has a GPU")
-    (tmp_path / "nvidia-smi").write_text("#!/bin/sh\necho 'a GPU'\n")
-    (tmp_path / "nvidia-smi").chmod(0o755)
-    script = "source examples/lib.sh; find_gpu; has_gpu || echo none"
+    write_program(tmp_path / "nvidia-smi", "echo 'a GPU'")
     path = f"{tmp_path}:{os.environ['PATH']}"
-    done = run("bash", "-ec", script, "recipe.sh", env={"PATH": path})
+    done = call("find_gpu; has_gpu || echo none", PATH=path)
     assert done.stdout == "none\n"
     assert done.stderr.startswith(
         "recipe.sh: warning: torch cannot use the GPU, so the CPU is used"
@@ -56,9 +64,8 @@ def test_a_gpu_that_torch_cannot_use_gives_a_warning(run, tmp_path):
 @pytest.mark.parametrize(
     "command, status", [("no-such-command", 127), ("bash -c 'kill -9 $$'", 137)]
 )
-def test_a_command_that_fails_without_a_message_is_named(run, tmp_path, command, status):
-    script = f"set -euo pipefail; source examples/lib.sh; RUN=$1; log {command}; echo continued"
-    done = run("bash", "-c", script, "recipe.sh", str(tmp_path))
+def test_a_command_that_fails_without_a_message_is_named(call, tmp_path, command, status):
+    done = call(f"log {command}; echo continued")
     assert (done.returncode, done.stdout) == (status, "")
     end = f" ended with status {status}: see {tmp_path}/train.log\n"
     assert done.stderr.endswith(f"recipe.sh: error: {command.split()[0]}{end}")
@@ -78,12 +85,11 @@ def test_ctrl_c_before_the_plugin_is_loaded_shows_no_trace(run, tmp_path):
 
 
 @pytest.mark.parametrize("saved", [3, 9])
-def test_a_short_run_averages_the_checkpoints_it_has(run, tmp_path, saved):
+def test_a_short_run_averages_the_checkpoints_it_has(call, tmp_path, saved):
     (tmp_path / "checkpoints").mkdir()
     for name in ("last", *(f"1_{n}" for n in range(saved))):
         (tmp_path / f"checkpoints/checkpoint_{name}.pt").touch()
-    script = "source examples/lib.sh; RUN=$1; aiayn() { echo $*; }; average 5"
-    done = run("bash", "-ec", script, "recipe.sh", str(tmp_path))
+    done = call("aiayn() { echo $*; }; average 5")
     assert f"--num-update-checkpoints {min(saved, 5)} " in done.stdout
 
 
@@ -101,33 +107,30 @@ def test_torchrun_ignores_the_hang_up_that_nohup_ignores(run, tmp_path, kind):
     assert ("PET_SIGNALS_TO_HANDLE" in done.stdout) == (kind == "ignore")
 
 
-def test_bfloat16_is_the_default_of_processors_that_have_it(run, tmp_path, monkeypatch):
+def test_bfloat16_is_the_default_of_processors_that_have_it(dry_run, tmp_path, monkeypatch):
     if shutil.which("nvidia-smi"):
         pytest.skip("has a GPU")
     with open("/proc/cpuinfo", encoding="utf-8") as file:
         flags = file.read().split()
     monkeypatch.delenv("PRECISION", raising=False)
-    command = training(run, "multi30k", RUN=str(tmp_path))
+    [command] = training(dry_run("multi30k", RUN=str(tmp_path)))
     assert ("--bf16" in command) == ("avx512_bf16" in flags or "amx_bf16" in flags)
 
 
 @pytest.mark.parametrize("recipe, arguments", [("quickstart", []), ("multi30k", ["tests"])])
-def test_arguments_go_to_fairseq_train_and_take_precedence(run, tmp_path, recipe, arguments):
+def test_arguments_go_to_fairseq_train_and_take_precedence(dry_run, tmp_path, recipe, arguments):
     given = [*arguments, "--seed", "2", "--max-update", "7"]
-    command = training(run, recipe, *given, PRECISION="", RUN=str(tmp_path))
+    [command] = training(dry_run(recipe, *given, PRECISION="", RUN=str(tmp_path)))
     assert command.rstrip().endswith("--seed 2 --max-update 7")
     assert not list(tmp_path.iterdir())
 
 
-def test_tatoeba_translates_in_the_other_direction(run, tmp_path):
-    environment = {"DRY_RUN": "1", "DIRECTION": "de-en", "RUN": str(tmp_path)}
-    done = run("bash", "examples/tatoeba.sh", "tests", env=environment)
-    assert "aiayn prepare -s de -t en " in done.stdout, done.stderr
+def test_tatoeba_translates_in_the_other_direction(dry_run, tmp_path):
+    output = dry_run("tatoeba", "tests", DIRECTION="de-en", RUN=str(tmp_path))
+    assert "aiayn prepare -s de -t en " in output
     for precision in ("int8", "bfloat16"):
-        assert (
-            f"< {tmp_path}/raw/newstest2014.de > {tmp_path}/newstest2014.{precision}.en"
-            in done.stdout
-        )
+        files = f"< {tmp_path}/raw/newstest2014.de > {tmp_path}/newstest2014.{precision}.en"
+        assert files in output
 
 
 @pytest.mark.parametrize(
@@ -173,12 +176,11 @@ def test_a_wrong_choice_is_an_error_before_anything_runs(
     assert re.fullmatch(f"{recipe}.sh: error: {name}={wrong}: choose from {choices}\n", done.stderr)
 
 
-def test_a_run_is_not_resumed_with_different_arguments(run, tmp_path):
+def test_a_run_is_not_resumed_with_different_arguments(call, tmp_path):
     """Otherwise the scores of the old arguments would be taken for those of the new ones."""
 
     def train(*arguments):
-        script = 'source examples/lib.sh; RUN=$1; LAUNCHER=true train "${@:2}"'
-        return run("bash", "-ec", script, "recipe.sh", str(tmp_path), *arguments)
+        return call('train "$@"', *arguments, LAUNCHER="true")
 
     assert train("--sed", "1", "--max-update", "5").returncode == 0  # fails before it trains
     assert train("--seed", "1", "--max-update", "5").returncode == 0
@@ -192,20 +194,18 @@ def test_a_run_is_not_resumed_with_different_arguments(run, tmp_path):
     assert done.returncode == 1 and "was started with different arguments" in done.stderr
 
 
-def test_a_run_in_use_keeps_its_arguments(run, tmp_path):
+def test_a_run_in_use_keeps_its_arguments(call, tmp_path):
     (tmp_path / "checkpoints").mkdir()
     (tmp_path / "arguments").write_text(" --seed 1\n")
-    script = "source examples/lib.sh; RUN=$1; LAUNCHER=true train --seed 2"
     with hold_lock(tmp_path / "checkpoints", "in use"):
-        done = run("bash", "-ec", script, "recipe.sh", str(tmp_path))
+        done = call("train --seed 2", LAUNCHER="true")
     assert done.returncode == 1 and "is in use by another training run" in done.stderr
     assert (tmp_path / "arguments").read_text() == " --seed 1\n"
 
 
-def test_shared_data_is_linked_once_and_not_replaced(run, tmp_path):
+def test_shared_data_is_linked_once_and_not_replaced(call, tmp_path):
     def share(data):
-        script = "source examples/lib.sh; RUN=$1; DATA=$2 share_data"
-        return run("bash", "-ec", script, "recipe.sh", str(tmp_path / "run"), str(tmp_path / data))
+        return call("share_data", RUN=str(tmp_path / "run"), DATA=str(tmp_path / data))
 
     for name in ("run", "a/data", "b/data"):
         (tmp_path / name).mkdir(parents=True)
@@ -214,10 +214,10 @@ def test_shared_data_is_linked_once_and_not_replaced(run, tmp_path):
     assert share("b").returncode == 1 and not any((tmp_path / "a/data").iterdir())
 
 
-def test_paths_of_the_user_are_relative_to_the_working_directory(run, repo, tmp_path):
-    environment = {"DRY_RUN": "1", "RUN": str(tmp_path), "DATA": "data", "TABLE": "mine.yaml"}
-    done = run("bash", repo / "examples/wmt14_en_de_base.sh", cwd=tmp_path, env=environment)
-    assert f"--dest {tmp_path}/data --table {tmp_path}/mine.yaml" in done.stdout, done.stderr
+def test_paths_of_the_user_are_relative_to_the_working_directory(dry_run, tmp_path):
+    environment = {"RUN": str(tmp_path), "DATA": "data", "TABLE": "mine.yaml"}
+    output = dry_run("wmt14_en_de_base", cwd=tmp_path, **environment)
+    assert f"--dest {tmp_path}/data --table {tmp_path}/mine.yaml" in output
 
 
 @pytest.mark.parametrize(
@@ -244,26 +244,23 @@ def test_the_text_is_checked(run, repo, tmp_path, corpus, directory, changed):
     )
 
 
-def test_the_published_result_is_reproduced_with_their_batches_schedule_and_search(run, tmp_path):
-    environment = {"DRY_RUN": "1", "SEEDS": "1 2", "RUN": str(tmp_path), "PRECISION": "--bf16"}
-    done = run("bash", "examples/multi30k_published.sh", "tests", env=environment)
-    assert done.returncode == 0 and not done.stderr
-    training_commands = [line for line in done.stdout.splitlines() if "fairseq-train" in line]
-    assert [line.count("--lr 0.005") for line in training_commands] == [1, 1, 0, 0, 1, 1]
-    for line in training_commands:
+def test_the_published_result_has_their_batches_schedule_and_search(dry_run, tmp_path):
+    environment = {"SEEDS": "1 2", "RUN": str(tmp_path), "PRECISION": "--bf16"}
+    output = dry_run("multi30k_published", "tests", **environment)
+    assert [line.count("--lr 0.005") for line in training(output)] == [1, 1, 0, 0, 1, 1]
+    for line in training(output):
         assert "--max-tokens 4096 --update-freq " in line and " --patience 10 " in line
         assert ("--bf16" in line) == ("--arch aiayn_tiny" in line)
-    searches = [line for line in done.stdout.splitlines() if "fairseq-generate" in line]
+    searches = [line for line in output.splitlines() if "fairseq-generate" in line]
     assert all("--gen-subset valid" in line for line in searches)
     assert [line.count("--beam 5 --lenpen 1") for line in searches] == [1, 1, 1, 0, 0, 1, 1]
     models = ":".join(f"{tmp_path}/published-{seed}/model.pt" for seed in (1, 2))
     assert f" --path {models} " in searches[2]
 
 
-def test_the_published_text_is_preprocessed_once(run, tmp_path):
-    environment = {"DRY_RUN": "1", "RUN": str(tmp_path)}
-    first = run("bash", "examples/multi30k_published.sh", env=environment).stdout
+def test_the_published_text_is_preprocessed_once(dry_run, tmp_path):
+    first = dry_run("multi30k_published", RUN=str(tmp_path))
     assert f"--destdir {tmp_path}/data.part" in first
     (tmp_path / "data").mkdir()
-    again = run("bash", "examples/multi30k_published.sh", env=environment).stdout
+    again = dry_run("multi30k_published", RUN=str(tmp_path))
     assert "fairseq-train" in again and "fairseq-preprocess" not in again

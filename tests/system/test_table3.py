@@ -30,18 +30,17 @@ def commands(output, name):
 
 
 @pytest.fixture(scope="module")
-def dry_run(run, tmp_path_factory):
+def all_rows(dry_run, tmp_path_factory):
     """The run directory, and what the recipe prints for all rows without running one."""
     folder = tmp_path_factory.mktemp("dry")
-    done = run(*RECIPE, env={"DRY_RUN": "1", "RUN": str(folder / "run")})
-    assert done.returncode == 0 and not done.stderr
+    output = dry_run("table3", RUN=str(folder / "run"))
     assert not list(folder.iterdir())
-    return folder / "run", done.stdout
+    return folder / "run", output
 
 
 @pytest.mark.usefixtures("quiet")
-def test_every_row_changes_base_in_the_papers_ratio(dry_run):
-    folder, output = dry_run
+def test_every_row_changes_base_in_the_papers_ratio(all_rows):
+    folder, output = all_rows
     training_commands = commands(output, "fairseq-train")
     assert [command[1] for command in training_commands] == [
         f"{folder}/{row}/data" for row in (ROWS[0], *SEEDS, *ROWS[1:])
@@ -61,18 +60,18 @@ def test_every_row_changes_base_in_the_papers_ratio(dry_run):
         assert args.save_dir == f"{folder}/{row}/checkpoints"
 
 
-def test_rows_share_all_other_settings(dry_run):
+def test_rows_share_all_other_settings(all_rows):
     """Updates, warm-up and batch are the same, so big does not have three times the updates."""
     shared = ("--max-update", "--warmup-updates", "--tokens-per-update", "--log-interval", "--arch")
     for name in shared:
         values = {
-            command[command.index(name) + 1] for command in commands(dry_run[1], "fairseq-train")
+            command[command.index(name) + 1] for command in commands(all_rows[1], "fairseq-train")
         }
         assert len(values) == 1, name
 
 
-def test_rows_are_translated_without_averaging_and_reported(dry_run):
-    folder, output = dry_run
+def test_rows_are_translated_without_averaging_and_reported(all_rows):
+    folder, output = all_rows
     assert "aiayn average" not in output
     for command in commands(output, "fairseq-generate"):
         row = command[1].split("/")[-2]
@@ -90,25 +89,19 @@ def test_rows_are_translated_without_averaging_and_reported(dry_run):
         assert command[-4:] == ["--split", "valid", "--json", f"{folder_of_row}/scores-valid.json"]
 
 
-def test_the_papers_scale_takes_the_named_architectures(run, tmp_path):
+def test_the_papers_scale_takes_the_named_architectures(dry_run, tmp_path):
     places = {"RUN": str(tmp_path / "run"), "DATA": str(tmp_path / "data")}
-    done = run(
-        *RECIPE,
-        "e_learned",
-        "big",
-        "base_seed2",
-        env={"DRY_RUN": "1", "SCALE": "paper", "PRECISION": "--bf16", **places},
-    )
-    assert done.returncode == 0 and not done.stderr
-    assert f"aiayn wmt14 en-de --dest {tmp_path}/data" in done.stdout
-    found = [" ".join(command[6:]) for command in commands(done.stdout, "fairseq-train")]
+    rows = ("e_learned", "big", "base_seed2")
+    output = dry_run("table3", *rows, SCALE="paper", PRECISION="--bf16", **places)
+    assert f"aiayn wmt14 en-de --dest {tmp_path}/data" in output
+    found = [" ".join(command[6:]) for command in commands(output, "fairseq-train")]
     rest = "--max-tokens 4096 --bf16 --log-format simple --log-interval 100 --seed"
     last = "--keep-interval-updates 1"  # nothing is averaged
     assert found == [
         f"--arch aiayn_{arch} {rest} {seed} {last}"
         for arch, seed in (("base", 2), ("e_learned", 1), ("big", 1))
     ]
-    assert "aiayn average" not in done.stdout and "--gen-subset valid" in done.stdout
+    assert "aiayn average" not in output and "--gen-subset valid" in output
     assert not list(tmp_path.iterdir())
 
 

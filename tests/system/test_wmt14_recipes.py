@@ -5,6 +5,7 @@ import re
 import shutil
 
 import pytest
+from commands import write_program
 from mirror import serve
 
 from aiayn_plugin.text.dictionary import Vocabulary, read_dictionary
@@ -21,20 +22,13 @@ RECIPES = {
 
 
 @pytest.mark.parametrize("name", RECIPES)
-def test_a_dry_run_prints_commands_without_running_them(run, tmp_path, name):
+def test_a_dry_run_prints_commands_without_running_them(dry_run, tmp_path, name):
     pair, arch, checkpoints, bleu = RECIPES[name]
-    places = {"RUN": str(tmp_path / "run"), "DATA": str(tmp_path / "data")}
-    done = run(
-        "bash",
-        f"examples/wmt14_{name}.sh",
-        "--seed",
-        "5",
-        env={
-            **{"DRY_RUN": "1", "PRECISION": "--bf16", "PREPARE": "--protect-patterns"},
-            **{"MAX_TOKENS": "4096", **places},
-        },
-    )
-    assert done.returncode == 0 and not done.stderr
+    environment = {
+        **{"RUN": str(tmp_path / "run"), "DATA": str(tmp_path / "data")},
+        **{"PRECISION": "--bf16", "PREPARE": "--protect-patterns", "MAX_TOKENS": "4096"},
+    }
+    output = dry_run(f"wmt14_{name}", "--seed", "5", **environment)
     for part in (
         f"aiayn wmt14 {pair} --dest {tmp_path}/data --protect-patterns",
         f"fairseq-train {tmp_path}/run/data --user-dir aiayn_plugin ",
@@ -44,7 +38,7 @@ def test_a_dry_run_prints_commands_without_running_them(run, tmp_path, name):
         "aiayn score ",
         f"(Table 2, {arch}): BLEU {bleu}",
     ):
-        assert part in done.stdout, done.stdout
+        assert part in output, output
     assert not list(tmp_path.iterdir())
 
 
@@ -59,21 +53,14 @@ def test_a_dry_run_prints_commands_without_running_them(run, tmp_path, name):
     ],
 )
 def test_memory_and_capability_of_the_gpus_set_batch_and_precision(
-    run, tmp_path, monkeypatch, memory, capability, given, options
+    dry_run, tmp_path, monkeypatch, memory, capability, given, options
 ):
-    smi = tmp_path / "nvidia-smi"
-    smi.write_text(
-        f"#!/bin/sh\ncase $* in *memory.total*) echo '{memory}' ;; *) echo '{capability}' ;; esac\n"
-    )
-    smi.chmod(0o755)
+    script = f"case $* in *memory.total*) echo '{memory}' ;; *) echo '{capability}' ;; esac"
+    write_program(tmp_path / "nvidia-smi", script)
     monkeypatch.delenv("PRECISION", raising=False)
-    done = run(
-        "bash",
-        "examples/wmt14_en_de_base.sh",
-        env={"DRY_RUN": "1", "MAX_TOKENS": given, "PATH": f"{tmp_path}:{os.environ['PATH']}"},
-    )
-    assert done.returncode == 0 and not done.stderr
-    assert f" {options} --log-format" in done.stdout and " --num-workers 4 " in done.stdout
+    path = f"{tmp_path}:{os.environ['PATH']}"
+    output = dry_run("wmt14_en_de_base", MAX_TOKENS=given, PATH=path)
+    assert f" {options} --log-format" in output and " --num-workers 4 " in output
 
 
 @pytest.fixture(scope="module")
