@@ -110,28 +110,31 @@ share_data() {
   run ln -sfnrT "$DATA/data" "$RUN/data"
 }
 
-# train ARGUMENTS: train on $RUN/data, or resume from the last checkpoint, unless the run has finished.
-# Fails if the run was started with different ARGUMENTS, apart from its length, its logs and
-# checkpoints, and what depends on the machine. LAUNCHER is a command that starts it, such as torchrun;
-# train_small sets it on a CPU.
-train() {
+# check_arguments ARGUMENTS: record them for a run without checkpoints; fail if a run with checkpoints
+# was started with different ones, apart from its length, its logs and checkpoints, and what depends on
+# the machine.
+check_arguments() {
   local arguments length='max-(update|epoch)|patience|stop-time-hours' file=$RUN/arguments
   local files='log-interval|tensorboard-logdir|(save|keep)-interval-updates|restore-file'
   local machine='max-tokens|update-freq|distributed-world-size|num-workers'
   local flags='bf16|fp16|cpu|no-compile|checkpoint-activations|reset-[a-z-]+'
   arguments=$(sed -E "s/ --($length|$files|$machine)[ =][^ ]+//g; s/ --($flags)//g" <<<" $*")
-  if [ -z "${DRY_RUN:-}" ]; then
-    if [ -d "$RUN/checkpoints" ]; then # a training run holds a lock on it
-      flock -n "$RUN/checkpoints" true || [ $? != 1 ] ||
-        die "$RUN is in use by another training run: stop it, or set a different RUN"
-    fi
-    if compgen -G "$RUN/checkpoints/checkpoint*.pt" >/dev/null && [ -f "$file" ]; then
-      [ "$(cat "$file")" = "$arguments" ] ||
-        die "$RUN was started with different arguments: set a different RUN, or remove $file to continue anyway"
-    else
-      echo "$arguments" >"$file"
-    fi
+  if [ -d "$RUN/checkpoints" ]; then # a training run holds a lock on it
+    flock -n "$RUN/checkpoints" true || [ $? != 1 ] ||
+      die "$RUN is in use by another training run: stop it, or set a different RUN"
   fi
+  if compgen -G "$RUN/checkpoints/checkpoint*.pt" >/dev/null && [ -f "$file" ]; then
+    [ "$(cat "$file")" = "$arguments" ] ||
+      die "$RUN was started with different arguments: set a different RUN, or remove $file to continue anyway"
+  else
+    echo "$arguments" >"$file"
+  fi
+}
+
+# train ARGUMENTS: train on $RUN/data, or resume from the last checkpoint, unless the run has finished.
+# LAUNCHER is a command that starts it, such as torchrun; train_small sets it on a CPU.
+train() {
+  [ -n "${DRY_RUN:-}" ] || check_arguments "$@"
   # A GPU computes a base update about as fast as one process loads its batch.
   if has_gpu; then set -- --num-workers 4 "$@"; fi
   # shellcheck disable=SC2086 # LAUNCHER is a command with arguments, or empty
