@@ -7,6 +7,7 @@
 set -euo pipefail
 RUN=runs/pictures
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+for name in "$@"; do check_choice NAME "$name" "attention report table1"; done
 begin
 pictures=examples/pictures
 
@@ -16,8 +17,8 @@ shot() {
 }
 
 attention() {
-  run aiayn attention demo --output "$RUN/attention.html" \
-    <<<"Last change: Wednesday, June 7, 1905, 5:37 PM"
+  pipe "Last change: Wednesday, June 7, 1905, 5:37 PM" \
+    run aiayn attention demo --output "$RUN/attention.html"
   shot attention 1320 "$RUN/attention.html#word=17:37" "#panels"
 }
 
