@@ -1,27 +1,17 @@
 """§4, Table 1: the cost of a layer of each type and its path length, next to measurements."""
 
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import Any
 
 from .. import plots
 from ..html_page import COLOURS
 
-
-class LayerType(NamedTuple):
-    """A row of Table 1."""
-
-    title: str
-    complexity: str
-    sequential_operations: str
-    longest_path: str
-
-
-#: The rows of Table 1, in its order.
-TABLE_1: Mapping[str, LayerType] = {
-    "full": LayerType("self-attention", "O(n²·d)", "O(1)", "O(1)"),
-    "recurrent": LayerType("recurrent (LSTM)", "O(n·d²)", "O(n)", "O(n)"),
-    "convolutional": LayerType("convolutional", "O(k·n·d²)", "O(1)", "O(logₖ n)"),
-    "restricted": LayerType("self-attention, restricted", "O(r·n·d)", "O(1)", "O(n/r)"),
+#: The rows of Table 1, in its order: layer type, complexity, sequential operations, maximum path.
+TABLE_1 = {
+    "full": ("self-attention", "O(n²·d)", "O(1)", "O(1)"),
+    "recurrent": ("recurrent (LSTM)", "O(n·d²)", "O(n)", "O(n)"),
+    "convolutional": ("convolutional", "O(k·n·d²)", "O(1)", "O(logₖ n)"),
+    "restricted": ("self-attention, restricted", "O(r·n·d)", "O(1)", "O(n/r)"),
 }
 
 
