@@ -26,11 +26,10 @@ from ..paper import SearchSettings, get_settings
 from ..search import generate
 from ..text.dictionary import SPECIAL_SYMBOLS, Vocabulary
 from .measure import measure_time, write_json
-from .train import ARCHITECTURES, VOCABULARY, training_options, write_random_data
+from .train import ARCHITECTURES, PRECISIONS, VOCABULARY, training_options, write_random_data
 from .train_worker import Training
 from .worker import Worker
 
-DTYPES = {"float32": torch.float32, "bf16": torch.bfloat16}
 #: Sentence length for the measurements over beam sizes.
 BEAM_LENGTH = 30
 
@@ -38,7 +37,8 @@ BEAM_LENGTH = 30
 def add_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--size", choices=sorted(ARCHITECTURES), default="base", help="size of the model")
-    add("--precision", choices=DTYPES, default="float32", help="precision of training and search")
+    precisions, precision_help = ("float32", "bf16"), "precision of training and search"
+    add("--precision", choices=precisions, default="float32", help=precision_help)
     add_numbers = partial(add, nargs="+", type=int, metavar="N")
     add_numbers("--lengths", default=[10, 30, 100, 300], help="sentence lengths, in tokens")
     tokens_help = "tokens of a training batch, on each side"
@@ -87,8 +87,7 @@ def _measure_training(args: argparse.Namespace) -> list[dict[str, Any]]:
                 # Two full batches: one to warm up, and one to measure.
                 lengths = np.full(2 * (tokens // length), length - 1)
                 data = write_random_data(Path(directory), lengths, lengths)
-                argv = training_options(args, data, "plugin", args.precision)
-                argv += ["--max-tokens", str(tokens)]
+                argv = training_options(args, data, "plugin", args.precision, tokens)
                 worker = Worker(Training, argv, Path(directory) / "log")
                 speeds = [worker.call(Training.measure_speed, tokens, 1) for _ in range(args.runs)]
                 peak = worker.call(Training.measure_memory, tokens)
@@ -108,7 +107,7 @@ def _measure_search(args: argparse.Namespace, device: str) -> list[dict[str, Any
     torch.manual_seed(1)
     settings = get_settings(ARCHITECTURES[args.size]["plugin"])
     model = Transformer(settings, VOCABULARY, VOCABULARY, (1024, 1024)).eval()
-    model.to(device=device, dtype=DTYPES[args.precision])
+    model.to(device=device, dtype=PRECISIONS[args.precision])
     pack_linear_layers(model)
     prepare_cpu_for_search()
     rows = []

@@ -30,7 +30,14 @@ ARCHITECTURES = {
     "base": {"plugin": "aiayn_base", "fairseq": "transformer_wmt_en_de"},
     "big": {"plugin": "aiayn_big", "fairseq": "transformer_vaswani_wmt_en_de_big"},
 }
-PRECISIONS = ("float32", "fp16", "amp", "memory-efficient-fp16", "bf16")
+#: The dtype of matrix multiplications in each precision.
+PRECISIONS = {
+    "float32": torch.float32,
+    "fp16": torch.float16,
+    "amp": torch.float16,
+    "memory-efficient-fp16": torch.float16,
+    "bf16": torch.bfloat16,
+}
 #: The paper's training with fairseq's options.
 FAIRSEQ_OPTIONS = (
     "--task translation --share-all-embeddings --optimizer adam --adam-eps 1e-9 "
@@ -110,8 +117,8 @@ def _find_fastest(
     """Compare a system's precisions and batch sizes, and return it with the fastest."""
     fastest, highest = None, 0.0
     for precision in precisions:
-        argv = training_options(args, data, name, precision)
-        argv += ["--max-tokens", str(max(*args.max_tokens, args.memory_tokens))]
+        longest = max(*args.max_tokens, args.memory_tokens)
+        argv = training_options(args, data, name, precision, longest)
         argv += ["--checkpoint-activations"] * (args.checkpoint_activations and name == "plugin")
         worker = Worker(Training, argv, folder / f"{name}.{precision}.log")
         rates = {}
@@ -139,7 +146,7 @@ def _summarise(system: System, args: argparse.Namespace) -> dict[str, Any]:
     """Return a system's results over all runs."""
     tokens_per_s = [speed["tokens"] / speed["seconds"] for speed in system.speeds]
     flops_per_s = statistics.median(speed["flops"] / speed["seconds"] for speed in system.speeds)
-    matmul_flops = system.worker.call(Training.measure_matmul)
+    matmul_flops = system.worker.call(Training.measure_matmul, PRECISIONS[system.precision])
     paper = get_settings(ARCHITECTURES[args.size]["plugin"])
     paper_tokens = paper.max_update * paper.tokens_per_update
     return {
@@ -156,12 +163,13 @@ def _summarise(system: System, args: argparse.Namespace) -> dict[str, Any]:
 
 
 def training_options(
-    args: argparse.Namespace, data: Path, system: str, precision: str
+    args: argparse.Namespace, data: Path, system: str, precision: str, max_tokens: int
 ) -> list[str]:
     """Return fairseq-train's arguments for a system. args: a benchmark's size and cpu."""
     argv = [str(data), "--user-dir", str(PLUGIN)]
     argv += ["--arch", ARCHITECTURES[args.size][system], "--num-workers", "0"]
-    argv += ["--required-batch-size-multiple", "1", "--disable-validation", "--no-save"]
+    argv += ["--max-tokens", str(max_tokens), "--required-batch-size-multiple", "1"]
+    argv += ["--disable-validation", "--no-save"]
     argv += ["--distributed-world-size", "1"]
     argv += ["--save-dir", os.devnull]  # not a directory, so no run is recorded
     argv += FAIRSEQ_OPTIONS if system == "fairseq" else ["--tokens-per-update", "0"]

@@ -25,11 +25,7 @@ class Training:
         cfg = convert_namespace_to_omegaconf(
             options.parse_args_and_arch(options.get_training_parser(), argv)
         )
-        common = cfg.common
-        half = torch.float16 if common.fp16 or common.amp else torch.float32
-        #: dtype of matrix multiplications, read before the model is built, which resets --bf16.
-        self.dtype = torch.bfloat16 if common.bf16 else half
-        utils.set_torch_seed(common.seed)
+        utils.set_torch_seed(cfg.common.seed)
         self.task = tasks.setup_task(cfg.task)
         model = self.task.build_model(cfg.model)
         criterion = self.task.build_criterion(cfg.criterion)
@@ -119,13 +115,13 @@ class Training:
         )
         return measure_peak_memory(step, self.device)
 
-    def measure_matmul(self) -> float:
-        """Return the FLOP/s of a large matrix multiplication in the precision of training.
+    def measure_matmul(self, dtype: torch.dtype) -> float:
+        """Return the FLOP/s of a large matrix multiplication.
 
         Both systems call `linear`, which selects the fastest of torch's libraries.
         """
         n = 8192 if self.device.type == "cuda" else 2048
-        a, b = (torch.randn(n, n, device=self.device, dtype=self.dtype) for _ in range(2))
+        a, b = (torch.randn(n, n, device=self.device, dtype=dtype) for _ in range(2))
         matmul = partial(linear, a, b)
         matmul()
         return 2 * n**3 / statistics.median(measure_time(matmul, self.device)[1] for _ in range(5))

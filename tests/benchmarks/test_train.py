@@ -38,8 +38,7 @@ def test_a_run_in_the_working_directory_keeps_its_record(corpus, tmp_path, monke
     (tmp_path / "checkpoints").mkdir()
     monkeypatch.chdir(tmp_path)
     args = Namespace(size="base", cpu=True)
-    argv = training_options(args, corpus, "plugin", "float32")
-    training = Training([*argv, "--N", "1", "--max-tokens", "100"])
+    training = Training([*training_options(args, corpus, "plugin", "float32", 100), "--N", "1"])
     measured, [batch] = training.measure_speed(100, 1), training.batches(100, 1)
     assert not list((tmp_path / "checkpoints").iterdir())
     assert measured["tokens"] == batch["target"].ne(1).sum(), "of the target, without padding"
