@@ -189,9 +189,7 @@ class BeamSearch:
         best = []
         for start in range(0, sentences, at_once):
             rows = slice(start, start + at_once)
-            scores = self._scores(
-                state, [x[rows] for x in features], state.open.slice_sentences(rows)
-            )
+            scores = self._scores(state, [x[rows] for x in features], state.open.select(rows))
             best.append(topk(scores, min(2 * self.settings.beam, scores.size(2))))
         log_p, token = (torch.cat(chunks) for chunks in zip(*best, strict=True))
         return log_p, token
@@ -288,7 +286,7 @@ class BeamSearch:
             return True
         rows = remaining_rows(done)
         if 0 < len(rows) <= (1 - FINISHED_SHARE) * len(done):
-            open_.keep(rows)
+            state.open = open_.select(rows)
             for decoding in state.decodings:
                 decoding.keep(rows)
         return len(rows) > 0

@@ -34,15 +34,9 @@ class OpenHypotheses:
     parents: Tensor | None = None  #: (batch, b) beam index at the previous step
     constraint: Tensor | None = None  #: (batch,) what TreeGrammar.start returned
 
-    def slice_sentences(self, rows: slice) -> "OpenHypotheses":
+    def select(self, rows: slice | Tensor) -> "OpenHypotheses":
         """Return the hypotheses of some of the sentences."""
         return replace(self, **{name: x[rows] for name, x in vars(self).items() if x is not None})
-
-    def keep(self, rows: Tensor) -> None:
-        """Drop all sentences except these rows."""
-        for name, value in vars(self).items():
-            if value is not None:
-                setattr(self, name, value.index_select(0, rows))
 
 
 @dataclass
