@@ -18,7 +18,7 @@ from ..parsing.grammar import TreeGrammar
 from ..text.dictionary import Vocabulary
 from .batching import search_by_length, search_in_threads
 from .decoder_step import AiaynSearchModel, Decoding, SearchModel
-from .hypotheses import Choices, FinishedHypotheses, History, Hypothesis, OpenHypotheses
+from .hypotheses import Choices, FinishedHypotheses, Hypothesis, OpenHypotheses
 from .oom import BatchHalver
 from .rules import build_rules
 
@@ -43,7 +43,7 @@ class SearchState:
     finished: FinishedHypotheses
     lowest_limit: int  #: of all sentences
     step: int = 0
-    history: History = field(default_factory=History)
+    history: list[Choices] = field(default_factory=list)  #: of each step
 
 
 def generate(
@@ -162,20 +162,19 @@ class BeamSearch:
         )
         for step in range(highest_limit + 1):
             state.step = step
-            self._choose(state, *self._best_tokens(state, self._advance(state)))
+            features, attention = self._advance(state)
+            self._choose(state, *self._best_tokens(state, features), attention)
             if not self._drop_finished(state):
                 break
         return state
 
-    def _advance(self, state: SearchState) -> list[Tensor]:
-        """Return each model's features of the next token, (batch, b, …)."""
+    def _advance(self, state: SearchState) -> tuple[list[Tensor], Tensor | None]:
+        """Return each model's features of the next token, (batch, b, …), and the attention."""
         last = state.open.tokens, state.open.parents
         steps = [decoding.step(*last, self.need_attention) for decoding in state.decodings]
         weights = [attention for _, attention in steps if attention is not None]
-        if weights:
-            attention = torch.stack(weights).mean(dim=0)
-            state.history.attention.append((state.open.sentence, attention))
-        return [features for features, _ in steps]
+        attention = torch.stack(weights).mean(dim=0) if weights else None
+        return [features for features, _ in steps], attention
 
     def _best_tokens(self, state: SearchState, features: list[Tensor]) -> tuple[Tensor, Tensor]:
         """Return log P and IDs of the best next tokens of each hypothesis, (batch, b, n).
@@ -251,10 +250,13 @@ class BeamSearch:
                 is_only = scores.amax(dim=2).eq(-math.inf)
                 scores[:, :, eos] = end.masked_fill(~is_only, -math.inf)
 
-    def _choose(self, state: SearchState, log_p: Tensor, token: Tensor) -> None:
+    def _choose(
+        self, state: SearchState, log_p: Tensor, token: Tensor, attention: Tensor | None
+    ) -> None:
         """Finish those of the b best candidates that end, and extend the b best that do not.
 
-        log_p, token: (batch, b, n), the n best next tokens of each hypothesis.
+        log_p, token: (batch, b, n), the n best next tokens of each hypothesis. attention: of each
+        hypothesis, (batch, b, m), or None.
         """
         open_, b, n = state.open, self.settings.beam, token.size(2)
         candidates = min(2 * b, n * token.size(1))
@@ -274,7 +276,8 @@ class BeamSearch:
             token = token.gather(1, order)
         past = open_.parents[:, :, None].expand(-1, -1, open_.tokens.size(2))
         open_.tokens = torch.cat((open_.tokens.gather(1, past), token[:, :, None]), dim=2)
-        state.history.choices.append(Choices(open_.sentence, token, open_.parents, open_.score))
+        choices = Choices(open_.sentence, token, open_.parents, open_.score, attention)
+        state.history.append(choices)
 
     def _drop_finished(self, state: SearchState) -> bool:
         """Drop finished sentences once there are enough; return whether any is unfinished."""

@@ -3,7 +3,8 @@
 The beam index of a hypothesis is its rank among the b open ones of its sentence: 0 for the best.
 """
 
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -47,15 +48,8 @@ class Choices:
     token: Tensor  #: (batch, b)
     parent: Tensor  #: (batch, b) beam index at the previous step
     score: Tensor  #: (batch, b) log P so far
-
-
-@dataclass
-class History:
-    """The choices of all steps and, if requested, the encoder-decoder attention."""
-
-    choices: list[Choices] = field(default_factory=list)
-    #: For each step, sentence indices (batch,) and weights (batch, b, m).
-    attention: list[tuple[Tensor, Tensor]] = field(default_factory=list)
+    #: (batch, b, m) encoder-decoder attention of the hypotheses before this step, if requested
+    attention: Tensor | None
 
 
 class FinishedHypotheses:
@@ -87,7 +81,7 @@ class FinishedHypotheses:
             kept = getattr(self, name)
             kept[sentence] = torch.cat((kept[sentence], value), dim=1).gather(1, best.indices)
 
-    def trace_back(self, history: History) -> list[list[Hypothesis]]:
+    def trace_back(self, history: Sequence[Choices]) -> list[list[Hypothesis]]:
         """Return the hypotheses of each sentence, each followed backwards from its end.
 
         The list of a sentence without hypotheses is empty.
@@ -107,11 +101,11 @@ class FinishedHypotheses:
         totals = self.total[:, :, None].repeat(1, 1, length)  # log P of the first t + 1 tokens
         attention: list[Tensor] = []
         for t in reversed(range(length)):
-            if history.attention:
-                attention.append(_gather_beams(*history.attention[t], beam))
+            if (weights := history[t].attention) is not None:
+                attention.append(_gather_beams(history[t].sentence, weights, beam))
             if t == 0:
                 break
-            step = history.choices[t - 1]
+            step = history[t - 1]
             token, parent, score = (
                 _gather_beams(step.sentence, values, beam)
                 for values in (step.token, step.parent, step.score)
@@ -120,8 +114,8 @@ class FinishedHypotheses:
             tokens[:, :, t - 1] = torch.where(has_token, token, Vocabulary.eos)
             totals[:, :, t - 1] = torch.where(has_token, score, totals[:, :, t - 1])
             beam = torch.where(has_token, parent, beam)
-        weights = torch.stack(attention[::-1], dim=-1).cpu() if attention else None
-        return self._cut(tokens.cpu(), totals.cpu(), weights)
+        stacked = torch.stack(attention[::-1], dim=-1).cpu() if attention else None
+        return self._cut(tokens.cpu(), totals.cpu(), stacked)
 
     def _cut(
         self, tokens: Tensor, totals: Tensor, weights: Tensor | None
