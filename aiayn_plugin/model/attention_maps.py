@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from functools import partial
 from typing import Any
 
 import torch
@@ -52,20 +51,16 @@ def record_weights(
     does not return its weights.
     """
     weights: dict[MultiHeadAttention, Tensor] = {}
+
+    def request_weights(module, args, kwargs):
+        return args, {**kwargs, "need_weights": True}
+
+    def store_weights(module, args, output):
+        weights[module] = output[1]
+
     with ExitStack() as hooks:
         for module in modules:
-            hooks.enter_context(
-                module.register_forward_pre_hook(_request_weights, with_kwargs=True)
-            )
-            hooks.enter_context(module.register_forward_hook(partial(_store_weights, weights)))
+            request = module.register_forward_pre_hook(request_weights, with_kwargs=True)
+            hooks.enter_context(request)
+            hooks.enter_context(module.register_forward_hook(store_weights))
         yield weights
-
-
-def _request_weights(
-    module: MultiHeadAttention, args: tuple, kwargs: dict
-) -> tuple[tuple, dict[str, Any]]:
-    return args, {**kwargs, "need_weights": True}
-
-
-def _store_weights(weights: dict, module: MultiHeadAttention, args: tuple, output: tuple) -> None:
-    weights[module] = output[1]
