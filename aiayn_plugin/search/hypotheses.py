@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from ..text.dictionary import Vocabulary
-from .rules import Rules
+from .rules import PaperRules
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Choices:
 class FinishedHypotheses:
     """The best finished hypotheses of each sentence in a batch, best first."""
 
-    def __init__(self, sentences: int, rules: Rules, like: Tensor) -> None:
+    def __init__(self, sentences: int, rules: PaperRules, like: Tensor) -> None:
         """like: a tensor with the dtype and device of the scores."""
         self.rules = rules
         shape = (sentences, rules.kept)

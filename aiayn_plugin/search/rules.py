@@ -4,7 +4,7 @@ They differ in the length penalty, the limit on the length, and the stopping rul
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -49,28 +49,32 @@ class PaperRules:
     def are_finished(
         self, worst: Tensor, best_open: Tensor, finished: Tensor, limits: Tensor
     ) -> Tensor:
-        """Return which sentences (batch,) are finished: no open hypothesis can be kept."""
-        return _are_decided(self, worst, best_open, limits)
+        """Return for which sentences (batch,) no open hypothesis can beat the worst kept one.
+
+        worst: score of the worst kept hypothesis; best_open: log P of the best open one; limits:
+        length of the longest translation; all (batch,). log P only falls and the penalty only
+        grows, so log P over the penalty of the longest translation bounds every reachable score.
+        For example: worst −2.0, best open log P −5.0, penalty of the longest translation 2.0: the
+        open hypothesis reaches at most −5.0 / 2.0 = −2.5, so the sentence is finished.
+        """
+        if not self.stop_early:
+            return torch.zeros_like(worst, dtype=torch.bool)
+        return worst >= best_open / self.penalty(limits.to(best_open) + 1)
 
 
 @dataclass(frozen=True)
-class FairseqRules:
-    """fairseq's rules: log P / |Y|^lenpen, a limit per batch, stopping at `beam` hypotheses.
+class FairseqRules(PaperRules):
+    """fairseq's rules: log P / |Y|^α, a limit per batch, stopping at `beam` hypotheses.
 
     fairseq returns all finished hypotheses, this class only the best `kept`. With stop_early, a
     sentence also ends once those cannot change, as in PaperRules.
     """
 
-    lenpen: float
-    max_len_a: float
-    max_len_b: int
-    kept: int
-    beam: int
-    stop_early: bool = True
+    beam: int = field(kw_only=True)
 
     def penalty(self, length: Any) -> Any:
-        """|Y|^lenpen; |Y| counts the end symbol."""
-        return length**self.lenpen
+        """|Y|^α; |Y| counts the end symbol."""
+        return length**self.alpha
 
     def limits(self, lengths: Tensor, width: int) -> Tensor:
         """Return max_len_a·width + max_len_b; width is the longest source with its end symbol."""
@@ -84,37 +88,21 @@ class FairseqRules:
         self, worst: Tensor, best_open: Tensor, finished: Tensor, limits: Tensor
     ) -> Tensor:
         """Return which sentences (batch,) have `beam` finished hypotheses, or cannot change."""
-        return (finished >= self.beam) | _are_decided(self, worst, best_open, limits)
+        is_decided = super().are_finished(worst, best_open, finished, limits)
+        return (finished >= self.beam) | is_decided
 
 
-Rules = PaperRules | FairseqRules
-
-
-def _are_decided(rules: Rules, worst: Tensor, best_open: Tensor, limits: Tensor) -> Tensor:
-    """Return for which sentences (batch,) no open hypothesis can beat the worst kept one.
-
-    worst: score of the worst kept hypothesis; best_open: log P of the best open one; limits: length
-    of the longest translation; all (batch,). log P only falls and the penalty only grows, so log P
-    over the penalty of the longest translation bounds every reachable score. For example: worst
-    −2.0, best open log P −5.0, penalty of the longest translation 2.0: the open hypothesis reaches
-    at most −5.0 / 2.0 = −2.5, so the sentence is decided.
-    """
-    if not rules.stop_early:
-        return torch.zeros_like(worst, dtype=torch.bool)
-    return worst >= best_open / rules.penalty(limits.to(best_open) + 1)
-
-
-def build_rules(settings: SearchSettings, vocabulary_size: int) -> Rules:
+def build_rules(settings: SearchSettings, vocabulary_size: int) -> PaperRules:
     """Return the rules of a search. Raises InputError for invalid settings."""
     _check(settings, vocabulary_size)
     exponent = 0.0 if settings.unnormalized else settings.lenpen
     kept = min(settings.nbest, settings.beam)
     # With a negative lenpen or unkpen scores can rise, so nothing is decided before the limit.
     stop_early = settings.stop_early and min(exponent, settings.unkpen) >= 0
-    limits = settings.max_len_a, settings.max_len_b
+    common = exponent, settings.max_len_a, settings.max_len_b, kept, stop_early
     if settings.length_penalty == "gnmt":
-        return PaperRules(exponent, *limits, kept, stop_early)
-    return FairseqRules(exponent, *limits, kept, settings.beam, stop_early)
+        return PaperRules(*common)
+    return FairseqRules(*common, beam=settings.beam)
 
 
 def _check(settings: SearchSettings, vocabulary_size: int) -> None:

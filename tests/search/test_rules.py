@@ -18,7 +18,7 @@ def paper(alpha=1.0, max_len_a=1.0, max_len_b=50, kept=1, stop_early=True):
 
 def fairseq(lenpen=1.0, max_len_a=0.0, max_len_b=200, kept=1, beam=3, stop_early=True):
     """Return fairseq's rules; with an exponent of 1 the penalty of 4 tokens is 4."""
-    return FairseqRules(lenpen, max_len_a, max_len_b, kept, beam, stop_early)
+    return FairseqRules(lenpen, max_len_a, max_len_b, kept, stop_early, beam=beam)
 
 
 def test_the_paper_limits_each_sentence_by_its_own_length():
