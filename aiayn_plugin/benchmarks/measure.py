@@ -1,7 +1,6 @@
 """Time, memory and profiles of a function, and the results as JSON."""
 
 import json
-import re
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -52,15 +51,6 @@ def profile_table(function: Callable[[], Any], device: torch.device) -> str:
     with profile(activities=activities) as profiler:
         measure_time(function, device)
     return profiler.key_averages().table(sort_by=key, row_limit=20, max_name_column_width=60)
-
-
-def failure_reason(output: str) -> str:
-    """Return the last line of a failed command's output, without a program or exception name.
-
-    For example, "no data" for "aiayn: error: no data" and for "ValueError: no data".
-    """
-    lines = output.strip().splitlines() or ["no output"]
-    return re.sub(r"^[\w.-]+: (error: )?", "", lines[-1])
 
 
 def write_json(results: Any, path: Path) -> None:

@@ -3,6 +3,7 @@
 import logging
 import multiprocessing
 import os
+import re
 import signal
 import sys
 from collections.abc import Callable
@@ -13,7 +14,6 @@ from typing import Any
 
 from ..corpus.parallel import exit_with_parent
 from ..errors import InputError
-from .measure import failure_reason
 
 #: The path from which the plugin was imported: fairseq refuses a different one, such as the target
 #: of a symbolic link.
@@ -36,9 +36,12 @@ class Worker:
         try:
             return self._executor.submit(_call, method, args).result()
         except BrokenProcessPool:
-            reason = failure_reason(self.log.read_text(encoding="utf-8"))
+            output = self.log.read_text(encoding="utf-8")
         except Exception as error:  # whatever the command may raise, such as out-of-memory errors
-            reason = failure_reason(str(error))
+            output = str(error)
+        lines = output.strip().splitlines() or ["no output"]
+        # "no data" for "aiayn: error: no data" and for "ValueError: no data"
+        reason = re.sub(r"^[\w.-]+: (error: )?", "", lines[-1])
         raise InputError(f"measuring {' '.join(self.argv)} failed: {reason}")
 
     def close(self) -> None:
