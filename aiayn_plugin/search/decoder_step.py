@@ -3,6 +3,7 @@
 from typing import Protocol
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from ..model.transformer import Decoder, Encoder
@@ -106,15 +107,11 @@ def encode(encoder: Encoder, tokens: Tensor) -> tuple[Tensor, Tensor | None]:
     """
     if tokens.device.type != "cpu" or len(tokens) <= ENCODER_BATCH:
         return encoder.encode(tokens)
+    memory = []
+    for chunk in tokens.split(ENCODER_BATCH):
+        columns = chunk.ne(Vocabulary.pad).any(dim=0).nonzero()
+        first, end = int(columns.min()), int(columns.max()) + 1
+        x, _ = encoder.encode(chunk[:, first:end])
+        memory.append(F.pad(x, (0, 0, first, tokens.size(1) - end)))
     padding = tokens.eq(Vocabulary.pad)
-    memory = None
-    for start in range(0, len(tokens), ENCODER_BATCH):
-        rows = slice(start, start + ENCODER_BATCH)
-        columns = (~padding[rows]).any(dim=0).nonzero()
-        used = slice(int(columns.min()), int(columns.max()) + 1)
-        x, _ = encoder.encode(tokens[rows, used])
-        if memory is None:
-            memory = x.new_zeros(*tokens.shape, x.size(-1))
-        memory[rows, used] = x
-    assert memory is not None
-    return memory, padding if padding.any() else None
+    return torch.cat(memory), padding if padding.any() else None
