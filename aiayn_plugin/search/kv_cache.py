@@ -46,14 +46,16 @@ MIN_BFLOAT16_BATCH = 16
 class SlotTable:
     """The slots that are visible to each hypothesis: its past, or the last r positions."""
 
-    def __init__(self, neighbourhood: int | None = None) -> None:
-        self.neighbourhood, self.steps = neighbourhood, 0
+    def __init__(self, neighbourhood: int | None, dtype: torch.dtype) -> None:
+        """dtype: of keys, values and attention."""
+        self.neighbourhood, self.dtype, self.steps = neighbourhood, dtype, 0
         #: (batch, b, capacity); free slots are visible to no hypothesis.
         self.visible = torch.empty(0, dtype=torch.bool)
         #: The step in which each slot was filled, (batch, capacity).
         self.step_of_slot = torch.empty(0, dtype=torch.long)
         self.used = 0  # slots at the front that are filled
-        self._mask: Tensor | None = None
+        #: The additive mask of this step, (batch, 1, b, capacity), shared by all layers.
+        self.mask = torch.empty(0)
 
     def advance(self, tokens: Tensor, parents: Tensor | None = None) -> Tensor | None:
         """Begin the step that reads tokens (batch, b), whose hypotheses continue `parents`.
@@ -76,7 +78,8 @@ class SlotTable:
         new = slice(self.used, self.used + b)
         self.visible[:, :, new] = torch.eye(b, dtype=torch.bool, device=tokens.device)
         self.step_of_slot[:, new] = self.steps
-        self.used, self.steps, self._mask = self.used + b, self.steps + 1, None
+        self.used, self.steps = self.used + b, self.steps + 1
+        self.mask = additive_mask(self.visible[:, None], self.dtype)
         return old_slots
 
     def _drop_invisible_slots(self, free: int) -> Tensor:
@@ -96,17 +99,10 @@ class SlotTable:
         self.step_of_slot = F.pad(self.step_of_slot.gather(1, old_slots), (0, free))
         return F.pad(old_slots, (0, free))
 
-    def mask(self, dtype: torch.dtype) -> Tensor:
-        """Return the additive mask of this step, (batch, 1, b, capacity), shared by all layers."""
-        if self._mask is None:
-            self._mask = additive_mask(self.visible[:, None], dtype)
-        return self._mask
-
     def select(self, rows: Tensor) -> None:
         """Keep these sentences, in this order."""
         self.visible = self.visible.index_select(0, rows)
         self.step_of_slot = self.step_of_slot.index_select(0, rows)
-        self._mask = None
 
 
 class SelfAttentionCache:
@@ -115,9 +111,8 @@ class SelfAttentionCache:
     keys: Tensor  #: (batch, h, capacity, d_k)
     values: Tensor  #: (batch, h, capacity, d_v)
 
-    def __init__(self, attention: MultiHeadAttention, slots: SlotTable, dtype: torch.dtype) -> None:
-        """dtype: of keys, values and attention."""
-        self.h, self.slots, self.dtype = attention.h, slots, dtype
+    def __init__(self, attention: MultiHeadAttention, slots: SlotTable) -> None:
+        self.h, self.slots = attention.h, slots
         self.widths = attention.qkv_widths()
         # One matmul instead of three: a step has too few positions to hide the cost of a call.
         self.project: Callable[[Tensor], Tensor]
@@ -136,12 +131,12 @@ class SelfAttentionCache:
         """
         q, k, v = (
             split_heads(projected, self.h)
-            for projected in self.project(x).to(self.dtype).split(self.widths, dim=-1)
+            for projected in self.project(x).to(self.slots.dtype).split(self.widths, dim=-1)
         )
         new = slice(self.slots.used - x.size(1), self.slots.used)
         self.keys[:, :, new] = k
         self.values[:, :, new] = v
-        return q, self.keys, self.values, self.slots.mask(self.dtype)
+        return q, self.keys, self.values, self.slots.mask
 
     def positions(self) -> Positions:
         """Return the positions of the queries, which are all the same, and of the keys."""
@@ -153,9 +148,10 @@ class SelfAttentionCache:
         batch, capacity = old_slots.shape
         if self.slots.steps == 1:  # nothing to copy; zeros, as an additive mask does not remove NaN
             _, d_k, d_v = (width // self.h for width in self.widths)
-            shape = batch, self.h, capacity
-            self.keys = old_slots.new_zeros(*shape, d_k, dtype=self.dtype)
-            self.values = old_slots.new_zeros(*shape, d_v, dtype=self.dtype)
+            self.keys, self.values = (
+                old_slots.new_zeros(batch, self.h, capacity, d, dtype=self.slots.dtype)
+                for d in (d_k, d_v)
+            )
             return
         stride = self.keys.size(2)
         first = torch.arange(0, batch * self.h * stride, stride, device=old_slots.device)
@@ -202,11 +198,11 @@ class DecoderCache:
         mask = None
         if memory_padding is not None:
             mask = additive_mask(~memory_padding[:, None, None], dtype)
-        self.slots = SlotTable(attention.neighbourhood)
+        self.slots = SlotTable(attention.neighbourhood, dtype)
         #: The caches of each layer's self-attention and encoder-decoder attention.
         self.layers: list[tuple[SelfAttentionCache, CrossAttentionCache]] = [
             (
-                SelfAttentionCache(layer.self_attention, self.slots, dtype),
+                SelfAttentionCache(layer.self_attention, self.slots),
                 CrossAttentionCache(layer.encoder_attention, memory, mask, dtype),
             )
             for layer in layers
