@@ -97,18 +97,6 @@ def test_running_out_of_memory_ends_a_run_unless_the_batch_can_be_skipped(corpus
 # ---- Half precision
 
 
-@pytest.mark.parametrize("precision", ["fp16", "bf16"])
-def test_memory_efficient_training_is_refused(corpus, tmp_path, precision):
-    flags = (f"--memory-efficient-{precision}", "--fp16-no-flatten-grads")
-    with pytest.raises(InputError, match="aiayn_adam keeps weights in float32: give --fp16 or"):
-        trainer(corpus, tmp_path, *flags)[0].optimizer  # noqa: B018
-
-
-def test_float16_without_a_gpu_is_refused(corpus, tmp_path):
-    with pytest.raises(InputError, match="--fp16 needs a GPU, but this run is on a CPU"):
-        trainer(corpus, tmp_path, "--fp16")
-
-
 def test_the_minimum_loss_scale_is_reported_in_one_line(corpus, tmp_path):
     """fairseq handles overflows until the scale is at its minimum; then its own check fails."""
     flags = ("--fp16", "--fp16-no-flatten-grads", "--fp16-init-scale", "1", "--min-loss-scale", "1")

@@ -156,11 +156,6 @@ def test_restore_file_resumes_the_whole_run(corpus, tmp_path):
     torch.testing.assert_close(*moments, rtol=0, atol=0)
 
 
-def test_a_missing_restore_file_is_an_error(corpus, tmp_path):
-    with pytest.raises(InputError, match="--restore-file none.pt is missing"):
-        trainer(corpus, tmp_path, "--restore-file", "none.pt")
-
-
 def test_checkpoints_of_an_earlier_run_give_a_warning(corpus, tmp_path, caplog):
     """fairseq would remove each new one as the oldest, and averages would mix both runs."""
     (tmp_path / "checkpoint_9_900.pt").touch()
