@@ -26,6 +26,13 @@ def fairseq_sinusoid(pos, d_model):
     return torch.tensor([*map(math.sin, angles), *map(math.cos, angles)], dtype=torch.float64)
 
 
+def is_visible(i, j, r, causal):
+    """Return whether i attends to j: i − r < j ≤ i, or −⌊(r−1)/2⌋ ≤ j − i ≤ ⌊r/2⌋ (Table 1)."""
+    if causal:
+        return j <= i and (r is None or i - r < j)
+    return r is None or -((r - 1) // 2) <= j - i <= r // 2
+
+
 class Reference:
     """§3 for one sentence without padding, with the weights of a model of the plugin."""
 
@@ -95,9 +102,7 @@ class Reference:
         x, n, r = self.embed("encoder", tokens), len(tokens), self.cfg.neighbourhood
 
         def visible(i):
-            if r is None:
-                return range(n)
-            return [j for j in range(n) if -math.floor((r - 1) / 2) <= j - i <= math.floor(r / 2)]
+            return [j for j in range(n) if is_visible(i, j, r, causal=False)]
 
         for layer in range(self.cfg.N):
             name = f"encoder.layers.{layer}"
@@ -112,7 +117,7 @@ class Reference:
         x, n, r = self.embed("decoder", tokens), len(tokens), self.cfg.neighbourhood
 
         def visible(i):
-            return [j for j in range(n) if j <= i and (r is None or i - r < j)]
+            return [j for j in range(n) if is_visible(i, j, r, causal=True)]
 
         for layer in range(self.cfg.N):
             name = f"decoder.layers.{layer}"

@@ -2,15 +2,11 @@
 
 import pytest
 import torch
+from reference import is_visible
 
 from aiayn_plugin.kernels.attention import Window, attend, attend_in_blocks
 from aiayn_plugin.model.attention import MultiHeadAttention, scaled_dot_product_attention
 from aiayn_plugin.model.restricted import causal_window, centred_window
-
-
-def is_allowed(i, j, r, causal):
-    """Return whether i attends to j: i − r < j ≤ i, or −⌊(r−1)/2⌋ ≤ j − i ≤ ⌊r/2⌋."""
-    return i - r < j <= i if causal else -((r - 1) // 2) <= j - i <= r // 2
 
 
 def pad(n, side):
@@ -26,7 +22,7 @@ def restate_mask(n, r, causal, padding):
     """Return the mask of restricted attention by its definition, (batch, 1, n, n)."""
     rows = [[False] * n] * 2 if padding is None else padding.tolist()
     mask = [
-        [[i == j or is_allowed(i, j, r, causal) and not row[j] for j in range(n)] for i in range(n)]
+        [[i == j or is_visible(i, j, r, causal) and not row[j] for j in range(n)] for i in range(n)]
         for row in rows
     ]
     return torch.tensor(mask)[:, None]
@@ -69,7 +65,7 @@ def test_every_choice_equals_masked_attention(r, causal, padded):
     q, k, v = (torch.randn(2, 3, n, d, dtype=torch.float64, requires_grad=True) for d in (4, 4, 5))
     padding = pad(n, padded)
     if causal:
-        window, mask = causal_window(n, r), restate_mask(n, r or n, True, padding)
+        window, mask = causal_window(n, r), restate_mask(n, r, True, padding)
     elif r is not None:
         window, mask = centred_window(r), restate_mask(n, r, False, padding)
     else:

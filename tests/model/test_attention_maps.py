@@ -5,6 +5,7 @@ import math
 import pytest
 import torch
 from models import build, fairseq_model, sentences
+from reference import is_visible
 
 from aiayn_plugin.fairseq_plugin.convert import settings_from_fairseq, weights_from_fairseq
 from aiayn_plugin.model.attention import MultiHeadAttention
@@ -25,17 +26,9 @@ VARIANTS = [
 ]
 
 
-def is_visible(model, kind, i, j):
-    """Return whether position i attends to j, by the definition of a neighbourhood."""
-    r = model.encoder.layers[0].self_attention.neighbourhood
-    if kind == "encoder":
-        return r is None or -((r - 1) // 2) <= j - i <= r // 2
-    return kind == "encoder_decoder" or (j <= i and (r is None or i - r < j))
-
-
-def compute_by_loops(model, kind, attention, x, memory):
+def compute_by_loops(kind, r, attention, x, memory):
     """Return the weights (h, n, m) of one sentence from equation (1), one at a time."""
-    d_k = attention.d_k
+    d_k, r = attention.d_k, None if kind == "encoder_decoder" else r
     q, k = attention.W_Q(x)[0], attention.W_K(memory)[0]
     rows = torch.zeros(attention.h, len(q), len(k), dtype=q.dtype)
     for head in range(attention.h):
@@ -44,7 +37,7 @@ def compute_by_loops(model, kind, attention, x, memory):
             scores = {
                 j: float(q[i, columns] @ k[j, columns]) / math.sqrt(d_k)
                 for j in range(len(k))
-                if is_visible(model, kind, i, j)
+                if is_visible(i, j, r, causal=kind == "decoder")
             }
             total = sum(map(math.exp, scores.values()))
             for j, score in scores.items():
@@ -77,7 +70,8 @@ def test_weights_equal_equation_1_in_every_layer(settings):
             module = getattr(stack.layers[layer], name)
             assert actual[kind][layer].shape == (module.h, *shapes[kind])
             x, *memory = inputs[module]
-            expected = compute_by_loops(model, kind, module, x, memory[0] if memory else x)
+            r = settings.get("neighbourhood")
+            expected = compute_by_loops(kind, r, module, x, memory[0] if memory else x)
             torch.testing.assert_close(actual[kind][layer], expected, rtol=0, atol=1e-12)
     torch.testing.assert_close(model(source[None], None, target[None])[0], output)
 
