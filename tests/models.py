@@ -2,6 +2,7 @@
 
 import copy
 import functools
+import shutil
 from argparse import Namespace
 from pathlib import Path
 from types import SimpleNamespace
@@ -138,6 +139,13 @@ def change_checkpoint(folder, change):
     state = torch.load(folder / "model.pt")
     change(state)
     torch.save(state, folder / "model.pt")
+
+
+def copy_changed(run, folder, change):
+    """Return a copy of a run directory, in `folder`, with the contents of its model.pt changed."""
+    copy = shutil.copytree(run, folder / "changed", dirs_exist_ok=True)
+    change_checkpoint(copy, change)
+    return copy
 
 
 def use_sinusoids(state):

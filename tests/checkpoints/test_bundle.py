@@ -9,9 +9,10 @@ import safetensors.torch
 import torch
 from breakages import change
 from commands import LINES, file_size_limit
+from models import copy_changed
 
 from aiayn_plugin.checkpoints.bundle import DEMO, bundle
-from aiayn_plugin.checkpoints.safe_load import load, save
+from aiayn_plugin.checkpoints.safe_load import load
 from aiayn_plugin.checkpoints.safetensors_file import write_weights
 from aiayn_plugin.cli import main
 from aiayn_plugin.errors import InputError
@@ -185,14 +186,12 @@ def test_the_model_in_the_package_translates_shows_attention_and_is_small(
 
 
 def test_weights_that_share_memory_are_each_bundled(tmp_path, model_dir):
-    run = shutil.copytree(model_dir, tmp_path / "run", symlinks=True)
-    state = load(run / "model.pt")
-    names = ("W_Q.weight", "W_K.weight")
-    first, second = (f"encoder.layers.0.self_attention.{name}" for name in names)
-    state["model"][second] = state["model"][first]
-    (run / "model.pt").unlink()
-    save(state, run / "model.pt")
-    bundle(run, None, tmp_path / "bundle")
+    first, second = (f"encoder.layers.0.self_attention.W_{name}.weight" for name in "QK")
+
+    def share(state):
+        state["model"][second] = state["model"][first]
+
+    bundle(copy_changed(model_dir, tmp_path, share), None, tmp_path / "bundle")
     weights = load(tmp_path / "bundle" / "model.safetensors")["model"]
     assert weights[first].equal(weights[second])
 

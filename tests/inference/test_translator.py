@@ -2,16 +2,16 @@
 
 import copy
 import os
+import re
 import shutil
 from argparse import Namespace
 from dataclasses import fields
 
 import pytest
-import torch
 from breakages import remove
 from commands import LINES
 from fairseq.search import PrefixConstrainedBeamSearch
-from models import change_checkpoint, use_sinusoids
+from models import change_checkpoint, copy_changed, use_sinusoids
 from omegaconf import open_dict
 
 from aiayn_plugin.checkpoints.bundle import bundle
@@ -38,29 +38,25 @@ def replace(path, old, new):
     path.write_text(path.read_text().replace(old, new))
 
 
+def in_checkpoint(change):
+    """Return a function that changes the contents of a directory's model.pt."""
+    return lambda folder: change_checkpoint(folder, change)
+
+
 @pytest.mark.parametrize(
     "damage, message",
     [
         (lambda folder: (folder / "model.pt").write_text("hello"), "cannot be loaded safely"),
-        (lambda folder: torch.save({"model": {}}, folder / "model.pt"), "no settings of its model"),
+        (in_checkpoint(lambda state: state.pop("cfg")), "no settings of its model"),
         (
-            lambda folder: change_checkpoint(
-                folder, lambda state: state["cfg"].update(model=Namespace(arch="transformer"))
-            ),
+            in_checkpoint(lambda state: state["cfg"].update(model=Namespace(arch="transformer"))),
             "architecture transformer is not one of the plugin's",
         ),
         (
-            lambda folder: change_checkpoint(
-                folder, lambda state: state["cfg"]["task"].update(_name="language_modeling")
-            ),
+            in_checkpoint(lambda state: state["cfg"]["task"].update(_name="language_modeling")),
             "its task is language_modeling",
         ),
-        (
-            lambda folder: change_checkpoint(
-                folder, lambda state: state["cfg"]["model"].update(h=2)
-            ),
-            "a different architecture",
-        ),
+        (in_checkpoint(lambda state: state["cfg"]["model"].update(h=2)), "a different arch"),
         *(
             (lambda folder, name=name: to_pipe(folder / "data" / name), message)
             for name, message in {
@@ -71,7 +67,6 @@ def replace(path, old, new):
             }.items()
         ),
         (lambda folder: to_device(folder / "data" / "dict.de.txt"), "is not a regular file"),
-        (lambda folder: (folder / "data" / "text.json").write_text("{"), "not valid JSON"),
         (
             lambda folder: replace(folder / "data" / "text.json", "codes.bpe", "../codes.bpe"),
             "codes is not a file name",
@@ -86,10 +81,6 @@ def replace(path, old, new):
             "dict.de.txt is missing: give a directory made by",
         ),
         (lambda folder: (folder / "data" / "dict.en.txt").open("a").write("more 1\n"), "txt has"),
-        (
-            lambda folder: (folder / "data" / "codes.bpe").write_text("x"),
-            "codes.bpe does not match",
-        ),
     ],
 )
 def test_a_broken_run_directory_is_reported_in_one_line(model_dir, tmp_path, damage, message):
@@ -100,22 +91,26 @@ def test_a_broken_run_directory_is_reported_in_one_line(model_dir, tmp_path, dam
     assert "\n" not in str(error.value)
 
 
+def find_error(run):
+    """Translate with a run directory; return the error, which must be one line, or None."""
+    try:
+        Translator.load(run, device="cpu").translate(["March 3"])
+    except InputError as error:
+        assert "\n" not in str(error)
+        return str(error)
+    return None
+
+
 @pytest.mark.parametrize("name", [field.name for field in fields(ModelSettings)])
 def test_invalid_model_settings_are_reported_in_one_line(model_dir, tmp_path, name):
     """The model loads if a setting does not affect translation."""
-    shutil.copytree(model_dir, tmp_path / "invalid")
     for value in ("x", 0, 10**6):
-        shutil.copy(model_dir / "model.pt", tmp_path / "invalid")
-        change_checkpoint(
-            tmp_path / "invalid",
-            lambda state, value=value: state["cfg"]["model"].update({name: value}),
-        )
-        try:
-            Translator.load(tmp_path / "invalid", device="cpu").translate(["March 3"])
-        except InputError as error:
-            assert "\n" not in str(error)
-        else:
-            assert name in ("dropout", "attention_dropout", "feed_forward_gain"), value
+
+        def change(state, value=value):
+            state["cfg"]["model"][name] = value
+
+        error = find_error(copy_changed(model_dir, tmp_path, change))
+        assert error or name in ("dropout", "attention_dropout", "feed_forward_gain"), value
 
 
 @pytest.mark.parametrize(
@@ -126,23 +121,21 @@ def test_invalid_model_settings_are_reported_in_one_line(model_dir, tmp_path, na
         ("task", "max_source_positions"),
     ],
 )
-@pytest.mark.parametrize("change", [use_sinusoids, lambda state: None])
+@pytest.mark.parametrize("positions", ["sinusoids", "learned"])
 def test_invalid_numbers_of_positions_are_reported_in_one_line(
-    model_dir, tmp_path, part, name, change
+    model_dir, tmp_path, part, name, positions
 ):
-    shutil.copytree(model_dir, tmp_path / "invalid")
     for value in (None, "x", -1, 10**13, float("nan")):
-        shutil.copy(model_dir / "model.pt", tmp_path / "invalid")
-        change_checkpoint(
-            tmp_path / "invalid",
-            lambda state, value=value: (change(state), state["cfg"][part].update({name: value})),
-        )
-        try:
-            Translator.load(tmp_path / "invalid", device="cpu").translate(["March 3"])
-        except InputError as error:
-            assert "\n" not in str(error) and "model.pt" in str(error)
+
+        def change(state, value=value):
+            if positions == "sinusoids":
+                use_sinusoids(state)
+            state["cfg"][part][name] = value
+
+        if error := find_error(copy_changed(model_dir, tmp_path, change)):
+            assert "model.pt" in error
         else:
-            unused = change == use_sinusoids and isinstance(value, int)
+            unused = positions == "sinusoids" and isinstance(value, int)
             assert value is None or part == "task" or unused, value
 
 
@@ -157,14 +150,11 @@ def test_invalid_numbers_of_positions_are_reported_in_one_line(
     ],
 )
 def test_a_checkpoint_of_a_different_run_is_refused(model_dir, tmp_path, part, change, message):
-    shutil.copytree(model_dir, tmp_path / "changed")
-    change_checkpoint(tmp_path / "changed", lambda state: state["task_state"][part].update(change))
-    with pytest.raises(InputError, match=message) as error:
-        Translator.load(tmp_path / "changed", device="cpu")
-    assert "\n" not in str(error.value)
+    run = copy_changed(model_dir, tmp_path, lambda state: state["task_state"][part].update(change))
+    assert re.search(message, find_error(run))
     if part == "languages":
         with pytest.raises(InputError, match=message):
-            bundle(tmp_path / "changed", None, tmp_path / "bundle")
+            bundle(run, None, tmp_path / "bundle")
 
 
 @pytest.mark.parametrize(
@@ -186,13 +176,12 @@ def test_invalid_settings_are_reported_in_one_line(model_dir, settings, message)
 
 def test_sinusoids_are_bounded_by_memory_alone(model_dir, tmp_path, caplog):
     """fairseq's limit of 1,024 applies to neither side; if it did, min_len 1,120 would fail."""
-    shutil.copytree(model_dir, tmp_path / "run")
-    change_checkpoint(tmp_path / "run", use_sinusoids)
-    translator = Translator.load(tmp_path / "run", device="cpu", beam=1, min_len=1120)
+    run = copy_changed(model_dir, tmp_path, use_sinusoids)
+    translator = Translator.load(run, device="cpu", beam=1, min_len=1120)
     [[hypothesis]] = translator.search([translator.token_ids(["1"] * 1100)])
     assert 1120 <= len(hypothesis.tokens) - 1 <= 1150
     assert translator.max_subwords == 4095
-    short = Translator.load(tmp_path / "run", device="cpu", beam=1, max_len_a=0, max_len_b=1)
+    short = Translator.load(run, device="cpu", beam=1, max_len_a=0, max_len_b=1)
     short.translate(["1 " * 4095])
     assert "segments" not in caplog.text
     short.translate_nbest(["1 " * 4096], first=7)
@@ -210,11 +199,10 @@ def test_a_long_line_keeps_all_its_segments(model_dir):
 
 
 def test_the_search_is_the_papers_whatever_the_training_used(model_dir, tmp_path):
-    shutil.copytree(model_dir, tmp_path / "other")
-    change_checkpoint(
-        tmp_path / "other", lambda state: state["cfg"]["task"].update(length_penalty="fairseq")
+    run = copy_changed(
+        model_dir, tmp_path, lambda state: state["cfg"]["task"].update(length_penalty="fairseq")
     )
-    ours, other = (Translator.load(path, device="cpu") for path in (model_dir, tmp_path / "other"))
+    ours, other = (Translator.load(path, device="cpu") for path in (model_dir, run))
     assert other.translate_nbest(LINES) == ours.translate_nbest(LINES)
     with pytest.raises(TypeError):
         ours.translate("March 3")

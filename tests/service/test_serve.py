@@ -5,7 +5,6 @@ import math
 import os
 import re
 import resource
-import shutil
 import signal
 import socket
 import threading
@@ -15,8 +14,8 @@ from urllib.parse import quote
 from urllib.request import urlopen
 
 import pytest
-import torch
 from commands import after, wait_until
+from models import copy_changed
 from services import SEARCH, serving
 
 from aiayn_plugin.cli import main
@@ -292,10 +291,8 @@ def test_ctranslate2_answers_with_the_same_translations(tmp_path):
 
 
 def test_failures_of_the_model_are_not_blamed_on_the_client(model_dir, tmp_path):
-    broken = shutil.copytree(model_dir, tmp_path / "broken")
-    state = torch.load(broken / "model.pt")
-    state["model"]["decoder.layers.0.feed_forward.W_1.bias"].fill_(math.nan)
-    torch.save(state, broken / "model.pt")
+    bias = "decoder.layers.0.feed_forward.W_1.bias"
+    broken = copy_changed(model_dir, tmp_path, lambda state: state["model"][bias].fill_(math.nan))
     with serving(broken, tmp_path) as service:
         assert service.translate("Sunday")[0] == 500
         assert service.send("GET", "/attention?text=Sunday")[0] == 500

@@ -10,7 +10,7 @@ import pytest
 import torch
 from breakages import DICTIONARY, change
 from commands import LINES
-from models import change_checkpoint, use_sinusoids
+from models import change_checkpoint, copy_changed, use_sinusoids
 
 from aiayn_plugin.cli import main
 from aiayn_plugin.corpus.subwords import learn_wordpieces
@@ -28,8 +28,7 @@ MARKED = "“Rock” & 'Roll' at 15:05 on https://example.org/a?b=1"
 def exported(request, run, model_dir, tmp_path_factory):
     """A run directory, and its export."""
     if request.param == "sinusoids":
-        model_dir = shutil.copytree(model_dir, tmp_path_factory.mktemp("run") / "model")
-        change_checkpoint(model_dir, use_sinusoids)
+        model_dir = copy_changed(model_dir, tmp_path_factory.mktemp("run"), use_sinusoids)
         path = model_dir / "data" / SETTINGS_FILE
         changes = {"tokenizer": SACREMOSES, "normalize_punctuation": True}
         replace(TextSettings.load(path), **changes).save(path)

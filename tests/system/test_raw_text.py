@@ -1,10 +1,8 @@
 """Raw text in, raw text out: aiayn translate and export, and the same from Python."""
 
-import shutil
-
 import pytest
 from commands import LINES
-from models import change_checkpoint, use_sinusoids
+from models import copy_changed, use_sinusoids
 
 from aiayn_plugin.inference import Translator
 from aiayn_plugin.paper import SearchSettings
@@ -44,8 +42,7 @@ def test_order_and_number_of_lines_are_kept(translate, model_dir):
 def test_ctranslate2_finds_the_same(run, model_dir, tmp_path, positions):
     ctranslate2 = pytest.importorskip("ctranslate2")
     if positions == "sinusoids":
-        model_dir = shutil.copytree(model_dir, tmp_path / "model")
-        change_checkpoint(model_dir, use_sinusoids)
+        model_dir = copy_changed(model_dir, tmp_path, use_sinusoids)
     log = run("aiayn", "export", model_dir, "--output", tmp_path / "ct2")
     assert log.returncode == 0, log.stderr
     assert f"with {'1,024' if positions == 'learned' else '2,048'} positions" in log.stdout

@@ -2,14 +2,13 @@
 
 import argparse
 import re
-import shutil
 import tarfile
 
 import pytest
 import torch
 from fairseq import checkpoint_utils, file_utils
 from hostile import Calls, expression
-from models import change_checkpoint
+from models import copy_changed
 
 from aiayn_plugin.errors import InputError
 
@@ -72,8 +71,7 @@ def put_args(**settings):
     ],
 )
 def test_invalid_settings_are_refused(change, message, model_dir, tmp_path):
-    path = shutil.copy(model_dir / "model.pt", tmp_path)
-    change_checkpoint(tmp_path, change)
+    path = copy_changed(model_dir, tmp_path, change) / "model.pt"
     with pytest.raises(InputError, match=f"^{path}.*{message}") as error:
-        checkpoint_utils.load_model_ensemble_and_task([path])
+        checkpoint_utils.load_model_ensemble_and_task([str(path)])
     assert "\n" not in str(error.value)
