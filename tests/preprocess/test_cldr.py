@@ -133,17 +133,11 @@ def test_no_german_number_has_einstausend_inside(sample):
     assert words(101_000)[1] == "einhunderteintausend"
 
 
-SPOT = [  # taken from a grammar and a calendar, not from the libraries
-    (words(1998, "year"), ("nineteen ninety-eight", "neunzehnhundertachtundneunzig")),
-    (names.COUNTRIES["DE"], ("Germany", "Deutschland")),
-    (names.WEEKDAYS[0], ("Monday", "Montag")),
-    (names.MONTHS[2], ("March", "März")),
-]
-
-
-@pytest.mark.parametrize(("pair", "expected"), SPOT)
-def test_spot_values(pair, expected):
-    assert pair == expected
+def test_spot_values():
+    """From a grammar and a calendar, not from the libraries."""
+    assert words(1998, "year") == ("nineteen ninety-eight", "neunzehnhundertachtundneunzig")
+    assert names.COUNTRIES["DE"] == ("Germany", "Deutschland")
+    assert (names.WEEKDAYS[0], names.MONTHS[2]) == (("Monday", "Montag"), ("March", "März"))
 
 
 TAGE = "Montag Dienstag Mittwoch Donnerstag Freitag Samstag Sonntag".split()
@@ -207,13 +201,11 @@ def one_line(done, *parts):
     return all(part in done.stderr for part in parts)
 
 
-def test_a_size_below_one_is_refused(tmp_path):
-    assert one_line(run(tmp_path / "x", "--valid=0"), "at least 1")
-    assert not (tmp_path / "x").exists()
-
-
-def test_more_pairs_than_can_be_generated_are_refused(tmp_path):
-    assert one_line(run(tmp_path / "x", "--train=10000000000"), "ask for fewer")
+@pytest.mark.parametrize(
+    "option, message", [("--valid=0", "at least 1"), ("--train=10000000000", "ask for fewer")]
+)
+def test_an_impossible_size_is_refused(tmp_path, option, message):
+    assert one_line(run(tmp_path / "x", option), message)
     assert not (tmp_path / "x").exists()
 
 
