@@ -1,13 +1,12 @@
 """Tests that need a GPU: its kernels and dtypes, and moving a training run to it and back."""
 
 import copy
-import re
 import sys
 from pathlib import Path
 
 import pytest
 import torch
-from commands import LINES
+from commands import LINES, losses
 from fairseq import checkpoint_utils
 from models import build, sentences, trainer
 from torch.nn.functional import scaled_dot_product_attention
@@ -208,7 +207,7 @@ def test_half_precision_translates(model_dir, precision):
 @pytest.mark.skipif(torch.cuda.device_count() < 2, reason="fewer than two GPUs")
 @pytest.mark.parametrize("kind", ["float32", "bf16", "fp16"])
 def test_two_gpus_equal_one_with_twice_the_accumulation(run, corpus, tmp_path, kind):
-    losses = []
+    found = []
     for processes, batches in ((1, 2), (2, 1)):
         log = run(
             *("torchrun", "--nproc_per_node", str(processes)),
@@ -219,6 +218,5 @@ def test_two_gpus_equal_one_with_twice_the_accumulation(run, corpus, tmp_path, k
             *("--save-dir", tmp_path / str(processes), *PRECISIONS[kind]),
         )
         assert log.returncode == 0, log.stderr[-2000:]
-        text = log.stdout + log.stderr
-        losses.append([float(loss) for loss in re.findall(r"train_inner .* loss=([\d.]+)", text)])
-    assert len(losses[0]) > 5 and losses[0] == pytest.approx(losses[1], rel=0.01)
+        found.append(losses(log))
+    assert len(found[0]) > 5 and found[0] == pytest.approx(found[1], rel=0.01)

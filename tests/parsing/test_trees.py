@@ -137,28 +137,21 @@ def test_brackets_in_words_are_escaped():
 
 
 def test_a_missing_bracket_does_not_consume_the_file(tmp_path):
-    path = tmp_path / "long.mrg"
     trees = f"(S (NN {'a' * 1000})) " * 1000
-    path.write_text("(S (NN a))\n(S (NN a)\n" + trees)
     with pytest.raises(InputError, match="line 2: the tree that begins here has more than 1,000,0"):
-        list(read_trees(path))
-    path.write_text(trees)
-    assert sum(1 for _ in read_trees(path)) == 1000
+        read_text("(S (NN a))\n(S (NN a)\n" + trees, tmp_path)
+    assert len(read_text(trees, tmp_path)) == 1000
 
 
 def test_control_characters_are_removed_from_words(tmp_path):
-    path = tmp_path / "odd.mrg"
-    path.write_text("(S (NN d\x02og) (NN b))")
-    assert next(iter(read_trees(path))).leaves() == ["dog", "b"]
-    path.write_text("(S (NN \x01))")
+    [tree] = read_text("(S (NN d\x02og) (NN b))", tmp_path)
+    assert tree.leaves() == ["dog", "b"]
     with pytest.raises(InputError, match=r"\(NN …\) is empty"):
-        list(read_trees(path))
+        read_text("(S (NN \x01))", tmp_path)
 
 
 def test_a_backslash_does_not_escape_a_bracket(tmp_path):
-    path = tmp_path / "backslashes.mrg"
-    path.write_text(r"(S (NN C:\) (SYM \))")
-    tree = next(iter(read_trees(path)))
+    [tree] = read_text(r"(S (NN C:\) (SYM \))", tmp_path)
     assert tree.leaves() == ["C:\\", "\\"]
     assert tree_from_string(format_tree(tree)) == tree
 

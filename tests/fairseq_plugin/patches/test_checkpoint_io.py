@@ -22,6 +22,14 @@ def save(training, epochs, loss=1.0):
     checkpoint_utils.save_checkpoint(training.cfg.checkpoint, training, epochs, loss)
 
 
+def end_epoch(training, epochs, update):
+    """Save as at the end of an epoch, after this update."""
+    batches = epochs.next_epoch_itr(shuffle=True)
+    batches.skip(len(batches))
+    training.set_num_updates(update)
+    save(training, epochs, None)
+
+
 def train(corpus, folder, *flags, updates=1):
     """Train for some updates, save, and return fairseq's iterator of epochs."""
     training, epochs = trainer(corpus, folder, *flags)
@@ -68,10 +76,7 @@ def test_a_checkpoint_to_average_is_also_written_at_the_end_of_an_epoch(
     corpus, tmp_path, flags, names
 ):
     training, epochs = trainer(corpus, tmp_path, *flags)
-    batches = epochs.next_epoch_itr(shuffle=True)
-    batches.skip(len(batches))
-    training.set_num_updates(8)
-    save(training, epochs, None)
+    end_epoch(training, epochs, 8)
     assert {path.name for path in tmp_path.iterdir()} == names
     assert len({path.stat().st_ino for path in tmp_path.iterdir()}) == 1, "hard links"
 
@@ -79,11 +84,8 @@ def test_a_checkpoint_to_average_is_also_written_at_the_end_of_an_epoch(
 def test_old_checkpoints_are_removed_at_the_end_of_an_epoch_too(corpus, tmp_path):
     flags = "--save-interval-updates 4 --keep-interval-updates 2 --keep-interval-updates-pattern 12"
     training, epochs = trainer(corpus, tmp_path, *flags.split())
-    for update in range(4, 29, 4):  # each at the end of an epoch
-        batches = epochs.next_epoch_itr(shuffle=True)
-        batches.skip(len(batches))
-        training.set_num_updates(update)
-        save(training, epochs, None)
+    for update in range(4, 29, 4):
+        end_epoch(training, epochs, update)
     kept = {int(path.stem.split("_")[2]) for path in tmp_path.glob("checkpoint_[0-9]*_*.pt")}
     assert kept == {12, 24, 20, 28}
 
@@ -104,10 +106,7 @@ def test_the_end_of_the_last_epoch_is_among_the_checkpoints_to_average(corpus, t
     training, epochs = trainer(corpus, tmp_path, *flags)
     assert training.cfg.optimization.max_update == 0, "--max-epoch is then the only limit"
     for update in (3, 6):
-        batches = epochs.next_epoch_itr(shuffle=True)
-        batches.skip(len(batches))
-        training.set_num_updates(update)
-        save(training, epochs, None)
+        end_epoch(training, epochs, update)
     assert [path.name for path in tmp_path.glob("checkpoint_[0-9]*")] == ["checkpoint_2_6.pt"]
 
 
