@@ -6,6 +6,7 @@ from models import EOS, PAD, build, dictionary
 from aiayn_plugin.fairseq_plugin.generator import Generator, search_model
 from aiayn_plugin.paper import SearchSettings
 from aiayn_plugin.search import BeamSearch
+from aiayn_plugin.search.kv_cache import DecoderCache
 
 WORDS = 12
 #: Settings of models that the search must support.
@@ -31,6 +32,15 @@ def add_noise(model, seed):
 def noisy_model(seed=2, **settings):
     """Return a plugin model whose outputs differ in length."""
     return add_noise(build(words=WORDS, **settings).eval(), seed)
+
+
+def decode_step_by_step(model, source, target):
+    """Return the logits (batch, n, V) of the target, decoded with a cache."""
+    cache, steps = DecoderCache(model.decoder.layers, *model.encoder.encode(source)), []
+    for tokens in target.split(1, dim=1):
+        cache.advance(tokens)
+        steps.append(model.decoder.project(model.decoder.decode(tokens, cache=cache)[0]))
+    return torch.cat(steps, dim=1)
 
 
 def source_batch(lengths=(4, 1, 9, 6, 0), left=True):

@@ -4,6 +4,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from models import build, sentences
+from searches import decode_step_by_step
 
 from aiayn_plugin.errors import InputError
 from aiayn_plugin.kernels.int8 import (
@@ -12,7 +13,6 @@ from aiayn_plugin.kernels.int8 import (
     Int8Linear,
     quantize_linear_layers,
 )
-from aiayn_plugin.search.kv_cache import DecoderCache
 
 #: The largest quantised value of x.
 X_LEVELS = 127 if REDUCE_RANGE else 255
@@ -66,12 +66,8 @@ def test_int8_model_is_close_to_the_float32_model(settings):
     for _ in range(2):
         quantize_linear_layers(model)
     expected, _ = exact(source, None, target)
-    cache, steps = DecoderCache(model.decoder.layers, *model.encoder.encode(source)), []
-    for step in range(target.size(1)):
-        tokens = target[:, step : step + 1]
-        cache.advance(tokens)
-        steps.append(model.decoder.project(model.decoder.decode(tokens, cache=cache)[0]))
-    for actual in (model(source, None, target)[0], torch.cat(steps, dim=1)):
+    stepwise = decode_step_by_step(model, source, target)
+    for actual in (model(source, None, target)[0], stepwise):
         error = (actual - expected).norm() / expected.norm()
         assert 1e-4 < error < 0.1
 
