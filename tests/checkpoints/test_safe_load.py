@@ -13,21 +13,10 @@ from threading import Event, Thread
 import pytest
 import torch
 from fairseq.logging.meters import AverageMeter
-from hostile import Calls
 
 from aiayn_plugin.checkpoints import torch_file
 from aiayn_plugin.checkpoints.safe_load import configuration, limit_memory, load, save
 from aiayn_plugin.errors import InputError
-
-
-def test_a_file_that_would_run_code_is_refused(tmp_path, capsys):
-    torch.save({"model": Calls(print, "this must not run")}, tmp_path / "hostile.pt")
-    with pytest.raises(
-        InputError, match="loaded safely: it would run .*print; use an intact"
-    ) as error:
-        load(tmp_path / "hostile.pt")
-    assert "\n" not in str(error.value)
-    assert "this must not run" not in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("module", ["fairseq.meters", "fairseq.logging.meters"])
@@ -162,21 +151,22 @@ def test_settings_that_are_not_plain_values_are_refused(written, part, settings,
         load(path)
 
 
-def test_settings_and_weights_of_other_types_are_refused(written):
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        ({"args": "text"}, "settings hold a str"),
+        ({"cfg": [1]}, "settings hold a list"),
+        ({"cfg": {"model": "a"}}, "settings hold a str"),
+        ({"cfg": {"task": 7}}, "settings hold a int"),
+        ({"model": {"w": "text"}}, "weight 'w'"),
+        ({"model": {7: torch.ones(1)}}, "invalid name 7"),
+    ],
+)
+def test_settings_and_weights_of_other_types_are_refused(written, change, message):
     path, state = written
-    for change in (
-        {"args": "text"},
-        {"cfg": [1]},
-        {"cfg": {"model": "a"}},
-        {"cfg": {"task": 7}},
-        {"model": {"w": "text"}},
-        {"model": {7: torch.ones(1)}},
-    ):
-        save({**state, **change}, path)
-        with pytest.raises(
-            InputError, match="settings hold a (str|list|int)|weight 'w'|invalid name 7"
-        ):
-            load(path)
+    save({**state, **change}, path)
+    with pytest.raises(InputError, match=message):
+        load(path)
 
 
 def test_names_with_a_meaning_in_python_are_settings(written):
