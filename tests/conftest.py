@@ -30,6 +30,8 @@ import torch  # noqa: E402
 from browsers import CHROMIUM, FLAGS, Browser  # noqa: E402
 from commands import LIBRARIES, PLUGIN, TRAIN, CommandServer  # noqa: E402
 
+from aiayn_plugin.cli import main  # noqa: E402
+
 if not torch.cuda.is_available():
     # Before Triton is imported: let its interpreter compute the GPU's kernels.
     os.environ.setdefault("TRITON_INTERPRET", "1")
@@ -118,6 +120,27 @@ def run(shared_folder) -> Iterator[Callable[..., subprocess.CompletedProcess[str
     yield run_command
     for server in servers.values():
         server.stop()
+
+
+@pytest.fixture(scope="session")
+def error() -> Callable[..., str]:
+    """`error("prepare", *args)` runs a command that must fail, and returns its message.
+
+    The message must have the number of `lines`.
+    """
+
+    def fail(*command: object, lines: int = 1) -> str:
+        handler = signal.getsignal(signal.SIGTERM)
+        try:
+            with pytest.raises(SystemExit) as stopped:
+                main([str(word) for word in command])
+        finally:
+            signal.signal(signal.SIGTERM, handler)
+        message = str(stopped.value)
+        assert message.startswith("aiayn: error: ") and message.count("\n") == lines - 1, message
+        return message.removeprefix("aiayn: error: ")
+
+    return fail
 
 
 @pytest.fixture(scope="session")

@@ -93,6 +93,5 @@ def test_measurements_above_the_memory_limit_are_skipped(tmp_path, capsys):
 
 
 @pytest.mark.parametrize("option", ["--neighbourhood", "--runs", "--lengths", "--kernel"])
-def test_sizes_below_1_are_rejected(option):
-    with pytest.raises(SystemExit, match="at least 1"):
-        benchmark(option, 0)
+def test_sizes_below_1_are_rejected(error, option):
+    assert "at least 1" in error("benchmark", "attention", option, 0)

@@ -1,6 +1,7 @@
 """`aiayn benchmark train`: both systems are measured, and a failing one gives one error."""
 
 import json
+import re
 import sys
 from argparse import Namespace
 
@@ -53,12 +54,10 @@ def test_fairseq_gets_the_path_by_which_the_plugin_was_imported(run, repo, tmp_p
 
 
 @pytest.mark.long
-def test_a_failing_training_run_is_one_error(tmp_path):
-    with pytest.raises(SystemExit, match="^aiayn: error: measuring .* failed: ") as error:
-        main(["benchmark", "train", str(tmp_path), "--cpu"])
-    message = str(error.value)
-    assert "\n" not in message and message.count("error: ") == 1
-    assert not message.endswith(("failed: ", "no output"))
+def test_a_failing_training_run_is_one_error(tmp_path, error):
+    message = error("benchmark", "train", tmp_path, "--cpu")
+    assert re.match("measuring .* failed: .", message) and "error: " not in message
+    assert not message.endswith("no output")
 
 
 @pytest.mark.usefixtures("quiet")

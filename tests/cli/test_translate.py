@@ -25,16 +25,15 @@ def test_nbest_numbers_lines_across_buffers(model_dir, monkeypatch):
 @pytest.mark.parametrize(
     "text, flags, message",
     [
-        (b"March 3\n\xff\n", [], "standard input, line 2: not valid UTF-8 .*"),
+        (b"March 3\n\xff\n", [], "standard input, line 2: not valid UTF-8 "),
         (b"March 3\n", ["--nbest", "9"], "--nbest 9 must be from 1 to --beam 4"),
         (None, [], "standard input or output is closed: the command needs both"),
     ],
 )
-def test_bad_input_is_reported_in_one_line(monkeypatch, text, flags, message):
+def test_bad_input_is_reported_in_one_line(monkeypatch, error, text, flags, message):
     stream = None if text is None else io.TextIOWrapper(io.BytesIO(text))
     monkeypatch.setattr("sys.stdin", stream)
-    with pytest.raises(SystemExit, match=f"^aiayn: error: {message}$"):
-        main(["translate", "demo", "--device", "cpu", *flags])
+    assert error("translate", "demo", "--device", "cpu", *flags).startswith(message)
 
 
 @pytest.mark.parametrize("message, expected", [("CUDA out of memory. Tried", True), ("bug", False)])

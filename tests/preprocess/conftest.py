@@ -1,12 +1,10 @@
-"""Shared by the tests of preparing data: the mirror, complete runs of wmt14, error messages."""
+"""Shared by the tests of preparing data: the mirror and complete runs of wmt14."""
 
 import shutil
-import signal
 
 import pytest
 from mirror import serve, wmt14_arguments
 
-from aiayn_plugin.cli import main
 from aiayn_plugin.corpus.parallel import start_workers
 from aiayn_plugin.corpus.sources import read_texts
 from aiayn_plugin.corpus.table import load_pair
@@ -70,24 +68,3 @@ def read(monkeypatch):
             return read_texts(load_pair(table, pair), dest, workers)
 
     return read
-
-
-@pytest.fixture(scope="session")
-def error():
-    """`error("prepare", *args)` runs a command that must fail, and returns its message.
-
-    The message must have the number of `lines`.
-    """
-
-    def fail(*command, lines=1):
-        handler = signal.getsignal(signal.SIGTERM)
-        try:
-            with pytest.raises(SystemExit) as stopped:
-                main([str(word) for word in command])
-        finally:
-            signal.signal(signal.SIGTERM, handler)
-        message = str(stopped.value)
-        assert message.startswith("aiayn: error: ") and message.count("\n") == lines - 1, message
-        return message.removeprefix("aiayn: error: ")
-
-    return fail
