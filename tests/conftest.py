@@ -123,6 +123,18 @@ def run(shared_folder) -> Iterator[Callable[..., subprocess.CompletedProcess[str
 
 
 @pytest.fixture(scope="session")
+def succeed(run) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """`succeed(command, …)` is `run(command, …)` for a command that must end with status 0."""
+
+    def run_command(*command: str | Path, **options: Any) -> subprocess.CompletedProcess[str]:
+        log = run(*command, **options)
+        assert log.returncode == 0, log.stdout[-2000:] + log.stderr
+        return log
+
+    return run_command
+
+
+@pytest.fixture(scope="session")
 def error() -> Callable[..., str]:
     """`error("prepare", *args)` runs a command that must fail, and returns its message.
 
@@ -177,7 +189,7 @@ def once(shared_folder) -> Callable[[str, Callable[[Path], None]], Path]:
 
 
 @pytest.fixture(scope="session")
-def prepare(run, once) -> Callable[[int, int, int], Path]:
+def prepare(succeed, once) -> Callable[[int, int, int], Path]:
     """`prepare(train, valid, test)` is a data directory with these numbers of pairs."""
 
     def make(folder: Path, *numbers: int) -> None:
@@ -186,14 +198,12 @@ def prepare(run, once) -> Callable[[int, int, int], Path]:
             for split, number in zip(("train", "valid", "test"), numbers, strict=True)
             for word in (f"--{split}", str(number))
         ]
-        log = run(sys.executable, "preprocess/cldr.py", "--dest", folder / "raw", *sizes)
-        assert log.returncode == 0, log.stderr
+        succeed(sys.executable, "preprocess/cldr.py", "--dest", folder / "raw", *sizes)
         splits = [f"--{split}pref={folder}/raw/{split}" for split in ("train", "valid", "test")]
-        log = run(
+        succeed(
             *("aiayn", "prepare", "-s", "en", "-t", "de", *splits),
             *("--destdir", folder / "data", "--merges", "500"),
         )
-        assert log.returncode == 0, log.stderr
 
     def data(*numbers: int) -> Path:
         name = "-".join(map(str, ("corpus", *numbers)))
@@ -209,16 +219,15 @@ def corpus(prepare) -> Path:
 
 
 @pytest.fixture(scope="session")
-def model_dir(run, corpus, once) -> Path:
+def model_dir(succeed, corpus, once) -> Path:
     """A run directory with data/, model.pt and checkpoints of a model after 30 updates."""
 
     def make(folder: Path) -> None:
-        log = run(
+        succeed(
             *("fairseq-train", corpus, *TRAIN, "--positions", "learned", "--warmup-updates", "10"),
             *("--max-update", "30", "--save-interval-updates", "10", "--disable-validation"),
             *("--save-dir", folder),
         )
-        assert log.returncode == 0, log.stderr
         shutil.copy(folder / "checkpoint_last.pt", folder / "model.pt")
         shutil.copytree(corpus, folder / "data")
 

@@ -29,15 +29,14 @@ def mirror(server):
 
 
 @pytest.fixture(scope="session")
-def undisturbed(server, run, tmp_path_factory):
+def undisturbed(server, succeed, tmp_path_factory):
     """`undisturbed(pair)` runs wmt14; the result is its directory and its output."""
 
     def prepare(pair):
         server.faults.clear()
         folder = tmp_path_factory.mktemp(pair)
         table = server.table(folder / "table.yaml")
-        done = run("aiayn", "wmt14", *wmt14_arguments(pair, folder / pair, table), cwd=folder)
-        assert done.returncode == 0, done.stderr
+        done = succeed("aiayn", "wmt14", *wmt14_arguments(pair, folder / pair, table), cwd=folder)
         assert {path.name for path in folder.iterdir()} == {"table.yaml", pair}
         return folder / pair, done
 

@@ -50,13 +50,12 @@ def encoded(request, tmp_path):
     return settings, splits
 
 
-def test_files_are_those_of_fairseq_preprocess(encoded, run, tmp_path):
+def test_files_are_those_of_fairseq_preprocess(encoded, succeed, tmp_path):
     settings, splits = encoded
     theirs, ours = tmp_path / "theirs", tmp_path / "ours"
     options = [f"--{split}pref={stage.folder / 'text'}" for split, stage in splits.items()]
     joined = [] if settings.holds_trees else ["--joined-dictionary"]
-    done = run("fairseq-preprocess", "-s", "en", "-t", "de", "--destdir", theirs, *options, *joined)
-    assert done.returncode == 0, done.stderr
+    succeed("fairseq-preprocess", "-s", "en", "-t", "de", "--destdir", theirs, *options, *joined)
     ours.mkdir()
     counts = [
         Counter((splits["train"].folder / f"text.{lang}").read_text("utf-8").split())

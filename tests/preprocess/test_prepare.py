@@ -66,15 +66,14 @@ def arguments(raw, destdir, *more):
 
 
 @pytest.fixture(scope="module")
-def made(run, tmp_path_factory):
+def made(succeed, tmp_path_factory):
     """The raw text, the data and the output of one complete run."""
     folder = tmp_path_factory.mktemp("made")
     raw = make_raw(folder / "raw")
     (folder / ".data.unfinished" / "work").mkdir(parents=True)  # leftover of a killed run
     (folder / ".data.unfinished" / "dict.en.txt").write_text("half")
     args = arguments(raw, folder / "data", "--workers=3")
-    done = run("aiayn", "prepare", *args, cwd=folder)
-    assert done.returncode == 0, done.stderr
+    done = succeed("aiayn", "prepare", *args, cwd=folder)
     return raw, folder / "data", done
 
 
@@ -136,20 +135,20 @@ def state(folder):
     return {path: (path.stat().st_mtime_ns, path.read_bytes()) for path in folder.iterdir()}
 
 
-def test_second_run_is_up_to_date_and_changes_nothing(made, run):
+def test_second_run_is_up_to_date_and_changes_nothing(made, succeed):
     raw, data, _ = made
     before = state(data)
-    done = run("aiayn", "prepare", *arguments(raw, data, "--joined-dictionary"))  # the default
-    assert done.returncode == 0 and "up to date" in done.stdout
+    done = succeed("aiayn", "prepare", *arguments(raw, data, "--joined-dictionary"))  # the default
+    assert "up to date" in done.stdout
     assert state(data) == before
 
 
-def test_protected_words_and_normalised_punctuation_are_options(raw, tmp_path, error, run):
+def test_protected_words_and_normalised_punctuation_are_options(raw, tmp_path, error, succeed):
     line = "At 15:05 and/or “no”"
     for split in ("train", "valid"):
         write(raw / split, [*PLAIN, line], [*PLAIN, line])
     args = arguments(raw, tmp_path / "data", "--normalize-punctuation", "--protect-patterns")
-    assert run("aiayn", "prepare", *args).returncode == 0
+    succeed("aiayn", "prepare", *args)
     settings = TextSettings.load(tmp_path / "data" / "text.json")
     assert settings.tokenizer == "sacremoses"
     subwords = TextPipeline.load(tmp_path / "data").encode(line)
@@ -171,7 +170,9 @@ def test_directory_with_different_settings_or_inputs_is_left_alone(made, tmp_pat
     assert state(data) == before
 
 
-def test_a_changed_directory_is_refused_until_its_checksums_are_deleted(made, tmp_path, run, error):
+def test_a_changed_directory_is_refused_until_its_checksums_are_deleted(
+    made, tmp_path, succeed, error
+):
     raw, data, _ = made
     copy = shutil.copytree(data, tmp_path / "copy")
     with open(copy / "valid.raw.de", "a") as file:
@@ -179,7 +180,7 @@ def test_a_changed_directory_is_refused_until_its_checksums_are_deleted(made, tm
     line = error("prepare", *arguments(raw, copy))
     assert f"{copy}/valid.raw.de" in line and line.endswith(f"delete {copy} to prepare it again")
     (copy / MANIFEST).unlink()
-    assert run("aiayn", "prepare", *arguments(raw, copy)).returncode == 0
+    succeed("aiayn", "prepare", *arguments(raw, copy))
 
 
 def test_directory_not_made_by_prepare_is_left_alone(raw, tmp_path, error):

@@ -24,13 +24,12 @@ def write(path, nouns, number=1):
 
 
 @pytest.fixture(scope="module")
-def make(run):
+def make(succeed):
     """`make(destdir, *arguments)` runs the command; returns what it prints on standard error."""
 
     def make(destdir, *arguments, vocabulary=("--vocabulary", 40)):
         command = ["aiayn", "prepare-trees", "--destdir", destdir, *vocabulary]
-        done = run(*command, "--workers", 1, *arguments)
-        assert done.returncode == 0, done.stderr
+        done = succeed(*command, "--workers", 1, *arguments)
         return done.stderr
 
     return make

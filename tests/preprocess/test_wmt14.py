@@ -81,25 +81,25 @@ def test_test_sets_are_complete_and_kept_as_raw_text(en_de):
     assert f"data is in {folder}/data; next: fairseq-train {folder}/data" in done.stdout
 
 
-def test_second_run_neither_changes_nor_fetches_anything(en_de, mirror, run):
+def test_second_run_neither_changes_nor_fetches_anything(en_de, mirror, succeed):
     folder, _ = en_de
     before = {path: path.stat().st_mtime_ns for path in folder.rglob("*") if path.is_file()}
     arguments = wmt14_arguments("en-de", folder, mirror.table(folder.parent / "table.yaml"))
     for name in ("download", "work"):  # which the user may delete
         (folder / name).rename(folder.parent / name)
     try:
-        assert "is up to date" in run("aiayn", "wmt14", *arguments).stdout
+        assert "is up to date" in succeed("aiayn", "wmt14", *arguments).stdout
         assert not mirror.requests and not (folder / "download").exists()
     finally:
         for name in ("download", "work"):
             (folder.parent / name).rename(folder / name)
-    assert run("aiayn", "wmt14", *arguments).returncode == 0
+    succeed("aiayn", "wmt14", *arguments)
     after = {path: path.stat().st_mtime_ns for path in folder.rglob("*") if path.is_file()}
     assert after == before and not mirror.requests
 
 
 def test_different_settings_are_refused_and_otherwise_reuse_stages(
-    en_de, mirror, tmp_path, run, error
+    en_de, mirror, tmp_path, succeed, error
 ):
     folder = shutil.copytree(en_de[0], tmp_path / "dest", symlinks=True)
     table = mirror.table(tmp_path / "table.yaml")
@@ -118,14 +118,12 @@ def test_different_settings_are_refused_and_otherwise_reuse_stages(
         table["pairs"]["en-de"]["train"][0].update(en=f"{europarl}.en", de=f"{europarl}.fr")
 
     mirror.table(table, change)
-    done = run("aiayn", "wmt14", *args, "--vocabulary=300")
-    assert done.returncode == 0
+    done = succeed("aiayn", "wmt14", *args, "--vocabulary=300")
     assert "commoncrawl: tokenised by an earlier run" in done.stderr
     assert "europarl-v7: tokenised in" in done.stderr
     assert "learning 300" in done.stderr and "train: split into subwords in" in done.stderr
     shutil.rmtree(folder / "data")
-    done = run("aiayn", "wmt14", *args, "--vocabulary=300", "--protect-patterns")
-    assert done.returncode == 0
+    done = succeed("aiayn", "wmt14", *args, "--vocabulary=300", "--protect-patterns")
     reused = [line for line in done.stderr.splitlines() if line.endswith("by an earlier run")]
     assert reused and all(" extracted " in line for line in reused)
     assert not mirror.requests
