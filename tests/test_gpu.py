@@ -206,10 +206,10 @@ def test_half_precision_translates(model_dir, precision):
 
 @pytest.mark.skipif(torch.cuda.device_count() < 2, reason="fewer than two GPUs")
 @pytest.mark.parametrize("kind", ["float32", "bf16", "fp16"])
-def test_two_gpus_equal_one_with_twice_the_accumulation(run, corpus, tmp_path, kind):
+def test_two_gpus_equal_one_with_twice_the_accumulation(succeed, corpus, tmp_path, kind):
     found = []
     for processes, batches in ((1, 2), (2, 1)):
-        log = run(
+        log = succeed(
             *("torchrun", "--nproc_per_node", str(processes)),
             *(Path(sys.executable).with_name("fairseq-train"), corpus),
             *("--user-dir", "aiayn_plugin", "--arch", "aiayn_tiny", "--dropout", "0"),
@@ -217,6 +217,5 @@ def test_two_gpus_equal_one_with_twice_the_accumulation(run, corpus, tmp_path, k
             *("--tokens-per-update", "0", "--log-format", "simple", "--log-interval", "1"),
             *("--save-dir", tmp_path / str(processes), *PRECISIONS[kind]),
         )
-        assert log.returncode == 0, log.stderr[-2000:]
         found.append(losses(log))
     assert len(found[0]) > 5 and found[0] == pytest.approx(found[1], rel=0.01)

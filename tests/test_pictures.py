@@ -19,7 +19,7 @@ def test_nothing_is_cut_off(path):
         assert len(picture.crop(edge).getcolors()) == 1, f"something crosses the edge {edge}"
 
 
-def test_a_picture_ends_with_its_element(browser, repo, run, tmp_path):
+def test_a_picture_ends_with_its_element(browser, repo, succeed, tmp_path):
     """Even below the window; `browser` skips the test without Chromium."""
     page, path = tmp_path / "page.html", tmp_path / "picture.png"
     blocks = ("blue", "green"), ("red", "red")
@@ -27,8 +27,7 @@ def test_a_picture_ends_with_its_element(browser, repo, run, tmp_path):
         "".join(f"<div id={n} style='height:1500px;background:{c}'></div>" for n, c in blocks)
     )
     program = repo / "examples" / "screenshot.py"
-    log = run(sys.executable, program, page.as_uri(), path, "500", "#blue")
-    assert log.returncode == 0, log.stderr
+    succeed(sys.executable, program, page.as_uri(), path, "500", "#blue")
     picture = Image.open(path).convert("RGB")
     assert picture.width == 500 and 1500 <= picture.height <= 1530
     assert picture.getpixel((250, 1490)) == (0, 128, 0)

@@ -40,13 +40,12 @@ pytestmark = pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs 
 
 
 @pytest.fixture
-def cpu_time(run):
+def cpu_time(succeed):
     """Run a program with arguments; return the seconds of CPU time of its idle threads after it."""
 
     def measure(program, *arguments):
         program = f"import sys, time, torch\n{program}{SLEEP_BETWEEN_OPERATIONS}"
-        log = run(sys.executable, "-c", program, *arguments, env={"OMP_NUM_THREADS": "2"})
-        assert log.returncode == 0, log.stderr
+        log = succeed(sys.executable, "-c", program, *arguments, env={"OMP_NUM_THREADS": "2"})
         return float(log.stdout.split("CPU time")[1])
 
     return measure
