@@ -24,7 +24,7 @@ MARKED = "“Rock” & 'Roll' at 15:05 on https://example.org/a?b=1"
 
 
 @pytest.fixture(scope="module", params=["learned", "sinusoids"])
-def exported(request, run, model_dir, tmp_path_factory):
+def exported(request, succeed, model_dir, tmp_path_factory):
     """A run directory, and its export."""
     if request.param == "sinusoids":
         model_dir = copy_changed(model_dir, tmp_path_factory.mktemp("run"), use_sinusoids)
@@ -32,8 +32,7 @@ def exported(request, run, model_dir, tmp_path_factory):
         changes = {"tokenizer": SACREMOSES, "normalize_punctuation": True}
         replace(TextSettings.load(path), **changes).save(path)
     output = tmp_path_factory.mktemp("export") / "marian"
-    log = run("aiayn", "export", "--format", "transformers", model_dir, "--output", output)
-    assert log.returncode == 0, log.stderr
+    log = succeed("aiayn", "export", "--format", "transformers", model_dir, "--output", output)
     assert "MarianMTModel of 1,024 positions" in log.stdout
     assert len({path.stat().st_mode for path in output.iterdir()}) == 1, (
         "all are for the same users"

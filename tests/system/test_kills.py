@@ -142,7 +142,7 @@ def test_preparing(tmp_path):
 
 
 @pytest.fixture(scope="module")
-def trained(run, prepare, tmp_path_factory) -> Path:
+def trained(prepare, tmp_path_factory) -> Path:
     """A model directory with two checkpoints to average."""
     folder = tmp_path_factory.mktemp("trained")
     shutil.copytree(prepare(300, 30, 5), folder / "data")

@@ -20,28 +20,25 @@ FAIRSEQ_RULES = ["--length-penalty", "fairseq", "--beam", "4", "--lenpen", "0.6"
 
 
 @pytest.fixture(scope="module")
-def trained(run, repo, tmp_path_factory):
+def trained(succeed, repo, tmp_path_factory):
     """Prepared Multi30k, fairseq's own model after 500 updates, and the converted model."""
     raw = repo.parent / "shared" / "data" / "multi30k"
     if not raw.is_dir():
         pytest.skip(f"needs the text of Multi30k in {raw}")
     folder = tmp_path_factory.mktemp("multi30k")
     prefixes = {"train": "train", "valid": "val", "test": "test_2016_flickr"}
-    log = run(
+    succeed(
         *("aiayn", "prepare", "-s", "en", "-t", "de", "--merges", "4000"),
         *("--destdir", folder / "data"),
         *(f"--{split}pref={raw / name}" for split, name in prefixes.items()),
     )
-    assert log.returncode == 0, log.stderr
-    log = run(
+    succeed(
         *("fairseq-train", folder / "data", *stock_model(128, 256, 4), *STOCK_TRAINING),
         *("--lr", "0.003", "--warmup-updates", "200", "--max-tokens", "2000"),
         *("--max-update", "500", "--save-dir", folder),
     )
-    assert log.returncode == 0, log.stderr
     stock, converted = folder / "checkpoint_last.pt", folder / "converted.pt"
-    log = run("aiayn", "convert", "--input", stock, "--output", converted)
-    assert log.returncode == 0, log.stderr
+    succeed("aiayn", "convert", "--input", stock, "--output", converted)
     return folder / "data", stock, converted
 
 

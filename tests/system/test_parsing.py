@@ -63,18 +63,17 @@ def treebank(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def recipe(run, repo, treebank):
+def recipe(succeed, repo, treebank):
     """The run directory of the recipe of the paper's run, with a small model, and its output."""
     if not (repo / ".venv").is_dir():
         pytest.skip("needs .venv, which examples/setup.sh makes")
-    done = run(
+    done = succeed(
         "bash",
         "examples/parsing_wsj.sh",
         treebank / "LDC",
         *SMALL,
         env={"RUN": str(treebank / "run"), "OMP_NUM_THREADS": "1"},
     )
-    assert done.returncode == 0, done.stdout[-2000:] + done.stderr
     return treebank / "run", done.stdout
 
 
@@ -102,7 +101,7 @@ def test_files_of_trees_get_the_same_score_as_the_log(recipe, run):
     assert done.returncode == 0 and f1(done.stdout) == f1(output), done.stderr
 
 
-def test_raw_and_tokenised_sentences_are_parsed(recipe, run, tmp_path):
+def test_raw_and_tokenised_sentences_are_parsed(recipe, run):
     folder, _ = recipe
     text = "the old dog sees a (cat).\n\na cat likes the house .\n"
     done = run("aiayn", "parse", folder, input=text)
@@ -136,18 +135,18 @@ def test_the_best_trees_differ_and_come_best_first(recipe, run):
         assert scores == sorted(scores, reverse=True)
 
 
-def test_trees_only_finds_nothing_but_trees(recipe, run):
+def test_trees_only_finds_nothing_but_trees(recipe, run, succeed):
     folder, _ = recipe
     parser = Parser.load(folder, trees_only=True, beam=4, nbest=4)
     lines = ["dog dog dog dog", "sees", "the the house in . a", " ".join(["near"] * 30)]
     for line, parses in zip(lines, parser.parse_nbest(lines), strict=True):
         assert parses and all(parse.repairs == 0 for parse in parses)
         assert all(parse.tree.leaves() == line.split() for parse in parses)
-    done = run(
+    done = succeed(
         *("fairseq-generate", folder / "data", "--user-dir", "aiayn_plugin"),
         *("--path", folder / "model.pt", "--trees-only", "--beam", "4", "--cpu"),
     )
-    assert done.returncode == 0 and "with beam=4" in done.stdout, done.stderr
+    assert "with beam=4" in done.stdout
     log = folder / "only.log"
     log.write_text(done.stdout)
     done = run("aiayn", "score", log, "--data", folder / "data")
@@ -236,13 +235,12 @@ def test_a_dry_run_prints_commands_without_running_them(dry_run, treebank, tmp_p
     assert not list(tmp_path.iterdir())
 
 
-def test_the_free_treebanks_are_checked(run, repo, tmp_path):
+def test_the_free_treebanks_are_checked(run, succeed, repo, tmp_path):
     shared = repo.parent / "shared" / "data"
     if not (shared / "gum").is_dir():
         pytest.skip(f"needs the treebanks in {shared}")
     command, places = ("bash", "examples/corpora.sh", "treebanks", shared), {"RUN": str(tmp_path)}
-    done = run(*command, env=places)
-    assert done.returncode == 0, done.stderr
+    succeed(*command, env=places)
     assert len(list((tmp_path / "raw" / "gum").iterdir())) == 237
     (tmp_path / "raw" / "gum" / "GUM_bio_byron.ptb").write_text("(S (NN other))")
     done = run(*command, env=places)

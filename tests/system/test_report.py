@@ -23,7 +23,7 @@ def report_on(run):
 
 
 @pytest.mark.long
-def test_a_killed_run_is_reported_as_one(run, repo, corpus, tmp_path, report_on):
+def test_a_killed_run_is_reported_as_one(succeed, repo, corpus, tmp_path, report_on):
     save_dir = tmp_path / "checkpoints"
     intervals = ("--save-interval-updates", "10", "--validate-interval-updates", "10")
     command = ["fairseq-train", corpus, *TRAIN, "--log-format", "none", "--max-update", "40"]
@@ -37,8 +37,7 @@ def test_a_killed_run_is_reported_as_one(run, repo, corpus, tmp_path, report_on)
     assert killed([program, *command[1:]], tmp_path / "first.log", has_25_updates)
     with open(record, "a") as file:
         file.write('{"event": "interval", "upd')  # as a process that is killed while it writes
-    second = run(*command)
-    assert second.returncode == 0, second.stderr
+    succeed(*command)
     found = report_on(tmp_path)
     training, facts = found["training"], found["facts"]
     assert [point["update"] for point in training["train"]] == list(range(1, 41))
@@ -67,16 +66,17 @@ def test_a_killed_run_is_reported_as_one(run, repo, corpus, tmp_path, report_on)
     assert logged[0] == pytest.approx(target, rel=0.1) and source != target
 
 
-def test_fairseqs_own_model_is_recorded_under_the_plugins_task(run, corpus, tmp_path, report_on):
+def test_fairseqs_own_model_is_recorded_under_the_plugins_task(
+    succeed, corpus, tmp_path, report_on
+):
     """Its --save-dir is not a run directory, and it translates the data in reverse."""
     model = [*stock_model(32, 64, 2), "--task", "aiayn_translation", *STOCK_TRAINING]
     model.remove("--disable-validation")
-    done = run(
+    succeed(
         *("fairseq-train", corpus, "--user-dir", PLUGIN, *model, "--lr", "0.001"),
         *("--max-tokens", "2000", "--max-update", "4", "--log-interval", "2"),
         *("--save-dir", tmp_path / "mine", "-s", "de", "-t", "en"),
     )
-    assert done.returncode == 0, done.stderr
     found = report_on(tmp_path / "mine")
     assert [point["update"] for point in found["training"]["train"]] == [2, 4]
     assert found["training"]["valid"][-1]["update"] == 4 and found["training"]["finished"]

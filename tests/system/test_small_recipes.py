@@ -228,13 +228,12 @@ def test_paths_of_the_user_are_relative_to_the_working_directory(dry_run, tmp_pa
         ("published", "multi30k_published", "test.2016.en"),
     ],
 )
-def test_the_text_is_checked(run, repo, tmp_path, corpus, directory, changed):
+def test_the_text_is_checked(run, succeed, repo, tmp_path, corpus, directory, changed):
     shared = repo.parent / "shared" / "data" / directory
     if not shared.is_dir():
         pytest.skip(f"needs the text in {shared}")
     command, places = ("bash", "examples/corpora.sh", corpus, shared), {"RUN": str(tmp_path)}
-    done = run(*command, env=places)
-    assert done.returncode == 0, done.stderr
+    succeed(*command, env=places)
     (tmp_path / "raw" / changed).unlink()
     (tmp_path / "raw" / changed).write_text("Ja.\n")
     done = run(*command, env=places)

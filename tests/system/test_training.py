@@ -20,7 +20,7 @@ def weights(path):
     return torch.load(path, weights_only=True)["model"]
 
 
-def test_the_last_epoch_is_saved_even_if_the_interval_does_not_divide_it(run, corpus, tmp_path):
+def test_the_last_epoch_is_saved_even_if_the_interval_does_not_divide_it(succeed, corpus, tmp_path):
     command = (
         "fairseq-train",
         corpus,
@@ -30,24 +30,21 @@ def test_the_last_epoch_is_saved_even_if_the_interval_does_not_divide_it(run, co
         "--max-tokens",
         "1500",
     )
-    log = run(*command, "--save-dir", tmp_path, "--save-interval", "2", "--max-epoch", "3")
-    assert log.returncode == 0, log.stderr
+    succeed(*command, "--save-dir", tmp_path, "--save-interval", "2", "--max-epoch", "3")
     saved = {path.name for path in tmp_path.glob("checkpoint[0-9].pt")}
     assert saved == {"checkpoint2.pt", "checkpoint3.pt"}
 
 
-def test_a_run_stopped_and_started_is_the_same_run(run, corpus, tmp_path):
+def test_a_run_stopped_and_started_is_the_same_run(run, succeed, corpus, tmp_path):
     """Step, learning rate, optimizer, data order and dropout resume: weights are bit-identical."""
     command = [
         *("fairseq-train", corpus, *TRAIN, "--tokens-per-update", "4000", "--max-tokens", "1500"),
         *("--save-interval-updates", "4", "--disable-validation"),
     ]
     whole, halves = tmp_path / "whole", tmp_path / "halves"
-    first = run(*command, "--save-dir", whole, "--max-update", "12")
-    assert first.returncode == 0, first.stderr
+    first = succeed(*command, "--save-dir", whole, "--max-update", "12")
     for end in ("5", "12"):
-        log = run(*command, "--save-dir", halves, "--max-update", end)
-        assert log.returncode == 0, log.stderr
+        log = succeed(*command, "--save-dir", halves, "--max-update", end)
     assert re.search(r"Loaded checkpoint .*checkpoint_last.pt \(epoch . @ 5 updates\)", log.stdout)
     expected, found = weights(whole / "checkpoint_last.pt"), weights(halves / "checkpoint_last.pt")
     for name in expected:
@@ -88,7 +85,7 @@ def test_a_run_stopped_and_started_is_the_same_run(run, corpus, tmp_path):
 
 
 @pytest.mark.long
-def test_only_one_run_at_a_time_uses_a_directory(run, corpus, tmp_path):
+def test_only_one_run_at_a_time_uses_a_directory(run, succeed, corpus, tmp_path):
     """A killed run leaves no lock, even while the processes that load its data live on."""
     options = [corpus, *TRAIN, "--num-workers", "2", "--disable-validation"]
     options += ["--save-dir", tmp_path, "--max-update"]
@@ -108,8 +105,7 @@ def test_only_one_run_at_a_time_uses_a_directory(run, corpus, tmp_path):
             first.kill()
     with hold_lock(tmp_path, "still locked", timeout=4):
         pass
-    resumed = run("fairseq-train", *options, "1")
-    assert resumed.returncode == 0, resumed.stderr
+    succeed("fairseq-train", *options, "1")
 
 
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="fairseq 0.12.2 has no hook for this")
@@ -132,7 +128,7 @@ def test_patience_resumes_its_count_after_a_restart(run, corpus, tmp_path):
 
 @pytest.mark.long
 @pytest.mark.parametrize("flags", [["--bf16"], ["--eval-bleu", "--eval-bleu-detok", "space"]])
-def test_precision_and_evaluation_train_and_restart(run, corpus, tmp_path, flags):
+def test_precision_and_evaluation_train_and_restart(succeed, corpus, tmp_path, flags):
     command = [
         *("fairseq-train", corpus, *TRAIN, *flags, "--save-dir", tmp_path, "--disable-validation"),
     ]
@@ -140,8 +136,7 @@ def test_precision_and_evaluation_train_and_restart(run, corpus, tmp_path, flags
         command.remove("--disable-validation")
         command += ["--eval-bleu-args", '{"beam": 1, "max_len_b": 5}', "--max-tokens-valid", "4096"]
     for end in ("1", "2"):
-        log = run(*command, "--max-update", end)
-        assert log.returncode == 0, log.stderr[-2000:]
+        log = succeed(*command, "--max-update", end)
     assert "@ 1 updates)" in log.stdout and "num_updates=2" in log.stdout
 
 
@@ -172,7 +167,7 @@ def test_a_full_disk_ends_the_run_and_leaves_complete_files(run, corpus, small_d
 
 
 @pytest.mark.parametrize("stops", [[6], pytest.param([3, 6], marks=pytest.mark.long)])
-def test_two_processes_equal_one_with_twice_the_accumulation(run, corpus, tmp_path, stops):
+def test_two_processes_equal_one_with_twice_the_accumulation(run, succeed, corpus, tmp_path, stops):
     options = [
         corpus,
         *TRAIN,
@@ -189,20 +184,18 @@ def test_two_processes_equal_one_with_twice_the_accumulation(run, corpus, tmp_pa
     ]
     # An epoch has 7 batches: 4 and 3, so that one of two processes has an empty one at its end,
     # in the first epoch after another batch of the same update, and later alone.
-    alone = run(
+    alone = succeed(
         *("fairseq-train", *options, "6", "--update-freq", "4,6", "--save-dir", tmp_path / "alone")
     )
-    assert alone.returncode == 0, alone.stderr
     program = Path(sys.executable).with_name("fairseq-train")
     in_two = []
     for stop in stops:
-        log = run(
+        log = succeed(
             *("torchrun", "--standalone", "--nproc_per_node", "2", program, *options, stop),
             *("--update-freq", "2,3"),
             *("--save-dir", tmp_path / "two"),
             env={"OMP_NUM_THREADS": "1"},
         )
-        assert log.returncode == 0, log.stderr[-2000:]
         assert "(rank 1)" in log.stdout + log.stderr
         in_two += losses(log)
     assert len(losses(alone)) == 6 and losses(alone) == in_two

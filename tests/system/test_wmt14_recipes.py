@@ -95,15 +95,14 @@ def test_the_recipe_leads_from_the_public_files_to_both_scores(recipe):
     assert "▁" not in (folder / "translation.txt").read_text("utf-8")
 
 
-def test_word_pieces_work_in_every_command(run, recipe, repo):
+def test_word_pieces_work_in_every_command(run, succeed, recipe, repo):
     folder, _ = recipe
     model = ("--user-dir", repo / "aiayn_plugin", "--path", folder / "model.pt", "--beam", "2")
     source = folder / "data" / "test.raw.en"
-    done = run(
+    done = succeed(
         *("fairseq-interactive", folder / "data", *model, "--input", source, "--cpu"),
         *("--max-len-b", "8"),
     )
-    assert done.returncode == 0, done.stderr
     pipeline = TextPipeline.load(folder / "data")
     texts = [pipeline.decode(line) for line in read_hypotheses(done.stdout.splitlines())]
     assert re.findall(r"^D-\d+\t.*\t(.*)$", done.stdout, re.MULTILINE) == texts
@@ -112,14 +111,12 @@ def test_word_pieces_work_in_every_command(run, recipe, repo):
     sources = [" ".join(vocabulary.decode(line)) for line in token_ids]
     assert re.findall(r"^S-\d+\t(.*)$", done.stdout, re.MULTILINE) == sources
     assert len(texts) == 20
-    done = run("aiayn", "translate", folder, input=source.read_bytes())
-    assert done.returncode == 0, done.stderr
+    done = succeed("aiayn", "translate", folder, input=source.read_bytes())
     assert len(done.stdout.splitlines()) == 20 and "▁" not in done.stdout
-    done = run(
+    done = succeed(
         *("fairseq-generate", folder / "data", *model[:4], "--cpu"),
         *("--remove-bpe", "sentencepiece"),
     )
-    assert done.returncode == 0, done.stderr
     (folder / "joined.log").write_text(done.stdout)
     scores = [
         run("aiayn", "score", folder / name, "--data", folder / "data").stdout
