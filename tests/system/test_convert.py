@@ -60,15 +60,8 @@ def test_conversion_round_trip(succeed, corpus, stock, tmp_path):
 def old_form(state):
     """Return a checkpoint in an old format: a command line, joined projections, float16."""
     args = argparse.Namespace(**vars(state["cfg"]["model"]))
-    for name in (
-        "layernorm_embedding",
-        "activation_fn",
-        "no_cross_attention",
-        "base_layers",
-        "max_source_positions",
-        "max_target_positions",
-        "_name",
-    ):
+    newer = "layernorm_embedding activation_fn no_cross_attention base_layers"
+    for name in f"{newer} max_source_positions max_target_positions _name".split():
         if hasattr(args, name):
             delattr(args, name)
     args.max_positions, args.source_lang, args.target_lang = 1024, "en", "de"
@@ -159,18 +152,9 @@ def test_the_searches_are_compared_in_batches_and_one_by_one(run, succeed, corpu
     run("aiayn", "convert", "--input", stock, "--output", tmp_path / "ours.pt")
     out = tmp_path / "results.json"
     benchmark = [
-        *(
-            "aiayn",
-            "benchmark",
-            "translate",
-            corpus,
-            "--fairseq-model",
-            stock,
-            "--cpu",
-            "--runs",
-            "1",
-        ),
+        *("aiayn", "benchmark", "translate", corpus, "--fairseq-model", stock, "--cpu"),
         *("--plugin-model", tmp_path / "ours.pt", "--length", "7", "--output", out),
+        *("--runs", "1"),
     ]
     log = succeed(*benchmark, "--batch-sizes", "100", "--ctranslate2", "float32")
     rows = {row["system"]: row for row in json.loads(out.read_text())}

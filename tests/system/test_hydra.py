@@ -16,15 +16,9 @@ def hydra_train(run, corpus, folder, *settings):
 
 def test_hydra_trains_and_resumes(succeed, corpus, tmp_path):
     settings = (
-        "common.log_format=simple",
-        "common.log_interval=1",
-        "model.N=1",
-        "model.d_model=32",
-        "model.d_ff=64",
-        "task.tokens_per_update=500",
-        "dataset.num_workers=0",
-        "dataset.disable_validation=true",
-        "checkpoint.save_interval_updates=2",
+        *("common.log_format=simple", "common.log_interval=1", "task.tokens_per_update=500"),
+        *("model.N=1", "model.d_model=32", "model.d_ff=64", "dataset.num_workers=0"),
+        *("dataset.disable_validation=true", "checkpoint.save_interval_updates=2"),
     )
     logs = [
         hydra_train(succeed, corpus, tmp_path, *settings, f"optimization.max_update={updates}")

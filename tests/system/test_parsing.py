@@ -67,13 +67,8 @@ def recipe(succeed, repo, treebank):
     """The run directory of the recipe of the paper's run, with a small model, and its output."""
     if not (repo / ".venv").is_dir():
         pytest.skip("needs .venv, which examples/setup.sh makes")
-    done = succeed(
-        "bash",
-        "examples/parsing_wsj.sh",
-        treebank / "LDC",
-        *SMALL,
-        env={"RUN": str(treebank / "run"), "OMP_NUM_THREADS": "1"},
-    )
+    env = {"RUN": str(treebank / "run"), "OMP_NUM_THREADS": "1"}
+    done = succeed("bash", "examples/parsing_wsj.sh", treebank / "LDC", *SMALL, env=env)
     return treebank / "run", done.stdout
 
 

@@ -21,16 +21,10 @@ def weights(path):
 
 
 def test_the_last_epoch_is_saved_even_if_the_interval_does_not_divide_it(succeed, corpus, tmp_path):
-    command = (
-        "fairseq-train",
-        corpus,
-        *TRAIN,
-        "--tokens-per-update",
-        "4000",
-        "--max-tokens",
-        "1500",
+    succeed(
+        *("fairseq-train", corpus, *TRAIN, "--tokens-per-update", "4000", "--max-tokens", "1500"),
+        *("--save-dir", tmp_path, "--save-interval", "2", "--max-epoch", "3"),
     )
-    succeed(*command, "--save-dir", tmp_path, "--save-interval", "2", "--max-epoch", "3")
     saved = {path.name for path in tmp_path.glob("checkpoint[0-9].pt")}
     assert saved == {"checkpoint2.pt", "checkpoint3.pt"}
 
@@ -168,20 +162,9 @@ def test_a_full_disk_ends_the_run_and_leaves_complete_files(run, corpus, small_d
 
 @pytest.mark.parametrize("stops", [[6], pytest.param([3, 6], marks=pytest.mark.long)])
 def test_two_processes_equal_one_with_twice_the_accumulation(run, succeed, corpus, tmp_path, stops):
-    options = [
-        corpus,
-        *TRAIN,
-        "--adam-eps",  # with the paper's, rounding changes the update of near-zero gradients
-        "1e-3",
-        "--dropout",
-        "0",
-        "--batch-size",
-        "300",
-        "--warmup-updates",
-        "4",
-        "--disable-validation",
-        "--max-update",
-    ]
+    options = [corpus, *TRAIN, "--dropout", "0", "--batch-size", "300", "--warmup-updates", "4"]
+    # With the paper's ε, rounding changes the update of near-zero gradients.
+    options += ["--adam-eps", "1e-3", "--disable-validation", "--max-update"]
     # An epoch has 7 batches: 4 and 3, so that one of two processes has an empty one at its end,
     # in the first epoch after another batch of the same update, and later alone.
     alone = succeed(
