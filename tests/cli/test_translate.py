@@ -9,13 +9,23 @@ from aiayn_plugin.cli import main, translate
 from aiayn_plugin.inference import Translator
 
 
-def test_nbest_numbers_lines_across_buffers(model_dir, monkeypatch):
+@pytest.fixture
+def output(monkeypatch):
+    """`output(text, model, …)` returns the lines that `aiayn translate` writes."""
+
+    def command(text, *arguments):
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+        monkeypatch.setattr("sys.stdout", io.TextIOWrapper(output := io.BytesIO()))
+        main(["translate", *arguments])
+        return output.getvalue().decode().splitlines()
+
+    return command
+
+
+def test_nbest_numbers_lines_across_buffers(model_dir, output):
     text = "\n" * 12_000 + "March 3\n"  # empty lines need no search
-    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
-    monkeypatch.setattr("sys.stdout", io.TextIOWrapper(output := io.BytesIO()))
     options = ["--beam", "5", "--lenpen", "0", "--nbest", "5", "--precision", "bfloat16"]
-    main(["translate", str(model_dir), "--device", "cpu", *options])
-    lines = output.getvalue().decode().splitlines()
+    lines = output(text, str(model_dir), "--device", "cpu", *options)
     assert [int(line.split(" ||| ")[0]) for line in lines[:-5]] == list(range(1, 12_001))
     translator = Translator.load(model_dir, "cpu", "bfloat16", beam=5, lenpen=0.0, nbest=5)
     [best] = translator.translate_nbest(["March 3"])
@@ -47,13 +57,10 @@ def test_too_little_memory_for_the_model_is_reported_in_one_line(monkeypatch, me
         main(["translate", "demo"])
 
 
-def test_ctranslate2_is_an_engine(monkeypatch):
+def test_ctranslate2_is_an_engine(output):
     pytest.importorskip("ctranslate2")
-    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"Closed: Monday\n")))
-    monkeypatch.setattr("sys.stdout", io.TextIOWrapper(output := io.BytesIO()))
     options = ["--engine", "ctranslate2", "--precision", "int8", "--nbest", "2"]
-    main(["translate", "demo", *options])
+    lines = output("Closed: Monday\n", "demo", *options)
     translator = Translator.load("demo", engine="ctranslate2", precision="int8", nbest=2)
     [best] = translator.translate_nbest(["Closed: Monday"])
-    expected = [f"1 ||| {each.text} ||| {each.score:.4f}" for each in best]
-    assert output.getvalue().decode().splitlines() == expected
+    assert lines == [f"1 ||| {each.text} ||| {each.score:.4f}" for each in best]

@@ -17,6 +17,9 @@ from aiayn_plugin.fairseq_plugin.convert import (
 )
 from aiayn_plugin.paper import ModelSettings
 
+SMALL = ModelSettings(N=2, d_model=8, d_ff=8, h=2, positions="fairseq", tie_embeddings="none")
+POSITIONS = {"max_source_positions": 9, "max_target_positions": 9}
+
 
 @pytest.mark.parametrize(
     "options",
@@ -63,18 +66,13 @@ def test_options_that_the_papers_model_lacks_are_refused(flags, message):
 
 
 def test_fairseqs_own_task_needs_no_tokenizer_of_the_plugins():
-    settings = ModelSettings(N=2, d_model=8, d_ff=8, h=2, positions="fairseq")
-    positions = {"max_source_positions": 9, "max_target_positions": 9}
-    model = {"_name": "aiayn_transformer", **asdict(settings), **positions}
+    model = {"_name": "aiayn_transformer", **asdict(SMALL), **POSITIONS}
     for given, expected in (("aiayn", "space"), ("moses", "moses")):
         state = {
             "cfg": {"model": Namespace(**model), "task": {"eval_bleu_detok": given}},
-            "model": build(**asdict(settings), **positions).state_dict(),
+            "model": build(**asdict(SMALL), **POSITIONS).state_dict(),
         }
         assert convert(state)[0]["cfg"]["task"]["eval_bleu_detok"] == expected
-
-
-SMALL = ModelSettings(N=2, d_model=8, d_ff=8, h=2, positions="fairseq", tie_embeddings="none")
 
 
 @pytest.mark.parametrize(
@@ -94,10 +92,9 @@ SMALL = ModelSettings(N=2, d_model=8, d_ff=8, h=2, positions="fairseq", tie_embe
     ],
 )
 def test_conversion_to_fairseq_neither_loses_nor_adds_weights(change, settings, message):
-    positions = {"max_source_positions": 9, "max_target_positions": 9}
-    weights = build(**asdict(SMALL), **positions).state_dict()
+    weights = build(**asdict(SMALL), **POSITIONS).state_dict()
     change(weights)
-    model = {"_name": "aiayn_transformer", **asdict(SMALL), **positions, **settings}
+    model = {"_name": "aiayn_transformer", **asdict(SMALL), **POSITIONS, **settings}
     state = {"cfg": {"model": Namespace(**model), "task": {}}, "model": weights}
     if message is None:
         assert convert(state)[1] == "fairseq's transformer"
@@ -109,11 +106,10 @@ def test_conversion_to_fairseq_neither_loses_nor_adds_weights(change, settings, 
 @pytest.mark.parametrize("changes", [{}, {"positions": "learned", "tie_embeddings": "all"}])
 def test_a_model_without_biases_of_attention_survives_both_conversions(changes):
     settings = replace(SMALL, **changes)
-    positions = {"max_source_positions": 9, "max_target_positions": 9}
-    ours = build(**asdict(settings), **positions).float().eval()
+    ours = build(**asdict(settings), **POSITIONS).float().eval()
     identity = Identity.of((["a"], ["b"]), settings, ("en", "de")).task_state()
     state = {
-        "cfg": {"model": {"_name": "aiayn_transformer", **asdict(settings), **positions}},
+        "cfg": {"model": {"_name": "aiayn_transformer", **asdict(settings), **POSITIONS}},
         "model": ours.state_dict(),
         "task_state": identity,
     }

@@ -23,6 +23,16 @@ def corpus():
     return make_batches, sizes
 
 
+def equal_sentences(number, length):
+    """Return a function that forms batches of sentences of one length, and their sizes."""
+    sizes = np.full((number, 2), length, dtype=np.int64)
+
+    def make_batches(limit):
+        return batch_by_size(np.arange(number), None, num_tokens_vec=sizes[:, 0], max_tokens=limit)
+
+    return make_batches, sizes
+
+
 @pytest.mark.parametrize("devices", [1, 2, 8])
 @pytest.mark.parametrize("capacity", [2048, 4096, 16384])
 def test_updates_hold_tokens_per_update_on_average(corpus, devices, capacity):
@@ -58,12 +68,7 @@ def test_update_freq_is_1_if_one_batch_suffices(corpus):
 @pytest.mark.parametrize("tokens, update_freq", [(700, 7), (701, 7), (703, 8)])
 def test_updates_may_be_2_percent_of_a_batch_short(tokens, update_freq):
     """A batch of at most 105 tokens holds 10 sentences of 10 tokens."""
-    sizes = np.full((1000, 2), 10, dtype=np.int64)
-
-    def make_batches(limit):
-        return batch_by_size(np.arange(1000), None, num_tokens_vec=sizes[:, 0], max_tokens=limit)
-
-    assert plan_batches(make_batches, sizes, tokens, 1, 105).update_freq == update_freq
+    assert plan_batches(*equal_sentences(1000, 10), tokens, 1, 105).update_freq == update_freq
 
 
 def test_filtered_sentences_do_not_count(corpus):
@@ -76,14 +81,5 @@ def test_filtered_sentences_do_not_count(corpus):
 
 
 def test_corpus_smaller_than_one_update():
-    sizes = np.full((10, 2), 7, dtype=np.int64)
-    plan = plan_batches(
-        lambda limit: batch_by_size(
-            np.arange(10), None, num_tokens_vec=sizes[:, 0], max_tokens=limit
-        ),
-        sizes,
-        25_000,
-        1,
-        4096,
-    )
+    plan = plan_batches(*equal_sentences(10, 7), 25_000, 1, 4096)
     assert (plan.updates, plan.target_tokens) == (1, 70)
