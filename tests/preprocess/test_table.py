@@ -63,18 +63,13 @@ def test_names_of_pairs_are_those_that_fairseq_reads(tmp_path, error, name):
 
 
 @pytest.mark.parametrize(
-    ("pair", "subword", "vocabulary"), [("en-de", "bpe", 37_000), ("en-fr", "wordpiece", 32_000)]
+    ("pair", "subword", "vocabulary", "more"),
+    [("en-de", "bpe", 37_000, []), ("en-fr", "wordpiece", 32_000, ["un", "giga"])],
 )
-def test_the_number_of_subwords_is_the_papers(pair, subword, vocabulary):
-    """§5.1."""
+def test_corpora_and_subwords_are_the_papers(pair, subword, vocabulary, more):
+    """§5.1: all training data of WMT 2014."""
     loaded = load_pair(WMT14, pair)
     assert (loaded.subword, loaded.vocabulary) == (subword, vocabulary)
-
-
-@pytest.mark.parametrize(("pair", "more"), [("en-de", []), ("en-fr", ["un", "giga"])])
-def test_the_corpora_are_the_papers(pair, more):
-    """§5.1: all training data of WMT 2014."""
-    splits = load_pair(WMT14, pair).splits
-    names = {split: [corpus.name for corpus in corpora] for split, corpora in splits.items()}
+    names = {split: [corpus.name for corpus in loaded.splits[split]] for split in loaded.splits}
     train = ["europarl-v7", "commoncrawl", "news-commentary-v9", *more]
     assert names == {"train": train, "valid": ["newstest2013"], "test": ["newstest2014"]}
