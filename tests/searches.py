@@ -73,12 +73,7 @@ def beam_search(models, settings=None, **options):
 
 def generator(models, alignment=None, **settings):
     """Return fairseq's interface to a search with some models; settings: as for beam_search."""
-    return Generator(
-        models,
-        dictionary(WORDS),
-        SearchSettings(**settings),
-        alignment=alignment,
-    )
+    return Generator(models, dictionary(WORDS), SearchSettings(**settings), alignment=alignment)
 
 
 def assert_same(actual, expected):

@@ -44,11 +44,7 @@ def train(corpus, folder, updates, *flags):
 
 @pytest.mark.parametrize(
     "precision, tolerance",
-    [
-        (None, 1e-5),
-        (torch.bfloat16, 0.05),
-        (torch.float16, 2e-3),
-    ],
+    [(None, 1e-5), (torch.bfloat16, 0.05), (torch.float16, 2e-3)],
 )
 @pytest.mark.parametrize("compiled", [False, True])
 def test_loss_and_gradients_equal_those_of_float64_on_a_cpu(precision, tolerance, compiled):

@@ -79,14 +79,8 @@ def test_text_starts_neither_a_list_nor_a_formula():
 
 
 def test_numbers_as_text():
-    assert [duration(s) for s in (0, 59.6, 231, 3600, 18_021, 90_061)] == [
-        "0 s",
-        "1 min",
-        "3 min 51 s",
-        "1 h",
-        "5 h",
-        "1 d 1 h",
-    ]
+    durations = ["0 s", "1 min", "3 min 51 s", "1 h", "5 h", "1 d 1 h"]
+    assert list(map(duration, (0, 59.6, 231, 3600, 18_021, 90_061))) == durations
     assert format_power(3.28e18) == "3.3 · 10¹⁸" and format_power(1) == "1.0 · 10⁰"
     assert format_number(-0.5, "+.2f") == "−0.50" and format_number(2, "+.2f") == "+2.00"
     assert format_number(None) is None

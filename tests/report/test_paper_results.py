@@ -64,22 +64,12 @@ def test_table_4_is_the_papers(spec):
 
 
 def test_a_row_is_found_by_its_columns_and_by_its_name():
-    assert TABLE_3.keys() == ARCHITECTURES.keys() - {
-        "aiayn_big_en_fr",
-        "aiayn_parser",
-        *SCALED_DOWN,
-    }
+    others = {"aiayn_big_en_fr", "aiayn_parser", *SCALED_DOWN}
+    assert TABLE_3.keys() == ARCHITECTURES.keys() - others
     for arch in TABLE_3:
-        assert (
-            find_row_by_settings(get_settings(arch))
-            == find_row_by_name(arch)
-            == find_row_by_name(arch[6:])
-            == arch
-        )
+        assert find_row_by_settings(get_settings(arch)) == arch
+        assert find_row_by_name(arch) == find_row_by_name(arch[6:]) == arch
     other = get_settings("aiayn_base")
     other.d_ff = 2000
-    assert (
-        find_row_by_settings(other) is None
-        and find_row_by_name("tiny") is None
-        and find_row_by_name("run") is None
-    )
+    assert find_row_by_settings(other) is None
+    assert find_row_by_name("tiny") is find_row_by_name("run") is None

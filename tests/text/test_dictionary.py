@@ -22,12 +22,8 @@ def test_token_ids_are_those_of_fairseq(tmp_path):
     path.write_bytes(GOOD + b"a 3\na 2 #fairseq:overwrite\n")
     theirs, ours = Dictionary.load(str(path)), Vocabulary(read_dictionary(path))
     assert ours.symbols == theirs.symbols and len(ours) == len(theirs)
-    assert (ours.bos, ours.pad, ours.eos, ours.unk) == (
-        theirs.bos(),
-        theirs.pad(),
-        theirs.eos(),
-        theirs.unk(),
-    )
+    special = (theirs.bos(), theirs.pad(), theirs.eos(), theirs.unk())
+    assert (ours.bos, ours.pad, ours.eos, ours.unk) == special
     for line in ("", "the ll o", "he@@ a never <unk> </s> <pad> the"):
         ids = theirs.encode_line(line, add_if_not_exist=False).tolist()
         assert ours.encode(line.split()) == ids
