@@ -10,12 +10,14 @@ from pathlib import Path
 import pytest
 import torch
 from commands import PLUGIN, TRAIN
+from fairseq import checkpoint_utils
 from hostile import PAYLOADS
 
-import aiayn_plugin.fairseq_plugin  # noqa: F401  it registers the plugin
 from aiayn_plugin.checkpoints.safe_load import load
 from aiayn_plugin.errors import InputError
 from aiayn_plugin.fairseq_plugin.hydra import CONFIG_DIRECTORY
+from aiayn_plugin.fairseq_plugin.model import AiaynTransformer
+from aiayn_plugin.inference import Translator
 
 USE = f"{{data}} --user-dir {PLUGIN} --cpu --path {{model}}"
 GENERATE = f"fairseq-generate {USE} --gen-subset test --max-len-b 3 --num-workers 0"
@@ -52,50 +54,27 @@ COMMANDS = {
 }
 
 
-def from_pretrained(model: Path, data: Path) -> None:
-    """Load the model of a directory, as README shows."""
-    from aiayn_plugin.fairseq_plugin.model import AiaynTransformer
-
-    AiaynTransformer.from_pretrained(str(model.parent), model.name, str(data)).translate("x")
-
-
 def component(model: Path, data: Path) -> None:
     """Load the encoder of a checkpoint into another model, as fairseq's speech models do."""
-    from fairseq import checkpoint_utils
-
     (other,), _ = checkpoint_utils.load_model_ensemble(
         [str(model.parent / "good.pt")], {"data": str(data)}
     )
     checkpoint_utils.load_pretrained_component_from_model(other.encoder, str(model))
 
 
-def ensemble(model: Path, data: Path) -> None:
-    """Load a model and its task as fairseq's own scripts do."""
-    from fairseq import checkpoint_utils
-
-    checkpoint_utils.load_model_ensemble_and_task([str(model)], {"data": str(data)})
-
-
-def averaged_in_training(model: Path, data: Path) -> None:
-    """Load the moving average of --store-ema."""
-    from fairseq import checkpoint_utils
-
-    checkpoint_utils.load_ema_from_checkpoint(str(model))
-
-
-def translator(model: Path, data: Path) -> None:
-    """Load a translator."""
-    from aiayn_plugin.inference.translator import Translator
-
-    Translator.load(model.parent).translate(["x"])
-
-
+#: Functions of a checkpoint's path and its data.
 FUNCTIONS: dict[str, Callable[[Path, Path], object]] = {
-    "Translator.load": translator,
-    "AiaynTransformer.from_pretrained": from_pretrained,
-    "load_model_ensemble_and_task": ensemble,
+    "Translator.load": lambda model, data: Translator.load(model.parent).translate(["x"]),
+    "AiaynTransformer.from_pretrained": lambda model, data: AiaynTransformer.from_pretrained(
+        str(model.parent), model.name, str(data)
+    ).translate("x"),
+    "load_model_ensemble_and_task": lambda model, data: (
+        checkpoint_utils.load_model_ensemble_and_task([str(model)], {"data": str(data)})
+    ),
     "load_pretrained_component_from_model": component,
-    "load_ema_from_checkpoint": averaged_in_training,
+    "load_ema_from_checkpoint": lambda model, data: checkpoint_utils.load_ema_from_checkpoint(
+        str(model)
+    ),
     "safe_load.load": lambda model, data: load(model),
 }
 ENTRIES = [*COMMANDS, *FUNCTIONS]
