@@ -134,6 +134,12 @@ def take_updates(trainer: Trainer, epoch: Any, updates: int) -> list[float]:
     return rates
 
 
+def load_hub(run, data=None, **options):
+    """Return fairseq's hub interface for a run directory, by default with its own data."""
+    data = data or run / "data"
+    return AiaynTransformer.from_pretrained(str(run), "model.pt", str(data), **options)
+
+
 def change_checkpoint(folder, change):
     """Change the contents of a directory's model.pt."""
     state = torch.load(folder / "model.pt")

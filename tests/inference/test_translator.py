@@ -11,12 +11,11 @@ import pytest
 from breakages import remove
 from commands import LINES
 from fairseq.search import PrefixConstrainedBeamSearch
-from models import change_checkpoint, copy_changed, use_sinusoids
+from models import change_checkpoint, copy_changed, load_hub, use_sinusoids
 from omegaconf import open_dict
 
 from aiayn_plugin.checkpoints.bundle import bundle
 from aiayn_plugin.errors import InputError
-from aiayn_plugin.fairseq_plugin.model import AiaynTransformer
 from aiayn_plugin.inference import Translator
 from aiayn_plugin.paper import ModelSettings
 
@@ -209,19 +208,12 @@ def test_the_search_is_the_papers_whatever_the_training_used(model_dir, tmp_path
 
 
 def test_from_pretrained_of_fairseq_searches_the_same(model_dir):
-    hub = AiaynTransformer.from_pretrained(str(model_dir), "model.pt", str(model_dir / "data"))
+    hub = load_hub(model_dir)
     ours = Translator.load(model_dir, device="cpu")
     lines = [line for line in LINES if line]
     assert hub.translate(lines) == ours.translate(lines)
-    other = AiaynTransformer.from_pretrained(
-        str(model_dir), "model.pt", str(model_dir / "data"), lenpen=1.5
-    )
-    nested = AiaynTransformer.from_pretrained(
-        str(model_dir),
-        "model.pt",
-        str(model_dir / "data"),
-        generation_args={"lenpen": 1.5, "max_len_b": 9},
-    )
+    other = load_hub(model_dir, lenpen=1.5)
+    nested = load_hub(model_dir, generation_args={"lenpen": 1.5, "max_len_b": 9})
     # A sampled translation has fairseq's defaults unless they are given.
     for model, settings, lenpen, max_len_b in (
         (hub, {}, 0.6, 50),

@@ -7,9 +7,9 @@ from argparse import Namespace
 import pytest
 from commands import TRAIN
 from fairseq.data import encoders
+from models import load_hub
 
 from aiayn_plugin.errors import InputError
-from aiayn_plugin.fairseq_plugin.model import AiaynTransformer
 from aiayn_plugin.text.generate_log import read_hypotheses
 from aiayn_plugin.text.pipeline import TextPipeline
 
@@ -72,7 +72,7 @@ def test_all_ways_give_the_same_translation(succeed, learned):
     assert texts == ours.stdout.splitlines()
     assert '"Rock & Roll" ' in texts[0] and texts[1].endswith(" km/h.") and ", sagt" in texts[2]
     assert sources == list(map(pipeline.encode, lines)) and "@@" in hypotheses[0]
-    hub = AiaynTransformer.from_pretrained(str(folder), "model.pt", str(folder / "data"))
+    hub = load_hub(folder)
     assert hub.translate(lines) == texts
     assert samples(training) == dict(zip(PAIRS.values(), texts, strict=True))
     joined = interactive(succeed, folder, folder / "data", lines, "--remove-bpe")
@@ -99,7 +99,7 @@ def test_fairseqs_own_data_is_unaffected(succeed, learned, tmp_path):
     subwords = list(map(pipeline.encode, PAIRS))
     sources, hypotheses, texts = interactive(succeed, folder, tmp_path / "data", subwords)
     assert sources == subwords and texts == hypotheses and "@@" in texts[0]
-    hub = AiaynTransformer.from_pretrained(str(folder), "model.pt", str(tmp_path / "data"))
+    hub = load_hub(folder, tmp_path / "data")
     assert (hub.tokenizer, hub.bpe) == (None, None) and hub.translate(subwords) == texts
     log = succeed(
         *("fairseq-validate", tmp_path / "data", "--user-dir", "aiayn_plugin", "--cpu"),
@@ -128,9 +128,7 @@ def test_user_options_override_the_defaults(succeed, learned):
     assert "<unk>" in by_data[0][0]
     nothing = interactive(succeed, folder, data, sources, "--tokenizer", "space")
     assert nothing == [sources, hypotheses, hypotheses]
-    hub = AiaynTransformer.from_pretrained(
-        str(folder), "model.pt", str(data), bpe="subword_nmt", bpe_codes=str(codes)
-    )
+    hub = load_hub(folder, bpe="subword_nmt", bpe_codes=str(codes))
     assert hub.tokenizer is None and hub.translate(tokens) == texts
     assert hub.translate(tokens, 1) == hub.translate(tokens, beam=1)
     log = succeed(

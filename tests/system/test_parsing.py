@@ -6,11 +6,11 @@ import random
 import re
 
 import pytest
+from models import load_hub
 from nltk import Tree
 
 from aiayn_plugin.cli import main
 from aiayn_plugin.errors import InputError
-from aiayn_plugin.fairseq_plugin.model import AiaynTransformer
 from aiayn_plugin.inference import Translator
 from aiayn_plugin.inference.parser import Parser
 from aiayn_plugin.parsing.scores import score_log
@@ -165,8 +165,7 @@ def test_the_hub_and_the_parser_search_trees_with_the_papers_beam(recipe, caplog
     parser = Parser.load(recipe[0], nbest=30)
     [hypotheses] = parser.search([parser.token_ids(parser.pipeline.encode(["a", "cat"]))])
     assert len(hypotheses) == 21
-    folder = str(recipe[0])
-    hub = AiaynTransformer.from_pretrained(folder, "model.pt", f"{folder}/data")
+    hub = load_hub(recipe[0])
     with caplog.at_level(logging.INFO, "fairseq.hub_utils"):
         hub.translate(["a cat likes the house ."], verbose=True, nbest=30)
     assert sum(record.getMessage().startswith("H\t") for record in caplog.records) == 21
