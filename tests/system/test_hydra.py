@@ -47,7 +47,5 @@ def test_bad_settings_end_with_one_line(run, corpus, tmp_path):
     ):
         settings = f"model._name={name}", "optimization.max_update=1"
         log = hydra_train(run, corpus, tmp_path, *settings)
-        assert last_line(log) == (
-            f"fairseq-hydra-train: error: model._name={name} alone does not change the settings: "
-            f"give {setting}"
-        )
+        assert last_line(log).startswith(f"fairseq-hydra-train: error: model._name={name} ")
+        assert last_line(log).endswith(f"give {setting}")
