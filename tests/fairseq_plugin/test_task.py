@@ -19,8 +19,9 @@ from aiayn_plugin.fairseq_plugin.raw_text import load_pipeline
 from aiayn_plugin.text.manifest import MANIFEST
 from aiayn_plugin.text.pipeline import TextPipeline
 
+pytestmark = pytest.mark.usefixtures("quiet")
 
-@pytest.mark.usefixtures("quiet")
+
 @pytest.mark.parametrize(
     "options, message",
     [
@@ -54,7 +55,6 @@ def test_options_that_would_fail_later_end_a_run_at_its_start(corpus, tmp_path, 
         training.optimizer  # noqa: B018  fairseq builds it when it is first used
 
 
-@pytest.mark.usefixtures("quiet")
 def test_validation_drops_no_sentence(corpus, tmp_path):
     """fairseq drops the remainder of batches of 8, and 214 mod 8 is 6."""
     training, _ = trainer(corpus, tmp_path, "--required-batch-size-multiple", "8")
@@ -65,7 +65,6 @@ def test_validation_drops_no_sentence(corpus, tmp_path):
     assert sum(batch["nsentences"] for batch in batches) == 214
 
 
-@pytest.mark.usefixtures("quiet")
 def test_an_update_has_the_same_tokens_on_any_number_of_devices(corpus, tmp_path):
     """The batches of all devices are grouped as fairseq's trainer groups them."""
     training, _ = trainer(corpus, tmp_path, "--tokens-per-update", "600", "--max-tokens", "300")
@@ -117,7 +116,6 @@ def test_raw_text_is_in_the_direction_of_the_task(corpus):
     assert load_pipeline(task).settings.languages == ("de", "en")
 
 
-@pytest.mark.usefixtures("quiet")
 @pytest.mark.parametrize("flags", [[], ["--eval-tokenized-bleu"]])
 def test_bleu_of_tokens_is_not_that_of_raw_text(corpus, tmp_path, flags):
     training, _ = trainer(corpus, tmp_path, "--eval-bleu", *flags)
@@ -155,7 +153,6 @@ def test_each_shard_has_its_own_batch_plan(succeed, corpus, second_shard, tmp_pa
         assert float(epoch["values"]["wpb"]) == pytest.approx(1000, rel=0.1)
 
 
-@pytest.mark.usefixtures("quiet")
 def test_data_loaders_of_earlier_shards_end(corpus, tmp_path):
     """fairseq leaves them to the garbage collector, which may not run for many epochs."""
     training, epoch = trainer(corpus, tmp_path, "--num-workers", "1")
@@ -165,7 +162,6 @@ def test_data_loaders_of_earlier_shards_end(corpus, tmp_path):
     assert len(multiprocessing.active_children()) <= 2
 
 
-@pytest.mark.usefixtures("quiet")
 def test_epochs_after_the_curriculum_are_shuffled(corpus, tmp_path):
     """fairseq's data loader, which it reuses, keeps the first epoch's order."""
     _, epoch = trainer(corpus, tmp_path, "--curriculum", "1", "--batch-size", "300")
@@ -179,7 +175,6 @@ def test_epochs_after_the_curriculum_are_shuffled(corpus, tmp_path):
     assert first == sorted(first) and second != first
 
 
-@pytest.mark.usefixtures("quiet")
 @pytest.mark.parametrize("flags", ["--tokens-per-update 1000", "--batch-size 20"])
 def test_pairs_with_longer_sides_of_similar_length_form_a_batch(corpus, tmp_path, flags):
     training, epoch = trainer(corpus, tmp_path, *flags.split())
@@ -207,7 +202,6 @@ def test_unreachable_tokens_per_update_gives_a_warning(corpus, tmp_path, caplog,
     assert all(map(re.fullmatch, messages, warnings))
 
 
-@pytest.mark.usefixtures("quiet")
 def test_each_shard_is_checked_before_its_epoch(corpus, second_shard, tmp_path):
     broken = second_shard / "train.en-de.de.bin"
     content = broken.read_bytes()

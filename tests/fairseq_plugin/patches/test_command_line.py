@@ -5,15 +5,15 @@ import re
 import pytest
 from models import parse
 
+pytestmark = pytest.mark.usefixtures("quiet")
 
-@pytest.mark.usefixtures("quiet")
+
 def test_bf16_does_not_imply_a_tpu():
     args = parse("--arch", "aiayn_base", "--bf16")
     assert args.bf16 and not args.tpu
     assert parse("--arch", "aiayn_base", "--bf16", "--tpu").tpu
 
 
-@pytest.mark.usefixtures("quiet")
 @pytest.mark.parametrize(
     "options, message",
     [
@@ -28,7 +28,6 @@ def test_a_broken_dictionary_on_the_command_line_is_reported_in_one_line(options
     assert message in capsys.readouterr().err
 
 
-@pytest.mark.usefixtures("quiet")
 @pytest.mark.parametrize(
     "options, message",
     [
@@ -55,7 +54,6 @@ def test_a_typo_is_one_line_with_a_suggestion(options, message, capsys):
     assert re.fullmatch(rf".*: error: .*{pattern}.* --help lists all options\)", line)
 
 
-@pytest.mark.usefixtures("quiet")
 def test_a_second_user_dir_registers_its_architecture(tmp_path):
     (tmp_path / "second_user_dir").mkdir()
     (tmp_path / "second_user_dir" / "__init__.py").write_text(
