@@ -36,13 +36,6 @@ with {writer}(Path({path!r})) as temporary:
 """
 
 
-def kill_while_writing(write_atomically, path):
-    """Run a command that starts to write `path` and is killed."""
-    program = KILLED.format(writer=write_atomically.__name__, path=str(path))
-    assert subprocess.run([sys.executable, "-c", program]).returncode == -9
-    assert not path.exists() and len(list(path.parent.iterdir())) == 1
-
-
 def names_in(directory):
     return sorted(path.name for path in directory.iterdir())
 
@@ -88,7 +81,9 @@ def test_only_an_empty_directory_is_replaced_unless_requested(tmp_path):
 @both_writers
 def test_leftover_of_a_killed_command_is_removed(tmp_path, write_atomically):
     output = tmp_path / "out"
-    kill_while_writing(write_atomically, output)
+    program = KILLED.format(writer=write_atomically.__name__, path=str(output))
+    assert subprocess.run([sys.executable, "-c", program]).returncode == -9
+    assert not output.exists() and len(names_in(tmp_path)) == 1
     with write_atomically(output) as temporary:
         assert temporary.is_file() and not temporary.read_text() or not any(temporary.iterdir())
     assert names_in(tmp_path) == ["out"]

@@ -236,16 +236,6 @@ def test_runs_of_the_same_name_are_told_apart(make):
     assert names == [str(first), str(second), f"{second} (3)"]
 
 
-def spoil(run, name, content):
-    """Replace a file of a run: by bytes, by nothing (None) or by a pipe ("pipe")."""
-    path = run / name
-    path.unlink()
-    if content == "pipe":
-        os.mkfifo(path)
-    elif content is not None:
-        path.write_bytes(content)
-
-
 RECORD = "checkpoints/run.jsonl"
 
 
@@ -272,7 +262,11 @@ RECORD = "checkpoints/run.jsonl"
 def test_missing_and_damaged_files_are_listed(tmp_path, name, content, message, capsys):
     run = Record().start().epoch(10, 60).write(tmp_path / "run")  # no curve to draw
     write_scores(run, test=translation_scores(), valid=translation_scores())
-    spoil(run, name, content)
+    (run / name).unlink()
+    if content == "pipe":
+        os.mkfifo(run / name)
+    elif content is not None:
+        (run / name).write_bytes(content)
     main(["report", str(run)])
     text = (run / "report.md").read_text(encoding="utf-8").replace("\\", "")
     assert message in text and "Table 2" in text and "Traceback" not in text
