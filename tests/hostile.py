@@ -129,6 +129,11 @@ def changed(change: Callable[[dict, Path], object]) -> Callable:
     return make
 
 
+def in_cfg(group: str, **values) -> Callable:
+    """Return a function that writes a checkpoint with these values in a group of cfg."""
+    return changed(lambda state, mark: state["cfg"][group].update(values))
+
+
 def with_weight(make_weight: Callable[[], torch.Tensor]) -> Callable:
     """Return a function that writes a checkpoint in which a tensor replaces the first weight."""
 
@@ -208,6 +213,8 @@ def beyond_its_end(moment: torch.Tensor) -> torch.Tensor:
     return moment.as_strided((rows, columns), (1, 1), moment.numel() - rows - columns + 1)
 
 
+MODULUS = sys.hash_info.modulus
+HUGE_BEAM = {"eval_bleu": True, "eval_bleu_args": '{"beam": 1000000000}'}
 #: Each payload: a function of the path of the file, a good checkpoint, and the mark.
 PAYLOADS: dict[str, Callable[[Path, dict, Path], None]] = {
     "pickle, among the weights": pickled(),
@@ -232,14 +239,9 @@ PAYLOADS: dict[str, Callable[[Path, dict, Path], None]] = {
     "pickle of a huge number": pickle_of(b"\x8b\xff\xff\xff\x7f"),
     "pickle with keys of nested tuples": pickle_of(b"}", b")", b"\x85" * 300_000, b"K\1s"),
     "pickle with keys of equal hashes": pickle_of(
-        *(
-            b"}(",
-            *(
-                b"\x8a\x0b%bN" % (k * sys.hash_info.modulus).to_bytes(11, "little")
-                for k in range(1, 300_000)
-            ),
-            b"u",
-        )
+        b"}(",
+        *(b"\x8a\x0b%bN" % (k * MODULUS).to_bytes(11, "little") for k in range(1, 300_000)),
+        b"u",
     ),
     "pickle with many numbers as keys": pickle_of(
         b"}(", *(b"J" + (5 * k).to_bytes(4, "little") + b"N" for k in range(20_001)), b"u"
@@ -267,10 +269,8 @@ PAYLOADS: dict[str, Callable[[Path, dict, Path], None]] = {
         num_classes=2,
     ),
     "criterion of no name": changed(lambda state, mark: state["cfg"].update(criterion=[1])),
-    "embeddings of a nested model": changed(
-        lambda state, mark: state["cfg"]["model"].update(
-            w2v_args={"model": {"encoder_embed_path": "/dev/zero"}}
-        )
+    "embeddings of a nested model": in_cfg(
+        "model", w2v_args={"model": {"encoder_embed_path": "/dev/zero"}}
     ),
     "dictionary in a FIFO": setting(
         "args", arch="transformer", task="translation_multi_simple_epoch", fixed_dictionary="FIFO"
@@ -299,16 +299,8 @@ PAYLOADS: dict[str, Callable[[Path, dict, Path], None]] = {
     "criterion that divides by zero": setting(
         "criterion", name="ctc", wer_args="1/0", zero_infinity=False
     ),
-    "task of fairseq with a huge beam": changed(
-        lambda state, mark: state["cfg"]["task"].update(
-            _name="translation", eval_bleu=True, eval_bleu_args='{"beam": 1000000000}'
-        )
-    ),
-    "task with a huge beam": changed(
-        lambda state, mark: state["cfg"]["task"].update(
-            eval_bleu=True, eval_bleu_args='{"beam": 1000000000}'
-        )
-    ),
+    "task of fairseq with a huge beam": in_cfg("task", _name="translation", **HUGE_BEAM),
+    "task with a huge beam": in_cfg("task", **HUGE_BEAM),
     "BPE that downloads": changed(
         lambda state, mark: state["cfg"].update(
             bpe={"_name": "gpt2", "gpt2_encoder_json": "http://127.0.0.1:9/encoder.json"}
