@@ -156,10 +156,8 @@ def test_a_sentence_of_punctuation_has_no_brackets_with_the_gold_tags():
 
 
 def test_words_may_be_escaped_or_in_plain_spelling():
-    assert (
-        compare_trees(tree(r"(S (CD 1\/2) (-LCB- -LCB-))"), tree("(S (CD 1/2) (-LCB- {))")).exact
-        == 1
-    )
+    escaped, plain = r"(S (CD 1\/2) (-LCB- -LCB-))", "(S (CD 1/2) (-LCB- {))"
+    assert compare_trees(tree(escaped), tree(plain)).exact == 1
 
 
 def random_tree(rng, words):
@@ -180,14 +178,8 @@ def test_counts_agree_with_pyevalb():
     f1s = set()
     for _ in range(500):
         tags = rng.choices([["NN", "VB", "PRT"], [",", "."]], weights=[2, 1], k=rng.randint(1, 12))
-        pair = [
-            Tree(
-                "TOP",
-                [random_tree(rng, [(f"w{i}", rng.choice(same)) for i, same in enumerate(tags)])],
-            )
-            for _ in range(2)
-        ]
-        ours, difference = compare(*pair)
+        words = [[(f"w{i}", rng.choice(same)) for i, same in enumerate(tags)] for _ in range(2)]
+        ours, difference = compare(*(Tree("TOP", [random_tree(rng, side)]) for side in words))
         assert difference == ""
         f1s.add(round(ours.f1, 2))
     assert len(f1s) > 30
