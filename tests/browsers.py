@@ -1,5 +1,6 @@
 """A real browser for the pages: Chromium, driven by selenium."""
 
+from contextlib import contextmanager
 from pathlib import Path
 
 #: Names of the browser and of its driver, in Debian and elsewhere.
@@ -47,6 +48,24 @@ class Browser:
             "Emulation.setEmulatedMedia",
             {"features": [{"name": "prefers-color-scheme", "value": name}]},
         )
+
+    def set_screen(self, width: int, height: int, mobile: bool = False) -> None:
+        """Emulate a screen or paper of this size in pixels, until `emulating` ends."""
+        size = {"width": width, "height": height, "deviceScaleFactor": 1 + mobile}
+        self.driver.execute_cdp_cmd(
+            "Emulation.setDeviceMetricsOverride", {**size, "mobile": mobile}
+        )
+
+    @contextmanager
+    def emulating(self, width: int, height: int, media: str = "", mobile: bool = False):
+        """Emulate a screen of this size or, with media "print", paper."""
+        self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": media})
+        self.set_screen(width, height, mobile)
+        try:
+            yield
+        finally:
+            self.driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+            self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
 
     def press(self, *keys: str) -> None:
         """Press keys, one after another."""

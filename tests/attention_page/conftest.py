@@ -35,9 +35,7 @@ def show(browser, pipeline, tmp_path):
 def phone(browser):
     """Emulate a phone during the test: 390 x 844 pixels and a touch screen."""
     emulate = browser.driver.execute_cdp_cmd
-    screen = {"width": 390, "height": 844, "deviceScaleFactor": 2, "mobile": True}
-    emulate("Emulation.setDeviceMetricsOverride", screen)
     emulate("Emulation.setTouchEmulationEnabled", {"enabled": True})
-    yield
+    with browser.emulating(390, 844, mobile=True):
+        yield
     emulate("Emulation.setTouchEmulationEnabled", {"enabled": False})
-    emulate("Emulation.clearDeviceMetricsOverride", {})

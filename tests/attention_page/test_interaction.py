@@ -146,12 +146,9 @@ def test_a_phone_shows_both_columns_and_touch_targets(browser, phone, show):
     assert browser.find("#readout").text.endswith(" in head 1.")
     browser.js("$('panels').scrollLeft = $('panels').scrollWidth")
     WebDriverWait(browser.driver, 10).until(lambda _: "head 8." in browser.find("#readout").text)
-    wide = {"width": 844, "height": 390, "deviceScaleFactor": 2, "mobile": True}
-    browser.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", wide)
+    browser.set_screen(844, 390, mobile=True)
     WebDriverWait(browser.driver, 10).until(lambda _: "8 heads" in browser.find("#readout").text)
-    browser.driver.execute_cdp_cmd(
-        "Emulation.setDeviceMetricsOverride", {**wide, "width": 390, "height": 844}
-    )
+    browser.set_screen(390, 844, mobile=True)
     browser.js("$('panels').scrollLeft = $('panels').scrollWidth")
     browser.js("panels[7].matrix.scrollLeft = 30")
     choose(browser, "layers", "0")
@@ -163,8 +160,7 @@ def test_a_phone_shows_both_columns_and_touch_targets(browser, phone, show):
 def test_nothing_moves_under_the_pointer_in_a_narrow_window(browser, show):
     long = ["Donaudampfschifffahrtsgesellschaft", *SOURCE]
     show(random_maps(long, long))
-    browser.driver.set_window_size(420, 900)
-    try:
+    with browser.emulating(420, 900):
         before = word(browser, "from", 3).rect
         browser.point_at(word(browser, "from", 3))
         assert word(browser, "from", 3).rect["y"] == before["y"]
@@ -177,8 +173,6 @@ def test_nothing_moves_under_the_pointer_in_a_narrow_window(browser, show):
         assert browser.find("#readout").text.startswith("“</s>” → ")
         assert 0 <= browser.js("$('readout').getBoundingClientRect().top") < top
         assert top < browser.js("innerHeight")
-    finally:
-        browser.driver.set_window_size(1400, 1000)
 
 
 def test_the_url_selects_a_view(browser, show):

@@ -219,13 +219,10 @@ def test_the_matrix_is_aligned_with_the_words_of_its_rows(browser, show):
 def test_a_printed_page_describes_its_view(browser, show):
     show(random_maps(SOURCE, TARGET))
     browser.find('#heads button[data-head="1"]').click()
-    browser.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
-    try:
+    with browser.emulating(1400, 1000, media="print"):
         assert visible(browser, "#text") == ["The animal was tired → Das Tier war müde"]
         assert visible(browser, "#heads button") == ["1", "3", "4", "5", "6", "7", "8"]
         assert visible(browser, "#kinds") == visible(browser, "#help") == []
-    finally:
-        browser.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
 
 
 def test_a_long_sentence_makes_a_small_page_with_few_elements(browser, show):

@@ -67,9 +67,7 @@ def test_the_page_of_a_run(make, browser):
     assert browser.js("document.documentElement.scrollWidth <= innerWidth"), "nothing overflows"
     ids = browser.js("[...document.querySelectorAll('[id]')].map(element => element.id)")
     assert len(set(ids)) == len(ids)
-    size = {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": False}
-    browser.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-    try:
+    with browser.emulating(390, 844):
         tables = "table:not(:has(tr > :nth-child(4)))"
         right = f"Math.max(...[...document.querySelectorAll('{tables}')].map((table) =>"
         assert browser.js(right + " table.getBoundingClientRect().right))") <= 390
@@ -77,8 +75,6 @@ def test_the_page_of_a_run(make, browser):
         assert browser.find("section td:nth-child(3)").text
         codes = [code.text for code in browser.find_all("th code")]
         assert {"d_model", "P_drop", "--attention-bias", "--max-tokens"} <= set(codes)
-    finally:
-        browser.driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
 
 def test_the_page_of_several_runs_fits_paper_and_phone(make, browser):
@@ -87,17 +83,11 @@ def test_the_page_of_several_runs_fits_paper_and_phone(make, browser):
     browser.open(runs[0].parent / "report.html")
     assert browser.complaints() == []
     assert len(browser.find_all(".legend")) == 1 and "_$x$ <b>" in browser.find(".legend").text
-    command = browser.driver.execute_cdp_cmd
-    command("Emulation.setEmulatedMedia", {"media": "print"})
-    # A4 landscape with margins of 1 cm
-    size = {"width": 1046, "height": 720, "deviceScaleFactor": 1, "mobile": False}
-    command("Emulation.setDeviceMetricsOverride", size)
-    try:
+    with browser.emulating(1046, 720, media="print"):  # A4 landscape with margins of 1 cm
         assert browser.js("document.documentElement.scrollWidth <= innerWidth"), "fits the paper"
         overflow = "getComputedStyle(document.querySelector('.wide')).overflowX"
         assert browser.js(overflow) == "visible"
-        command("Emulation.setEmulatedMedia", {"media": "screen"})
-        command("Emulation.setDeviceMetricsOverride", {**size, "width": 420, "height": 900})
+    with browser.emulating(420, 900):
         assert browser.js("document.documentElement.scrollWidth <= innerWidth"), "boxes scroll"
         assert browser.js("document.querySelector('figure svg').clientWidth > 370"), "legible"
         table = browser.find(".wide")
@@ -105,9 +95,6 @@ def test_the_page_of_several_runs_fits_paper_and_phone(make, browser):
         browser.driver.execute_script("arguments[0].scrollLeft = 9999", table)
         edges.append(table.screenshot_as_png)
         assert [has_shadow(png) for png in edges] == [(False, True), (True, False)]
-    finally:
-        command("Emulation.clearDeviceMetricsOverride", {})
-        command("Emulation.setEmulatedMedia", {"media": ""})
 
 
 def has_shadow(png):

@@ -55,14 +55,10 @@ def test_the_page_describes_its_model_and_has_examples(browser, service, model_d
     [translation] = translate(None, example.click)
     assert translation and browser.find("#translations .source").text == example.text
     assert "score is the log-probability" in browser.find("#form ~ ol + p").text
-    size = {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": False}
-    browser.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-    try:
+    with browser.emulating(390, 844):
         assert browser.js("document.documentElement.scrollWidth <= innerWidth")
         targets = browser.find_all("button, #translations a, summary")
         assert all(target.size["height"] >= 40 for target in targets)
-    finally:
-        browser.driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
 
 def test_hostile_text_stays_text(browser, translate):
