@@ -4,7 +4,7 @@ A paragraph is a string and a list is a list of strings. Markup in them is shown
 """
 
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from html import escape
 from typing import Any, NamedTuple
 
@@ -29,6 +29,11 @@ class Table(NamedTuple):
     head: Sequence[str]
     rows: Sequence[Sequence[Any]]
     emphasised: Collection[int] = ()  #: row indices
+
+    @classmethod
+    def from_records(cls, caption: str, records: Sequence[Mapping[str, Any]]) -> "Table":
+        """Return a table with a row for each record; their keys are the head."""
+        return cls(caption, list(records[0]), [list(record.values()) for record in records])
 
 
 class LegendEntry(NamedTuple):

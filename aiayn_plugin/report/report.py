@@ -17,7 +17,7 @@ from .curves import build_comparison_charts, build_figure, build_run_charts
 from .document import Block, Figures, KeyFigures, Section, Table, Term, to_html, to_markdown
 from .formatting import format_count, format_integer, format_number, format_power, format_split
 from .run import Run
-from .scores import compare_by_bootstrap, examples, score_blocks
+from .scores import compare_by_bootstrap, exact_share, examples, score_blocks
 from .setting_names import setting_term, setting_value
 from .tables import paper_row, published_result, skipped_note, table_2, table_3, table_4
 
@@ -108,23 +108,18 @@ def _numbers(run: Run, cost: Cost) -> Iterator[tuple[str, str, str]]:
         split, scores = next(iter(scored.items()))
         if "all" in scores:
             name, what, counts = "F1", "trees", scores["all"]
-            exact = counts["exact"] / max(1, counts["sentences"] - counts["skipped"])
-            yield (
-                f"{100 * counts['f1']:.2f}",
-                f"F1 on the {format_split(split)}",
-                f"labelled brackets{skipped_note(run)}",
-            )
+            score, exact = 100 * counts["f1"], exact_share(counts)
+            note = f"labelled brackets{skipped_note(run)}"
         else:
-            name, what, counts, exact = "BLEU", "translations", scores, scores["exact"]
+            name, what, counts = "BLEU", "translations", scores
+            score, exact = scores["paper_bleu"], scores["exact"]
             note = f"paper BLEU; sacreBLEU {scores['bleu']:.2f}, chrF {scores['chrf']:.2f}"
-            yield f"{scores['paper_bleu']:.2f}", f"BLEU on the {format_split(split)}", note
+        yield f"{score:.2f}", f"{name} on the {format_split(split)}", note
         if published := published_result(run):
             model, paper, ours = published
-            yield (
-                f"{format_number(ours - paper, '+.1f')}",
-                f"{name} compared with the paper",
-                f"{model}: {paper}",
-            )
+            note = f"{model}: {paper}"
+            difference = f"{format_number(ours - paper, '+.1f')}"
+            yield difference, f"{name} compared with the paper", note
         else:
             note = format_count(counts["sentences"] - counts.get("skipped", 0), "sentence")
             yield f"{exact:.1%}", f"exact match of the {what}", note
@@ -154,19 +149,20 @@ def _several(runs: Sequence[Run], costs: Sequence[Cost]) -> Iterator[Section]:
     ]
     yield Section("Training", [Figures(charts)] if charts else ["The records have no values."])
     yield _section("Scores", *score_blocks(runs))
-    head = ("run", "state", "updates", "time", "parameters", "FLOPs, estimated", "FLOPs, counted")
-    rows = []
-    for run, cost in zip(runs, costs, strict=True):
-        row = [
-            run.name,
-            run.record.state,
-            format_integer(run.record.update),
-            duration(cost.seconds),
-        ]
-        row += [format_integer(cost.parameters), format_power(cost.estimated)]
-        rows.append([*row, format_power(cost.counted)])
+    records = [
+        {
+            "run": run.name,
+            "state": run.record.state,
+            "updates": format_integer(run.record.update),
+            "time": duration(cost.seconds),
+            "parameters": format_integer(cost.parameters),
+            "FLOPs, estimated": format_power(cost.estimated),
+            "FLOPs, counted": format_power(cost.counted),
+        }
+        for run, cost in zip(runs, costs, strict=True)
+    ]
     note = f"{TIME_NOTE} aiayn report RUN shows a run in detail."
-    yield _section("Cost", Table("Cost", head, rows), note)
+    yield _section("Cost", Table.from_records("Cost", records), note)
 
 
 def _facts(caption: str, facts: Facts) -> Table:

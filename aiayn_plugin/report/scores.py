@@ -90,24 +90,35 @@ def _interval(bootstrap: dict[str, float]) -> str | None:
 
 
 def _tree_scores(scored: dict[str, dict]) -> list[Block]:
-    rows: list[list[Any]] = []
+    records = []
     for label, scores in scored.items():
-        counts, short = scores["all"], scores["short"]
-        fractions = (counts["f1"], counts["precision"], counts["recall"], short["f1"])
-        exact = counts["exact"] / max(1, counts["sentences"] - counts["skipped"])
-        tags = counts["tags"] / max(1, counts["words"])
-        row = [label, *(format_number(100 * fraction) for fraction in fractions), f"{exact:.1%}"]
-        row += [f"{tags:.1%}", format_integer(scores["repaired"])]
-        row += [format_integer(counts["sentences"]), format_integer(counts["skipped"])]
-        rows.append([*row, format_number(100 * scores["by_gold_punctuation"]["f1"])])
-    head = ["set", "F1", "precision", "recall", "F1, up to 40 words", "exact matches"]
-    head += ["correct tags", "trees repaired", "sentences", "skipped", "F1 of all"]
+        counts = scores["all"]
+        records.append(
+            {
+                "set": label,
+                "F1": format_number(100 * counts["f1"]),
+                "precision": format_number(100 * counts["precision"]),
+                "recall": format_number(100 * counts["recall"]),
+                "F1, up to 40 words": format_number(100 * scores["short"]["f1"]),
+                "exact matches": f"{exact_share(counts):.1%}",
+                "correct tags": f"{counts['tags'] / max(1, counts['words']):.1%}",
+                "trees repaired": format_integer(scores["repaired"]),
+                "sentences": format_integer(counts["sentences"]),
+                "skipped": format_integer(counts["skipped"]),
+                "F1 of all": format_number(100 * scores["by_gold_punctuation"]["f1"]),
+            }
+        )
     note = (
         "Labelled brackets are counted as EVALB does with COLLINS.prm: TOP and punctuation do not "
         "count, ADVP equals PRT, and sentences whose words differ, punctuation aside, are skipped; "
         "F1 of all covers every sentence: the gold tree's tags decide what is punctuation."
     )
-    return [Table("Scores of the trees", head, rows), note]
+    return [Table.from_records("Scores of the trees", records), note]
+
+
+def exact_share(counts: dict[str, int]) -> float:
+    """Return the share of a parser's trees that equal the gold tree; skipped ones do not count."""
+    return counts["exact"] / max(1, counts["sentences"] - counts["skipped"])
 
 
 def examples(run: Run) -> list[Block]:
