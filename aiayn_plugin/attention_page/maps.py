@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from torch import Tensor
 
@@ -11,8 +11,19 @@ from ..inference.translator import Translator
 from ..model.attention_maps import compute_attention_weights
 from ..text.dictionary import Vocabulary
 
-#: Token IDs and subwords, both with the end symbol.
-EncodedSource = tuple[Tensor, list[str]]
+
+class Side(NamedTuple):
+    """One side of a sentence, with its end symbol."""
+
+    tokens: Tensor  #: token IDs (n)
+    subwords: list[str]  #: (n); unknown words of raw text are kept
+
+
+class Sentence(NamedTuple):
+    """A source, and its translation or reference."""
+
+    source: Side
+    target: Side
 
 
 @dataclass(frozen=True)
@@ -43,16 +54,6 @@ class AttentionMaps:
         }[kind]
 
 
-@dataclass(frozen=True)
-class Sentence:
-    """A source and a target: token IDs and subwords, both with the end symbol."""
-
-    source: Tensor
-    source_subwords: list[str]
-    target: Tensor
-    target_subwords: list[str]
-
-
 def attention_maps(translator: Translator, lines: Sequence[str]) -> list[AttentionMaps]:
     """Return the attention maps of raw lines and their translations, in all layers.
 
@@ -66,29 +67,21 @@ def attention_maps(translator: Translator, lines: Sequence[str]) -> list[Attenti
     return [compute_maps(translator, sentence) for sentence in sentences]
 
 
-def encode_lines(
-    translator: Translator, lines: Sequence[str], max_subwords: int | None = None
-) -> list[EncodedSource]:
-    """Return the token IDs and the subwords of raw lines, both with the end symbol.
+def encode_lines(translator: Translator, lines: Sequence[str]) -> list[Side]:
+    """Return raw lines as sources.
 
-    Raises InputError for an empty line, or one above the model's limit or max_subwords.
+    Raises InputError for an empty line or one that is too long for the model.
     """
     if isinstance(lines, str):
         raise TypeError("lines must be a list of lines, not one string")
-    sources = [_encode(translator, line, number) for number, line in enumerate(lines, 1)]
-    for number, (_, subwords) in enumerate(sources, 1):
-        check_length(subwords, f"line {number}", max_subwords)
-    return sources
+    return [_encode(translator, line, number) for number, line in enumerate(lines, 1)]
 
 
-def translate(translator: Translator, sources: Sequence[EncodedSource]) -> list[Sentence]:
-    """Return encoded sources with their translations."""
-    best = translator.search([tokens for tokens, _ in sources])
-    targets = [hypotheses[0].tokens for hypotheses in best]
-    return [
-        Sentence(*source, target, _subwords(translator.target, target))
-        for source, target in zip(sources, targets, strict=True)
-    ]
+def translate(translator: Translator, sources: Sequence[Side]) -> list[Sentence]:
+    """Return sources with their translations."""
+    results = translator.search([source.tokens for source in sources])
+    targets = [_side(translator.target, hypotheses[0].tokens) for hypotheses in results]
+    return list(map(Sentence, sources, targets))
 
 
 def load_sentences(
@@ -111,13 +104,13 @@ def load_sentences(
     pairs = [dataset[number] for number in numbers]
     for number, pair in zip(numbers, pairs, strict=True):
         _check_positions(translator.model.encoder, pair["source"], f"sentence {number} of {split}")
-    sources = [(pair["source"], _subwords(translator.source, pair["source"])) for pair in pairs]
+    sources = [_side(translator.source, pair["source"]) for pair in pairs]
     if not use_references:
         return translate(translator, sources)
     if dataset.tgt is None:
         raise InputError(f"{split} has no target side: omit --reference")
-    targets = [(pair["target"], _subwords(translator.target, pair["target"])) for pair in pairs]
-    return [Sentence(*source, *target) for source, target in zip(sources, targets, strict=True)]
+    targets = [_side(translator.target, pair["target"]) for pair in pairs]
+    return list(map(Sentence, sources, targets))
 
 
 def compute_maps(
@@ -132,29 +125,20 @@ def compute_maps(
             f"the model has no layer {unknown[0]}: its layers are 1 to {len(encoder.layers)}"
         )
     device = next(translator.model.parameters()).device
-    decoder_input = sentence.target.roll(1)  # shifted right, with the end symbol in front
+    source, target = sentence
+    decoder_input = target.tokens.roll(1)  # shifted right, with the end symbol in front
     weights = compute_attention_weights(
-        encoder, decoder, sentence.source.to(device), decoder_input.to(device), selected
+        encoder, decoder, source.tokens.to(device), decoder_input.to(device), selected
     )
-    target = sentence.target_subwords
     return AttentionMaps(
-        sentence.source_subwords,
-        [target[-1], *target[:-1]],
-        target,
+        source.subwords,
+        [target.subwords[-1], *target.subwords[:-1]],
+        target.subwords,
         selected,
         **{kind: of_kind.float().cpu() for kind, of_kind in weights.items()},
-        unknown_source=sentence.source.eq(translator.source.unk).tolist(),
-        unknown_target=sentence.target.eq(translator.target.unk).tolist(),
+        unknown_source=source.tokens.eq(translator.source.unk).tolist(),
+        unknown_target=target.tokens.eq(translator.target.unk).tolist(),
     )
-
-
-def check_length(subwords: Sequence[str], name: str, max_subwords: int | None) -> None:
-    """Raise InputError if a sentence, `name` in the message, is too long to be shown."""
-    if max_subwords is not None and len(subwords) > max_subwords:
-        raise InputError(
-            f"{name} has {len(subwords):,} subwords with its end symbol; a page or figure shows at "
-            f"most {max_subwords}: shorten it"
-        )
 
 
 def _check_positions(stack: Any, tokens: Tensor, name: str) -> None:
@@ -165,14 +149,14 @@ def _check_positions(stack: Any, tokens: Tensor, name: str) -> None:
         )
 
 
-def _encode(translator: Translator, line: str, number: int) -> EncodedSource:
+def _encode(translator: Translator, line: str, number: int) -> Side:
     subwords = translator.pipeline.encode(line).split()
     if not subwords:
         raise InputError(f"line {number} is empty: remove it")
     tokens = translator.token_ids(subwords)
     _check_positions(translator.model.encoder, tokens, f"line {number}")
-    return tokens, [*subwords, translator.source.symbols[translator.source.eos]]
+    return Side(tokens, [*subwords, translator.source.symbols[translator.source.eos]])
 
 
-def _subwords(vocabulary: Vocabulary, tokens: Tensor) -> list[str]:
-    return [vocabulary.symbols[token] for token in tokens.tolist()]
+def _side(vocabulary: Vocabulary, tokens: Tensor) -> Side:
+    return Side(tokens, [vocabulary.symbols[token] for token in tokens.tolist()])

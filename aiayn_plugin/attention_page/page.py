@@ -10,7 +10,7 @@ from ..errors import InputError
 from ..html_page import asset, page
 from ..model.attention_maps import ATTENTION_KINDS
 from ..text.pipeline import TextPipeline
-from .maps import AttentionMaps, Sentence
+from .maps import AttentionMaps, Sentence, Side
 
 #: Limits of a page: subwords of a side, sentences, bytes. A larger page would be slow.
 MAX_SUBWORDS = 256
@@ -47,11 +47,20 @@ def check_count(sentences: int) -> None:
         raise InputError(f"too many sentences: a page shows at most {MAX_SENTENCES}")
 
 
+def check_length(side: Side, name: str) -> None:
+    """Raise InputError if a side, `name` in the message, is too long to be shown."""
+    if len(side.subwords) > MAX_SUBWORDS:
+        raise InputError(
+            f"{name} has {len(side.subwords):,} subwords with its end symbol; a page or figure "
+            f"shows at most {MAX_SUBWORDS}: shorten it"
+        )
+
+
 def check_size(sentences: Sequence[Sentence], layers: int, heads: int) -> None:
     """Raise InputError if a page of these sentences, layers and heads would be too large."""
     size = 0.0
     for sentence in sentences:
-        m, n = len(sentence.source_subwords), len(sentence.target_subwords)
+        m, n = len(sentence.source.subwords), len(sentence.target.subwords)
         size += 4 / 3 * layers * heads * (m * m + n * n + n * m)  # in base64, a byte per weight
     if size > MAX_BYTES:
         raise InputError(

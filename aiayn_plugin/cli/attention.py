@@ -15,14 +15,7 @@ from .. import plots
 from ..atomic import write_file_atomically
 from ..attention_page import page
 from ..attention_page.figure import attention_figure
-from ..attention_page.maps import (
-    Sentence,
-    check_length,
-    compute_maps,
-    encode_lines,
-    load_sentences,
-    translate,
-)
+from ..attention_page.maps import Sentence, compute_maps, encode_lines, load_sentences, translate
 from ..errors import InputError
 from ..html_page import language_pair
 from ..inference.translator import Translator
@@ -122,10 +115,13 @@ def _read_sentences(translator: Translator, args: argparse.Namespace) -> list[Se
         lines = list(islice(text, page.MAX_SENTENCES + 1 if args.figure is None else 1))
         page.check_count(len(lines))
         names = [f"line {number}" for number in range(1, len(lines) + 1)]
-        sentences = translate(translator, encode_lines(translator, lines, page.MAX_SUBWORDS))
+        sources = encode_lines(translator, lines)
+        for source, name in zip(sources, names, strict=True):
+            page.check_length(source, name)  # before the search
+        sentences = translate(translator, sources)
     for sentence, name in zip(sentences, names, strict=True):
-        check_length(sentence.source_subwords, name, page.MAX_SUBWORDS)
-        check_length(sentence.target_subwords, f"the target of {name}", page.MAX_SUBWORDS)
+        page.check_length(sentence.source, name)
+        page.check_length(sentence.target, f"the target of {name}")
     return sentences
 
 

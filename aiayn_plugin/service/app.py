@@ -14,8 +14,8 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ..attention_page.maps import check_length, compute_maps, encode_lines, translate
-from ..attention_page.page import MAX_SUBWORDS, attention_page, check_size
+from ..attention_page.maps import compute_maps, encode_lines, translate
+from ..attention_page.page import attention_page, check_length, check_size
 from ..errors import InputError
 from ..html_page import asset, language_name, language_pair, page
 from ..inference.translator import Translation, Translator
@@ -100,10 +100,11 @@ class Service:
 
     def _attention_page(self, line: str) -> str:
         translator = self.translators[0]
-        source = encode_lines(translator, [line], MAX_SUBWORDS)
+        [source] = encode_lines(translator, [line])
+        check_length(source, "line 1")
         with _blame_server():
-            [sentence] = translate(translator, source)
-        check_length(sentence.target_subwords, "the translation", MAX_SUBWORDS)
+            [sentence] = translate(translator, [source])
+        check_length(sentence.target, "the translation")
         layers: Any = translator.model.encoder.layers
         check_size([sentence], len(layers), layers[0].self_attention.h)
         maps = [compute_maps(translator, sentence)]

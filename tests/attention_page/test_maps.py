@@ -16,6 +16,7 @@ from aiayn_plugin.attention_page.figure import (
 )
 from aiayn_plugin.attention_page.maps import (
     Sentence,
+    Side,
     attention_maps,
     compute_maps,
     encode_lines,
@@ -58,7 +59,7 @@ def test_raw_lines_are_shown_with_their_translations(translator):
 def test_references_are_forced(translator):
     [sentence] = load_sentences(translator, "test", [3], True)
     maps = compute_maps(translator, sentence)
-    assert maps.target == sentence.target_subwords
+    assert maps.target == sentence.target.subwords
     task, model = load_task(translator.directory), translator.model
     source, target = (
         dictionary.encode_line(" ".join(subwords[:-1]), add_if_not_exist=False).long()
@@ -77,11 +78,11 @@ def test_prepared_sentences_are_those_of_the_data(translator, corpus):
     encode = translator.pipeline.encode
     sentences = load_sentences(translator, "test", [3, 0], True)
     for sentence, number in zip(sentences, (3, 0), strict=True):
-        assert sentence.source_subwords == [*encode(raw[0][number], "en").split(), "</s>"]
-        assert sentence.target_subwords == [*encode(raw[1][number], "de").split(), "</s>"]
+        assert sentence.source.subwords == [*encode(raw[0][number], "en").split(), "</s>"]
+        assert sentence.target.subwords == [*encode(raw[1][number], "de").split(), "</s>"]
     [translated] = load_sentences(translator, "test", [3], False)
     [expected] = translate(translator, encode_lines(translator, [raw[0][3]]))
-    assert translated.target_subwords == expected.target_subwords
+    assert translated.target.subwords == expected.target.subwords
 
 
 def test_a_bundle_has_no_prepared_sentences(model_dir, tmp_path):
@@ -209,7 +210,7 @@ def test_the_page_is_in_the_run_directory_unless_another_is_given(
     data = json.loads(re.search(r'id="data">(.*)</script>', html)[1])
     shown = [sentence["subwords"]["target"] for sentence in data["sentences"]]
     references = load_sentences(translator, "test", [3, 0], True)
-    assert shown == [sentence.target_subwords for sentence in references]
+    assert shown == [sentence.target.subwords for sentence in references]
     assert data["about"].endswith(", with the references")
 
 
@@ -248,7 +249,8 @@ def test_invalid_options_and_input_end_in_one_line(
 
 def test_a_page_above_the_limit_is_rejected():
     """base, and the longest sentences: 4/3 · 6 · 8 · 3 · 256² bytes each."""
-    sentence = Sentence(torch.empty(256), ["x"] * 256, torch.empty(256), ["x"] * 256)
+    side = Side(torch.empty(256), ["x"] * 256)
+    sentence = Sentence(side, side)
     check_size([sentence] * 7, layers=6, heads=8)
     with pytest.raises(InputError, match="8 sentences would make a page of 101 MB"):
         check_size([sentence] * 8, layers=6, heads=8)
