@@ -49,15 +49,12 @@ def attention_figure(
     selected = list(all_heads) if heads is None else sorted(set(heads))
     if unknown := [head for head in selected if head not in all_heads]:
         raise InputError(f"--heads {unknown[0]} is not one of the heads {_join(all_heads)}")
-    sides = maps.axes(kind)
-    words = [group_words(side, pipeline) for side in sides]
-    labels = [list(side) for side in sides]
+    labels = list(maps.axes(kind))
+    words = [group_words(side, pipeline) for side in labels]
     if join:
         weights = join_subwords(weights, *([count for _, count in side] for side in words))
         labels = [[text for text, _ in side] for side in words]
-    rows = list(range(len(labels[0])))
-    if word is not None:
-        rows = find_rows(word, labels[0], words[0])
+    rows = range(len(labels[0])) if word is None else find_rows(word, labels[0], words[0])
     unit = "head" if len(selected) == 1 else "heads"
     return _draw(weights, labels, selected, rows, f"{ATTENTION_KINDS[kind]}, layer {layer}, {unit}")
 
