@@ -26,20 +26,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Parse standard input. Raises InputError or OSError for an unusable model or text."""
-    search = stream.search_options(args)
     if args.pretty and args.nbest > 1:
         raise InputError("--pretty shows only the best tree of each sentence: omit --nbest")
     from ..inference.parser import Parse, Parser
     from ..parsing.trees import format_tree
 
-    parser = Parser.load(
-        args.model,
-        args.device,
-        args.precision,
-        args.max_tokens,
-        trees_only=args.trees_only,
-        **search,
-    )
+    parser = stream.load(Parser, args, trees_only=args.trees_only)
     repairs: list[int] = []  # of each tree
 
     def parse(lines: list[str], *settings: Any) -> list[list[Parse]]:

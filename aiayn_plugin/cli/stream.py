@@ -9,9 +9,10 @@ from typing import Any
 from tqdm import tqdm
 
 from ..errors import InputError
+from ..inference.predictor import P
 from ..paper import SearchSettings
 from ..text.lines import decode_lines
-from . import options
+from .options import add_batching, add_model, add_search, check_positive
 
 #: Lines that are read at once, and then batched by length.
 BUFFER_LINES = 10_000
@@ -19,9 +20,9 @@ BUFFER_LINES = 10_000
 
 def add_options(parser: argparse.ArgumentParser, search: SearchSettings, output: str) -> None:
     """Add the options of a model, its search, and its output, such as "tree"."""
-    options.add_model(parser, translates=output == "translation")
-    options.add_search(parser, search)
-    options.add_batching(parser)
+    add_model(parser, translates=output == "translation")
+    add_search(parser, search)
+    add_batching(parser)
     add = parser.add_argument
     nbest_help = (
         f"up to N {output}s per line, as: line number ||| {output} ||| score (default: 1, plain)"
@@ -31,18 +32,19 @@ def add_options(parser: argparse.ArgumentParser, search: SearchSettings, output:
     add("--line-by-line", action="store_true", help=line_help)
 
 
-def search_options(args: argparse.Namespace) -> dict[str, Any]:
-    """Return the options of Predictor.load's search, and its user_dir.
+def load(predictor: type[P], args: argparse.Namespace, **options: Any) -> P:
+    """Return the predictor that the options select.
 
-    Raises InputError for invalid options or closed streams, before the model is loaded.
+    Raises InputError for invalid options or closed streams, before the model is loaded, and what
+    Predictor.load raises.
     """
-    options.check_positive(args, "beam")
+    check_positive(args, "beam")
     if not 1 <= args.nbest <= args.beam:
         raise InputError(f"--nbest {args.nbest} must be from 1 to --beam {args.beam}")
     if sys.stdin is None or sys.stdout is None:
         raise InputError("standard input or output is closed: the command needs both")
-    names = ("beam", "lenpen", "nbest", "user_dir")
-    return {name: getattr(args, name) for name in names}
+    names = ("device", "precision", "max_tokens", "beam", "lenpen", "nbest", "user_dir")
+    return predictor.load(args.model, **{name: getattr(args, name) for name in names}, **options)
 
 
 def process_lines(

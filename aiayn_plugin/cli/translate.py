@@ -18,8 +18,5 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Translate standard input. Raises InputError or OSError for an unusable model or text."""
-    search = stream.search_options(args)
-    translator = Translator.load(
-        args.model, args.device, args.precision, args.max_tokens, engine=args.engine, **search
-    )
+    translator = stream.load(Translator, args, engine=args.engine)
     stream.process_lines(args, translator.translate_nbest, lambda translation: translation.text)
