@@ -49,24 +49,11 @@ def run(args: argparse.Namespace) -> None:
     with server.listen(args.host, args.port) as listener:
         # The first process of a container ignores SIGTERM without a handler.
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-        translator = Translator.load(
-            args.model,
-            args.device,
-            args.precision,
-            args.max_tokens,
-            user_dir=args.user_dir,
-            engine=args.engine,
-        )
-
+        names = ("device", "precision", "max_tokens", "user_dir", "engine")
+        model = Translator.load(args.model, **{name: getattr(args, name) for name in names})
+        search = {"max_tokens": args.max_tokens, "beam": args.beam, "lenpen": args.lenpen}
         translators = [
-            Translator(
-                translator.directory,
-                translator.loaded,
-                args.max_tokens,
-                beam=args.beam,
-                lenpen=args.lenpen,
-                nbest=nbest,
-            )
+            Translator(model.directory, model.loaded, nbest=nbest, **search)
             for nbest in range(1, args.beam + 1)
         ]
         name = escape_unprintable(args.model.resolve().name)
