@@ -146,13 +146,11 @@ def _html_figures(figures: Sequence[Figure]) -> str:
             label = f'<svg class="by-{name}" role="img" aria-label="{escape(figure.words)}" '
             body += svg.replace("<svg ", label, 1)
         body += "</figure>"
-    switch = "".join(
-        f'<label><input type="radio" name="axis" value="{name}"{checked}> {name}</label>'
-        for name, checked in (("updates", " checked"), ("time", ""))
-    )
     return (
-        f'<div class="figures"><form aria-label="horizontal axis">{switch}</form>{legend}'
-        f'<div class="grid">{body}</div></div>'
+        '<div class="figures"><form aria-label="horizontal axis">'
+        '<label><input type="radio" name="axis" value="updates" checked> updates</label>'
+        '<label><input type="radio" name="axis" value="time"> time</label></form>'
+        f'{legend}<div class="grid">{body}</div></div>'
     )
 
 

@@ -70,12 +70,12 @@ def published_result(run: Run) -> tuple[str, float, float] | None:
 
 def table_2(run: Run, cost: Cost) -> list[Block]:
     """Return Table 2 with the run's row, or the reason for its absence."""
-    scores = run.translations.get("test")
-    if not (scores and uses_paper_set(run, "test", "de", "fr")):
+    if not published_result(run):
         return [
             "The run has no result in Table 2: its test set is not known to be all of "
             "newstest2014, English to German or French."
         ]
+    scores = run.translations["test"]
     rows: list[list[Any]] = [
         [system, de, fr, *(number and format_power(number) for number in flops), "paper"]
         for system, (de, fr, *flops) in TABLE_2.items()
