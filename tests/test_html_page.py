@@ -47,7 +47,7 @@ def test_a_figure_is_saved_in_the_format_of_its_suffix(tmp_path):
         plots.save(figure, tmp_path / f"figure.{suffix}")
         assert (tmp_path / f"figure.{suffix}").read_bytes().startswith(start)
     with pytest.raises(InputError, match="the name of a figure must end in .svg, .pdf or .png"):
-        plots.save(figure, tmp_path / "figure.docx")
+        plots.check(tmp_path / "figure.docx")
     assert plots.inline_svg(figure).startswith("<svg")
 
 
