@@ -76,10 +76,10 @@ def run_command(command: str, argv: Sequence[str]) -> None:
     for library in ("fairseq", "sacrebleu", "aiayn_plugin.fairseq_plugin"):
         logging.getLogger(library).setLevel(logging.WARNING)
     if command in COMMANDS:
-        add_commands(commands, [import_module(f".{module_name(command)}", __package__)])
+        add_commands(commands, [import_module(f".{command.replace('-', '_')}", __package__)])
     else:  # --help, --version or an error
         for name in COMMANDS:
-            source = Path(__file__).with_name(f"{module_name(name)}.py")
+            source = Path(__file__).with_name(f"{name.replace('-', '_')}.py")
             text = ast.get_docstring(ast.parse(source.read_text("utf-8")))
             commands.add_parser(name, help=summary(text or name))
     args, unknown = parser.parse_known_args(argv)  # --check does its work here
@@ -160,11 +160,6 @@ def add_commands(commands: Any, modules: Iterable[Any]) -> None:
         module.add_options(parser)
         if hasattr(module, "run"):
             parser.set_defaults(run=module.run)
-
-
-def module_name(command: str) -> str:
-    """Return the name of a command's module."""
-    return command.replace("-", "_")
 
 
 def summary(docstring: str) -> str:
