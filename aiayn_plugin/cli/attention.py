@@ -108,7 +108,7 @@ def _read_sentences(translator: Translator, args: argparse.Namespace) -> list[Se
         if args.input is not None:
             text = read_lines(args.input)
         elif sys.stdin is not None:
-            text = decode_lines(iter(sys.stdin.buffer.readline, b""), "standard input")
+            text = decode_lines(sys.stdin.buffer, "standard input")
         else:
             raise InputError("standard input is closed: give --input FILE")
         # One line more than a page can show: check_count then rejects the input.

@@ -56,7 +56,7 @@ def process_lines(
     one of its outputs as text. Raises InputError or OSError for invalid text.
     """
     line_by_line = args.line_by_line or sys.stdin.isatty()
-    lines = decode_lines(iter(sys.stdin.buffer.readline, b""), "standard input")
+    lines = decode_lines(sys.stdin.buffer, "standard input")
     first = 1
     hide_progress = line_by_line or sys.stderr is None or not sys.stderr.isatty()
     with tqdm(unit=" sentences", disable=hide_progress) as progress:
