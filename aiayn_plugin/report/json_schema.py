@@ -17,9 +17,11 @@ def conform(value: Any, schema: Any) -> Any:
     None, or an empty list or dict.
     """
     if schema is object:
-        items = [i for i in (value if isinstance(value, list) else [value]) if _is_scalar(i)]
-        items = [str(i) if isinstance(i, float) and not isfinite(i) else i for i in items]
-        return items if isinstance(value, list) else next(iter(items), None)
+        if isinstance(value, list):
+            return [conform(i, object) for i in value if not isinstance(i, list | dict)]
+        if isinstance(value, float) and not isfinite(value):
+            return str(value)
+        return None if isinstance(value, dict) else value
     if isinstance(schema, list):
         return [conform(item, schema[0]) for item in value] if isinstance(value, list) else []
     if isinstance(schema, dict):
@@ -34,10 +36,6 @@ def conform(value: Any, schema: Any) -> Any:
     else:
         fits = isinstance(value, schema)
     return value if fits else None
-
-
-def _is_scalar(value: Any) -> bool:
-    return value is None or isinstance(value, str | int | float)
 
 
 def is_complete(value: Any) -> bool:
