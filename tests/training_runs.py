@@ -141,7 +141,7 @@ def write_scores(run: Path, **splits: dict[str, Any]) -> Path:
 
 def report_on(*runs: Path, **options: Any) -> Report:
     """Return the report on some runs."""
-    return report([read_run(run) for run in runs], **options)
+    return report([read_run(run, **options) for run in runs])
 
 
 def rows_of(found: Report, caption: str) -> dict[str, dict[str, Any]]:

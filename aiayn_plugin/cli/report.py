@@ -48,8 +48,8 @@ def run(args: argparse.Namespace) -> None:
     existing = [path for path in files if path.exists()]
     if args.output is not None and 0 < len(existing) < len(files):
         raise InputError(f"{existing[0]} is not part of a report: give a different --output")
-    runs = [read_run(path) for path in args.runs]
-    paths = report(runs, args.tflops).write(stem)
+    runs = [read_run(path, args.tflops) for path in args.runs]
+    paths = report(runs).write(stem)
     for fault in (f"{run.name}: {fault}" for run in runs for fault in run.faults):
         print(fault)
     print("the report is in", escape_unprintable(", ".join(map(str, paths))))

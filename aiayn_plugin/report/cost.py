@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from ..paper import ModelSettings, count_parameters
-from .run import Run
+from .training_record import TrainingRecord
 
 #: The paper's estimates of the sustained single-precision TFLOPS of one device.
 RATES = {"K80": 2.8, "K40": 3.7, "M40": 6.0, "P100": 9.5}
@@ -82,9 +82,9 @@ class Cost:
     target_tokens: float | None
 
 
-def compute_cost(run: Run, tflops: float | None = None) -> Cost:
-    """Return a run's cost. tflops: the device's sustained rate (default: the paper's)."""
-    facts, record, s = run.facts, run.record, run.settings
+def compute_cost(record: TrainingRecord, s: ModelSettings | None, tflops: float | None) -> Cost:
+    """Return a run's cost. tflops: the device's sustained rate; None: the paper's."""
+    facts = record.facts
     seconds, devices = record.hours * 3600, facts["devices"] or 1
     rate = tflops or device_rate(facts["device"] or "")
     # fairseq logs pairs and target tokens; only the plan of --tokens-per-update has source tokens.
@@ -110,7 +110,7 @@ def compute_cost(run: Run, tflops: float | None = None) -> Cost:
         seconds=seconds,
         devices=devices,
         tflops=rate,
-        estimated=_estimate(run, seconds, devices, rate),
+        estimated=_estimate(record, rate),
         counted=counted,
         pairs=pairs,
         source_tokens=source,
@@ -118,14 +118,15 @@ def compute_cost(run: Run, tflops: float | None = None) -> Cost:
     )
 
 
-def _estimate(run: Run, seconds: float, devices: int, tflops: float | None) -> float | str:
+def _estimate(record: TrainingRecord, tflops: float | None) -> float | str:
     """Return the paper's estimate of the FLOPs so far, or the reason why it is unknown."""
     if tflops is None:
-        if run.facts["device"]:
+        if record.facts["device"]:
             return "the paper has no sustained rate for this device: give --tflops"
         return "the device is not recorded: give --tflops"
-    if run.record.unrecorded_updates:
-        return f"the first {run.record.unrecorded_updates:,} updates are not recorded"
-    if run.record.changed_devices:
+    if record.unrecorded_updates:
+        return f"the first {record.unrecorded_updates:,} updates are not recorded"
+    if record.changed_devices:
         return "the devices changed during the run"
+    seconds, devices = record.hours * 3600, record.facts["devices"] or 1
     return estimated_flops(seconds, devices, tflops) or "no time is recorded"

@@ -12,7 +12,7 @@ from ..html_page import language_pair, page
 from ..paper import ARCHITECTURES, SCALED_DOWN, get_settings
 from ..text.lines import escape_unprintable
 from ..training.remaining_time import duration
-from .cost import FORMULA, TIME_NOTE, Cost, compute_cost
+from .cost import FORMULA, TIME_NOTE
 from .curves import build_comparison_charts, build_figure, build_run_charts
 from .document import Block, Figures, KeyFigures, Section, Table, Term, to_html, to_markdown
 from .formatting import format_count, format_integer, format_number, format_power, format_split
@@ -54,30 +54,25 @@ class Report:
         return paths
 
 
-def report(runs: Sequence[Run], tflops: float | None = None) -> Report:
-    """Return the report on one run or on several.
-
-    tflops: the device's sustained rate (default: the paper's).
-    """
+def report(runs: Sequence[Run]) -> Report:
+    """Return the report on one run or on several."""
     if len({run.name for run in runs}) < len(runs):  # names repeat, and maybe paths
         for number, run in enumerate(runs):
             repeats = any(run.path == earlier.path for earlier in runs[:number])
             run.name = escape_unprintable(str(run.path)) + f" ({number + 1})" * repeats
-    costs = [compute_cost(run, tflops) for run in runs]
     compare_by_bootstrap(runs)
     if len(runs) == 1:
-        title, sections = f"Training run {runs[0].name}", _single(runs[0], costs[0])
+        title, sections = f"Training run {runs[0].name}", _single(runs[0])
     else:
-        title, sections = f"{len(runs)} training runs", _several(runs, costs)
-    data = [_data(run, cost) for run, cost in zip(runs, costs, strict=True)]
-    return Report(title, list(sections), {"format": 2, "runs": data})
+        title, sections = f"{len(runs)} training runs", _several(runs)
+    return Report(title, list(sections), {"format": 2, "runs": list(map(_data, runs))})
 
 
-def _single(run: Run, cost: Cost) -> Iterator[Section]:
+def _single(run: Run) -> Iterator[Section]:
     """Yield the sections of a report on one run."""
     faults: list[Block] = ["Unreadable:", run.faults] if run.faults else []
     faults += [f"Missing: {', '.join(run.missing)}."] if run.missing else []
-    yield Section("", [KeyFigures(list(_numbers(run, cost))), *faults])
+    yield Section("", [KeyFigures(list(_numbers(run))), *faults])
     if blocks := examples(run):
         yield Section("Examples", blocks)
     charts = [build_figure(chart) for chart in build_run_charts(run.record, _schedules(run))]
@@ -86,13 +81,13 @@ def _single(run: Run, cost: Cost) -> Iterator[Section]:
         "sessions. Perplexity is 2 to the power of the loss without label smoothing, per subword."
     )
     yield Section("Training", [Figures(charts), note] if charts else ["The record has no values."])
-    yield _section("Outcome", _outcome(run, cost))
-    tables = table_4([run]) if run.is_parser else table_2(run, cost) + table_3([run], [cost])
+    yield _section("Outcome", _outcome(run))
+    tables = table_4([run]) if run.is_parser else table_2(run) + table_3([run])
     yield Section("Comparison with the paper", tables)
     yield _section("Scores", *score_blocks([run]))
     yield _section("Settings", _settings(run))
-    yield _section("Data", _facts("Data", _training_data(run, cost)))
-    yield _section("Cost", *_cost(run, cost))
+    yield _section("Data", _facts("Data", _training_data(run)))
+    yield _section("Cost", *_cost(run))
     yield _section("Versions and input", _facts("Versions and input", _origin(run)))
 
 
@@ -101,7 +96,7 @@ def _section(title: str, *blocks: Block) -> Section:
     return Section(blocks[0].caption if isinstance(blocks[0], Table) else title, blocks)
 
 
-def _numbers(run: Run, cost: Cost) -> Iterator[tuple[str, str, str]]:
+def _numbers(run: Run) -> Iterator[tuple[str, str, str]]:
     """Yield the result of a run, its comparison, and its time: value, name and note."""
     record, scored = run.record, run.translations | run.trees
     if scored:
@@ -130,15 +125,15 @@ def _numbers(run: Run, cost: Cost) -> Iterator[tuple[str, str, str]]:
         updates = format_count(record.update, "update")
         if run.settings and run.settings.max_update:
             updates = f"{record.update:,} of {format_count(run.settings.max_update, 'update')}"
-        note = f"{updates}; {format_integer(cost.parameters) or '?'} parameters"
-        yield duration(cost.seconds), "training time", note
+        note = f"{updates}; {format_integer(run.cost.parameters) or '?'} parameters"
+        yield duration(run.cost.seconds), "training time", note
 
 
-def _several(runs: Sequence[Run], costs: Sequence[Cost]) -> Iterator[Section]:
+def _several(runs: Sequence[Run]) -> Iterator[Section]:
     """Yield the sections of a report on several runs."""
     if all(run.is_parser for run in runs):
         yield _section("Table 4", *table_4(runs))
-    yield _section("Table 3", *table_3(runs, costs))
+    yield _section("Table 3", *table_3(runs))
     faults = [f"{run.name}: {fault}" for run in runs for fault in run.faults]
     faults += [f"{run.name}: missing: {', '.join(run.missing)}" for run in runs if run.missing]
     if faults:
@@ -154,12 +149,12 @@ def _several(runs: Sequence[Run], costs: Sequence[Cost]) -> Iterator[Section]:
             "run": run.name,
             "state": run.record.state,
             "updates": format_integer(run.record.update),
-            "time": duration(cost.seconds),
-            "parameters": format_integer(cost.parameters),
-            "FLOPs, estimated": format_power(cost.estimated),
-            "FLOPs, counted": format_power(cost.counted),
+            "time": duration(run.cost.seconds),
+            "parameters": format_integer(run.cost.parameters),
+            "FLOPs, estimated": format_power(run.cost.estimated),
+            "FLOPs, counted": format_power(run.cost.counted),
         }
-        for run, cost in zip(runs, costs, strict=True)
+        for run in runs
     ]
     note = f"{TIME_NOTE} aiayn report RUN shows a run in detail."
     yield _section("Cost", Table.from_records("Cost", records), note)
@@ -169,7 +164,7 @@ def _facts(caption: str, facts: Facts) -> Table:
     return Table(caption, (), [[name, value] for name, value in facts.items() if value])
 
 
-def _outcome(run: Run, cost: Cost) -> Table:
+def _outcome(run: Run) -> Table:
     """Return the state of the run and its results."""
     record, restarts = run.record, len(run.record.restarts)
     updates = run.settings.max_update if run.settings else 0  # 0 with --max-epoch
@@ -177,9 +172,9 @@ def _outcome(run: Run, cost: Cost) -> Table:
     facts: Facts = {
         "training": record.state,
         "updates": f"{record.update:,}{limit}",
-        "time": duration(cost.seconds)
+        "time": duration(run.cost.seconds)
         + (f", {format_count(restarts, 'restart')}" if restarts else ""),
-        "parameters": format_integer(cost.parameters),
+        "parameters": format_integer(run.cost.parameters),
     }
     if record.valid:
         last = record.valid[-1]
@@ -230,7 +225,7 @@ def _settings(run: Run) -> Block:
     return table if rows else "The record has no settings."
 
 
-def _training_data(run: Run, cost: Cost) -> Facts:
+def _training_data(run: Run) -> Facts:
     """Return what the run was trained on."""
     facts, text = run.facts, run.facts["text"]
     pairs, words, batches = facts["pairs"], facts["dictionaries"], facts["batches"]
@@ -242,8 +237,8 @@ def _training_data(run: Run, cost: Cost) -> Facts:
         "validation pairs": format_integer(pairs["valid"]),
         "source vocabulary": format_integer(words["source"]),
         "target vocabulary": format_integer(words["target"]),
-        "source tokens per update": format_integer(cost.source_tokens) or "not recorded",
-        "target tokens per update": format_integer(cost.target_tokens),
+        "source tokens per update": format_integer(run.cost.source_tokens) or "not recorded",
+        "target tokens per update": format_integer(run.cost.target_tokens),
         setting_term("max_tokens"): format_integer(batches.get("max_tokens")),
         setting_term("update_freq"): format_integer(batches.get("update_freq")),
         "updates per epoch": format_integer(batches.get("updates")),
@@ -253,8 +248,9 @@ def _training_data(run: Run, cost: Cost) -> Facts:
     }
 
 
-def _cost(run: Run, cost: Cost) -> list[Block]:
+def _cost(run: Run) -> list[Block]:
     """Return the exact parameters, and the operations of training."""
+    cost = run.cost
     estimated, devices = format_power(cost.estimated), format_count(cost.devices, "device")
     if not isinstance(cost.estimated, str):
         estimated += f": {cost.seconds:,.0f} s × {devices} × {cost.tflops} TFLOPS"
@@ -290,7 +286,7 @@ def _origin(run: Run) -> Facts:
     }
 
 
-def _data(run: Run, cost: Cost) -> dict[str, Any]:
+def _data(run: Run) -> dict[str, Any]:
     """Return everything known about a run, as plain data."""
     training = {**vars(run.record), "update": run.record.update, "hours": run.record.hours}
     facts, _ = training.pop("facts"), training.pop("faults")  # the run has the faults
@@ -304,5 +300,5 @@ def _data(run: Run, cost: Cost) -> dict[str, Any]:
         "training": training,
         "translations": run.translations,
         "trees": run.trees,
-        "cost": vars(cost),
+        "cost": vars(run.cost),
     }

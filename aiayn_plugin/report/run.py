@@ -11,6 +11,7 @@ from ..paper import Settings, count_parameters
 from ..text.lines import escape_unprintable
 from ..text.settings import PENN
 from ..training.record import RECORD_FILE
+from .cost import Cost, compute_cost
 from .json_schema import conform, is_complete
 from .training_record import TrainingRecord, read_record
 
@@ -53,6 +54,7 @@ class Run:
     path: Path
     record: TrainingRecord = field(default_factory=TrainingRecord)
     settings: Settings | None = None
+    cost: Cost = field(init=False)
     translations: dict[str, dict] = field(default_factory=dict)  #: scores by split
     trees: dict[str, dict] = field(default_factory=dict)  #: a parser's scores by split
     missing: list[str] = field(default_factory=list)
@@ -84,8 +86,11 @@ class Run:
         return bool(self.trees) or self.facts["text"]["tokenizer"] == PENN
 
 
-def read_run(path: Path) -> Run:
-    """Read the run at a path. Raises InputError if the path is not a run."""
+def read_run(path: Path, tflops: float | None = None) -> Run:
+    """Read the run at a path. Raises InputError if the path is not a run.
+
+    tflops: the device's sustained rate (default: the paper's).
+    """
     run = Run(escape_unprintable(path.resolve().name), path)
     if path.is_file():
         name, absent = run.name, "has no record of a training run"
@@ -112,6 +117,7 @@ def read_run(path: Path) -> Run:
         run.settings = _check_settings(run.recorded_settings)
     except (InputError, KeyError) as error:
         run.faults.append(f"settings: {error}")
+    run.cost = compute_cost(run.record, run.settings, tflops)
     return run
 
 

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..paper import ARCHITECTURES, Settings, get_settings
-from .cost import Cost
 from .document import Block, Table
 from .formatting import format_count, format_number, format_power
 from .paper_results import (
@@ -68,7 +67,7 @@ def published_result(run: Run) -> tuple[str, float, float] | None:
     return name, float(str(bleu)), scores["paper_bleu"]
 
 
-def table_2(run: Run, cost: Cost) -> list[Block]:
+def table_2(run: Run) -> list[Block]:
     """Return Table 2 with the run's row, or the reason for its absence."""
     if not published_result(run):
         return [
@@ -83,8 +82,8 @@ def table_2(run: Run, cost: Cost) -> list[Block]:
     column = {"de": 1, "fr": 2}[run.facts["text"]["target_lang"]]
     own: list[Any] = [run.name, None, None, None, None, "this run, paper BLEU"]
     own[column] = format_number(scores["paper_bleu"])
-    if not isinstance(cost.estimated, str):  # the counted operations are a different quantity
-        own[column + 2] = format_power(cost.estimated)
+    if not isinstance(run.cost.estimated, str):  # the counted operations are a different quantity
+        own[column + 2] = format_power(run.cost.estimated)
     note = (
         f"sacreBLEU of the same translations: {scores['bleu']:.2f} ({scores['signature']}). "
         "It is not comparable with this column."
@@ -93,11 +92,11 @@ def table_2(run: Run, cost: Cost) -> list[Block]:
     return [Table("Table 2: newstest2014", head, [*rows, own], {len(rows)}), note]
 
 
-def table_3(runs: Sequence[Run], costs: Sequence[Cost]) -> list[Block]:
+def table_3(runs: Sequence[Run]) -> list[Block]:
     """Return the runs in the layout of Table 3, and the published rows that belong to them."""
     rows: list[tuple] = []
-    for run, cost in zip(runs, costs, strict=True):
-        millions = format_number(cost.parameters and cost.parameters / 1e6)
+    for run in runs:
+        millions = format_number(run.cost.parameters and run.cost.parameters / 1e6)
         differences = _other_differences(run, runs[0])
         rows.append((run.name, run.settings, perplexity_and_bleu(run), millions, differences))
     table = _layout("The runs, in the layout of Table 3", rows, ".2f", "other differences")
