@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# From scratch to BLEU without downloading data: translates dates, times, numbers, amounts, measures
+# From scratch to BLEU without downloading data: translates dates, times, numbers, money, measures
 # and lists from English to German. Takes 2 to 6 minutes on two CPU cores, plus 3 to 8 for setup.
 #   bash examples/quickstart.sh [ARGUMENTS]    ARGUMENTS, such as --seed 2, go to fairseq-train
 # To resume after an interruption, run it again.
@@ -17,7 +17,7 @@ step "prepare"
 log aiayn prepare -s en -t de --trainpref "$RUN/raw/train" --validpref "$RUN/raw/valid" \
   --testpref "$RUN/raw/test" --destdir "$RUN/data" --merges 2000 --protect-patterns
 
-step "train (2 to 6 minutes on two cores)"
+step "train"
 train_small --arch aiayn_tiny --dropout 0 --warmup-updates 500 --max-update 1200 \
   --validate-interval 100 --log-format simple --log-interval 20 "$@"
 
