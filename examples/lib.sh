@@ -12,9 +12,9 @@ trap 'exit 130' INT # some commands handle Ctrl-C themselves; without this trap,
 
 # How a recipe runs its commands, or prints them:
 #   run COMMAND               run it
-#   log COMMAND               run it with its output in the log
+#   log COMMAND               run it with its output in $RUN/train.log
 #   save_output FILE COMMAND  run it, and write its output to a file once it has succeeded
-#   pipe TEXT FUNCTION ...    one of these functions, with a text as the command's standard input
+#   pipe TEXT FUNCTION ...    call one of these functions with TEXT as the command's standard input
 #   say                       print standard input
 #   step TITLE                print a heading
 if [ -n "${DRY_RUN:-}" ]; then
@@ -158,8 +158,8 @@ train_small() {
   train "$@" $precision
 }
 
-# train_large ARCH ARGUMENTS: train a model of the paper's size. On a GPU, its batches fill the memory
-# and it uses half precision.
+# train_large ARCH ARGUMENTS: train a model of the paper's size. On a GPU, the batch size follows from its
+# memory, and training uses half precision.
 train_large() {
   # shellcheck disable=SC2046 # an empty precision is not an argument
   train --arch "$1" --max-tokens "$(device_tokens)" $(gpu_precision) \
@@ -221,7 +221,8 @@ parse_and_score() {
 # compare PLACE RESULT SCORE: print the paper's result, to compare with a score printed above.
 compare() { printf '\nThe paper (%s): %s, to compare with the %s above.\n' "$@" | say; }
 
-# get CORPUS DIRECTORY: copy its text from a directory, or download it if that is empty, to $RUN/raw.
+# get CORPUS DIRECTORY: copy the corpus's text from DIRECTORY, or download it if DIRECTORY is an empty
+# string, to $RUN/raw.
 get() {
   local directory=${2:+$(from_root "$2")}
   [ -d "${directory:-.}" ] || die "no such directory: $directory"

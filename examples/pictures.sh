@@ -7,7 +7,9 @@
 set -euo pipefail
 RUN=runs/pictures
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
-for name in "$@"; do check_choice NAME "$name" "attention report table1"; done
+for name in "$@"; do
+  [[ $name =~ ^(attention|report|table1)$ ]] || die "unknown picture $name: choose from attention report table1"
+done
 begin
 pictures=examples/pictures
 

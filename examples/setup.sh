@@ -56,13 +56,14 @@ logged() {
   return "$status"
 }
 
-# Print the first usable Python, the user's default first, because it may have torch; python3 if none is.
+# Print the first usable Python, or python3 if none is usable. The user's default comes first, because it
+# may have torch.
 find_python() {
   local candidate
-  for candidate in python3 python python3.12 python3.13 python3.11 python3.10 python3; do
-    "$candidate" -c "$usable" >/dev/null 2>&1 && break
+  for candidate in python3 python python3.12 python3.13 python3.11 python3.10; do
+    "$candidate" -c "$usable" >/dev/null 2>&1 && echo "$candidate" && return
   done
-  echo "$candidate"
+  echo python3
 }
 
 # If TORCH is set, .venv must have this version or be created with it.

@@ -54,7 +54,7 @@ def stock_model(d_model: int, d_ff: int, h: int) -> list[str]:
 
 
 def write_program(path: Path, script: str) -> Path:
-    """Write a shell script that runs by its name, and return its path."""
+    """Write an executable shell script, and return its path."""
     path.write_text(f"#!/bin/sh\n{script}\n")
     path.chmod(0o755)
     return path

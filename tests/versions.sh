@@ -4,8 +4,8 @@
 #   bash tests/versions.sh 3.10 3.11=2.10.0 /my/python     these; = is followed by the version of torch
 #   bash tests/versions.sh 3.10 -- tests/fairseq_plugin    pass arguments to tests/run.sh
 #   bash tests/versions.sh -- --all                        the long tests as well
-# Each Python gets a copy of this tree with its own .venv (about 7 GB) in WORK (default:
-# runs/versions), next to the logs. To resume after an interruption, run it again: a row without failures
+# Needs a git checkout. Each Python gets a copy of this tree with its own .venv (about 7 GB) in WORK
+# (default: runs/versions), next to the logs. To resume after an interruption, run it again: a row without failures
 # is kept until a file of the tree changes. A Python that is not installed is skipped, unless the
 # command names it.
 set -euo pipefail
@@ -78,8 +78,8 @@ WORK=$(cd "$WORK" && pwd)
 # Some tests look for real text next to the tree.
 [ ! -d ../shared ] || ln -sfn "$(cd .. && pwd)/shared" "$WORK/shared"
 
-# What git would commit now, with changed and new files; a separate index leaves the user's as it is.
-tree=$(export GIT_INDEX_FILE="$WORK/index" && git add --all && git write-tree)
+# The tree that git would commit now, including new files; a separate index leaves the user's unchanged.
+tree=$(export GIT_INDEX_FILE="$WORK/index" && rm -f "$WORK"/index* && git add --all && git write-tree)
 table="| Python | torch | fairseq | passed | failed | skipped | minutes | |
 | --- | --- | --- | --- | --- | --- | --- | --- |"
 for wanted in "${pythons[@]}"; do

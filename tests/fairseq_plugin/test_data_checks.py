@@ -69,7 +69,9 @@ def test_intact_data_loads(data, flags, caplog):
 def test_the_error_for_an_unknown_split_lists_the_splits(data):
     with pytest.raises(InputError) as error:
         load(data, "tset")
-    assert one_line(error).endswith(f"in {data}: its splits are test, train, valid")
+    message = one_line(error)
+    assert message.startswith("no split 'tset' of en and de in ")
+    assert message.endswith(f"in {data}: its splits are test, train, valid")
 
 
 def test_the_error_for_the_wrong_format_names_the_option(data):

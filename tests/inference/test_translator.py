@@ -91,7 +91,7 @@ def test_a_broken_run_directory_is_reported_in_one_line(model_dir, tmp_path, dam
 
 
 def find_error(run):
-    """Translate with a run directory; return the error, which must be one line, or None."""
+    """Load a run directory and translate; return the error, which must be one line, or None."""
     try:
         Translator.load(run, device="cpu").translate(["March 3"])
     except InputError as error:

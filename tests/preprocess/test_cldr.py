@@ -134,7 +134,7 @@ def test_no_german_number_has_einstausend_inside(sample):
 
 
 def test_spot_values():
-    """From a grammar and a calendar, not from the libraries."""
+    """The values are from a grammar and a calendar, not from the libraries."""
     assert words(1998, "year") == ("nineteen ninety-eight", "neunzehnhundertachtundneunzig")
     assert names.COUNTRIES["DE"] == ("Germany", "Deutschland")
     assert (names.WEEKDAYS[0], names.MONTHS[2]) == (("Monday", "Montag"), ("March", "März"))

@@ -20,7 +20,7 @@ def training(output: str) -> list[str]:
 
 @pytest.fixture
 def call(run, tmp_path):
-    """`call(SCRIPT, ...)` runs a script with the functions of the recipes; RUN is tmp_path."""
+    """`call(SCRIPT, ...)` runs a script after sourcing lib.sh; RUN is tmp_path."""
 
     def run_script(script: str, *arguments: str, **environment: str):
         script = f"set -euo pipefail; source examples/lib.sh; {script}"

@@ -90,8 +90,10 @@ def test_only_one_run_at_a_time_uses_a_directory(run, succeed, corpus, tmp_path)
     ):
         try:
             wait_until(lambda: "train_inner" in log.read_text(), first)
-            message = f"{tmp_path} is in use by another training run: stop it, or "
-            assert message in last_line(run("fairseq-train", *options, "1"))
+            message = "in use by another training run: stop it, or give a different --save-dir"
+            assert last_line(run("fairseq-train", *options, "1")).endswith(
+                f"{tmp_path} is {message}"
+            )
             assert first.poll() is None
         finally:
             first.kill()

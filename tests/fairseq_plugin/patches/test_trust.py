@@ -39,7 +39,7 @@ def test_archives_are_not_unpacked(tmp_path):
 
 
 def put_args(**settings):
-    """Return a change of a checkpoint: settings in args, which fairseq prefers to cfg."""
+    """Return a function that puts settings in a checkpoint's args, which fairseq prefers to cfg."""
 
     def change(state):
         task = {**state["cfg"]["task"], "task": "translation"}
