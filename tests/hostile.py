@@ -291,6 +291,12 @@ PAYLOADS: dict[str, Callable[[Path, dict, Path], None]] = {
     "20,000,000 positions": setting(
         "args", arch="transformer", encoder_learned_pos=True, max_source_positions=20_000_000
     ),
+    "as many layers as a flat weight allows": changed(
+        lambda state, mark: (
+            state["model"].update(flat_param_0=torch.zeros(1)),
+            state["cfg"]["model"].update(N=10**7),
+        )
+    ),
     "environment": setting("args", arch="transformer", lr="${oc.env:PATH}"),
     "moments beyond their end": changed_moments(beyond_its_end),
     "versions of modules as a number": changed(

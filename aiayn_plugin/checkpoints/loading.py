@@ -1,17 +1,16 @@
 """Models built from settings, and loaded from a checkpoint without fairseq."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from enum import Enum
 from pathlib import Path
 from typing import Any
 
-import torch
+from torch.overrides import TorchFunctionMode
 
 from ..errors import InputError
-from ..model.positions import build_positions
 from ..model.transformer import Encoder, Transformer
-from ..paper import ModelSettings
+from ..paper import ModelSettings, count_parameters
 from ..text.dictionary import Vocabulary
 from ..text.manifest import read_verified_dictionary
 from ..text.settings import TextSettings
@@ -73,9 +72,11 @@ def load_model(checkpoint: Path, data: Path, text: TextSettings) -> LoadedModel:
         trained.check_settings(expected)
         trained.check_dictionaries(expected, data, text.dictionaries)
         check_joined_dictionary(settings, source, target)
-        limits = [_max_positions(side, vars(cfg["model"]), task) for side in SIDES]
+        limits = {side: _max_positions(side, vars(cfg["model"]), task) for side in SIDES}
+        sizes = len(source), len(target)
+        positions = limits["source"], limits["target"]
         with limit_memory(checkpoint):
-            model = build_model(settings, state["model"], (len(source), len(target)), limits)
+            model = build_model(settings, state["model"], sizes, positions)
         longest = max_source_tokens(model.encoder, _max_positions("source", task))
         if longest < 2:
             raise ValueError(f"max_source_positions {longest} leaves no space for a word")
@@ -91,20 +92,16 @@ def build_model(
     settings: ModelSettings,
     weights: Mapping[str, Any],
     vocabularies: tuple[int, int],
-    max_positions: Sequence[int],
+    max_positions: tuple[int, int],
 ) -> Transformer:
     """Return a model with these weights; see Transformer for the other arguments.
 
     Raises InputError if the weights do not fit the settings.
     """
-    source, target = max_positions
-    with torch.device("meta"):  # allocates nothing, whatever the settings ask for
-        model = Transformer(settings, *vocabularies, (source, target))
+    _check_size(settings, weights, sum(max_positions) // 2)
+    with _UninitializedWeights():
+        model = Transformer(settings, *vocabularies, max_positions)
     check_shapes(weights, model.state_dict(keep_vars=True))
-    model.to_empty(device="cpu")
-    for stack, limit in ((model.encoder, source), (model.decoder, target)):
-        # a table of sinusoids is not among the weights
-        stack.positions = build_positions(settings.positions, settings.d_model, limit)
     model.load_state_dict(weights)
     return model
 
@@ -119,6 +116,16 @@ def max_source_tokens(encoder: Encoder, max_source_positions: int) -> int:
     return min(max_source_positions, encoder.positions.max_positions)
 
 
+class _UninitializedWeights(TorchFunctionMode):
+    """Skips the initialisation of new weights, because a checkpoint replaces them all."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if getattr(func, "__name__", "") in ("normal_", "uniform_", "xavier_uniform_"):
+            return args[0] if args else kwargs["tensor"]
+        return func(*args, **kwargs)
+
+
 def _read_settings(cfg: Any) -> ModelSettings:
     """Return the model's settings without dropout. Raises TypeError for a wrong type."""
     settings = replace(model_settings(cfg), dropout=0.0, attention_dropout=0.0)
@@ -128,6 +135,20 @@ def _read_settings(cfg: Any) -> ModelSettings:
         if not isinstance(value, kinds):
             raise TypeError(f"{field.name} is {value!r:.40}")
     return settings
+
+
+def _check_size(settings: ModelSettings, state: Mapping[str, Any], max_positions: int) -> None:
+    """Raise InputError if the settings need more weights than there are, not counting embeddings.
+
+    Otherwise corrupt settings could exhaust memory.
+    """
+    elements = sum(weight.numel() for weight in state.values())
+    needed = count_parameters(settings, 0, 0, max_positions)
+    if needed > elements:
+        raise InputError(
+            f"the checkpoint has a different architecture: its settings need {needed:,} weights "
+            f"in addition to the embeddings, and it has {elements:,}"
+        )
 
 
 def _max_positions(side: str, *settings: Mapping[str, Any]) -> int:

@@ -76,7 +76,8 @@ def check(state: Any) -> None:
             raise FileError(f"it holds {ascii(name):.80}, which fairseq does not store")
     _check_tensors(state)
     is_flat = any("flat_param" in name for name in state["model"])  # FSDP: many weights in one
-    layers = math.inf if is_flat else len(state["model"])
+    weights = state["model"].values()
+    layers = sum(weight.numel() for weight in weights) if is_flat else len(weights)
     _check_settings({name: state[name] for name in SETTINGS if name in state}, layers)
     _check_state({name: state[name] for name in STATE if name in state})
 
@@ -102,7 +103,7 @@ def _check_name(name: Any) -> None:
 # ---- Settings
 
 
-def _check_settings(groups: dict, max_layers: float) -> None:
+def _check_settings(groups: dict, max_layers: int) -> None:
     """Raise FileError unless settings are plain values, with at most max_layers layers."""
     cfg = groups.get("cfg")
     parts = [(name, groups.get(name)) for name in SETTINGS]
