@@ -42,7 +42,7 @@ def check(path: Path) -> None:
 
 
 def save(figure: Any, path: Path) -> None:
-    """Write a figure atomically, to a path that passed `check`."""
+    """Write a figure atomically; call `check` on the path first."""
     with write_file_atomically(path) as temporary:
         figure.savefig(temporary, format=path.suffix[1:].lower(), dpi=200, bbox_inches="tight")
 

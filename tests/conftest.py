@@ -138,7 +138,7 @@ def succeed(run) -> Callable[..., subprocess.CompletedProcess[str]]:
 def error() -> Callable[..., str]:
     """`error("prepare", *args)` runs a command that must fail, and returns its message.
 
-    The message must have the number of `lines`.
+    The message must have exactly `lines` lines.
     """
 
     def fail(*command: object, lines: int = 1) -> str:

@@ -81,7 +81,7 @@ def translate(translator: Translator, sources: Sequence[Side]) -> list[Sentence]
     """Return sources with their translations."""
     results = translator.search([source.tokens for source in sources])
     targets = [_side(translator.target, hypotheses[0].tokens) for hypotheses in results]
-    return list(map(Sentence, sources, targets))
+    return [Sentence(*sides) for sides in zip(sources, targets, strict=True)]
 
 
 def load_sentences(
@@ -110,7 +110,7 @@ def load_sentences(
     if dataset.tgt is None:
         raise InputError(f"{split} has no target side: omit --reference")
     targets = [_side(translator.target, pair["target"]) for pair in pairs]
-    return list(map(Sentence, sources, targets))
+    return [Sentence(*sides) for sides in zip(sources, targets, strict=True)]
 
 
 def compute_maps(

@@ -37,8 +37,8 @@ BEAM_LENGTH = 30
 def add_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--size", choices=sorted(ARCHITECTURES), default="base", help="size of the model")
-    precisions, precision_help = ("float32", "bf16"), "precision of training and search"
-    add("--precision", choices=precisions, default="float32", help=precision_help)
+    precision_help = "precision of training and search"
+    add("--precision", choices=("float32", "bf16"), default="float32", help=precision_help)
     add_numbers = partial(add, nargs="+", type=int, metavar="N")
     add_numbers("--lengths", default=[10, 30, 100, 300], help="sentence lengths, in tokens")
     tokens_help = "tokens of a training batch, on each side"

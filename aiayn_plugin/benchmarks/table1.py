@@ -6,7 +6,7 @@ from typing import Any
 from .. import plots
 from ..html_page import COLOURS
 
-#: The rows of Table 1, in its order: layer type, complexity, sequential operations, maximum path.
+#: The rows of Table 1, in its order: layer type, complexity, sequential operations, path length.
 TABLE_1 = {
     "full": ("self-attention", "O(n²·d)", "O(1)", "O(1)"),
     "recurrent": ("recurrent (LSTM)", "O(n·d²)", "O(n)", "O(n)"),

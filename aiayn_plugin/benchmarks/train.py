@@ -117,8 +117,8 @@ def _find_fastest(
     """Compare a system's precisions and batch sizes, and return it with the fastest."""
     fastest, highest = None, 0.0
     for precision in precisions:
-        longest = max(*args.max_tokens, args.memory_tokens)
-        argv = training_options(args, data, name, precision, longest)
+        capacity = max(*args.max_tokens, args.memory_tokens)
+        argv = training_options(args, data, name, precision, capacity)
         argv += ["--checkpoint-activations"] * (args.checkpoint_activations and name == "plugin")
         worker = Worker(Training, argv, folder / f"{name}.{precision}.log")
         rates = {}

@@ -127,8 +127,8 @@ def find_differing_shape(
 def check_shapes(checkpoint: Mapping[str, Tensor], model: Mapping[str, Tensor]) -> None:
     """Raise InputError unless a checkpoint's weights have the names and shapes of the model's.
 
-    model: its state_dict(keep_vars=True). Weights that are one parameter of the model must also be
-    equal in the checkpoint.
+    model: its state_dict(keep_vars=True). Weights that share one parameter in the model must also
+    be equal in the checkpoint.
     """
     if (difference := find_differing_shape(checkpoint, model)) is None:
         _check_shared(checkpoint, model)

@@ -171,7 +171,8 @@ def _read_settings(config: dict[str, Any]) -> ModelSettings:
         raise InputError(f"its model_type is {config['model_type']!r:.40}, not 'marian'")
     sizes = {name: config[f"encoder_{name}"] for name in ("layers", "attention_heads", "ffn_dim")}
     expected = {**REQUIRED, **OPTIONAL} | {f"decoder_{name}": sizes[name] for name in sizes}
-    actual = {name: config.get(name, OPTIONAL.get(name)) for name in expected}
+    config = {**dict.fromkeys(REQUIRED), **OPTIONAL, **config}
+    actual = {name: config[name] for name in expected}
     if different := [name for name in expected if actual[name] != expected[name]]:
         wrong = ", ".join(f"{name} is {actual[name]!r:.40}" for name in different)
         right = ", ".join(f"{expected[name]!r:.40}" for name in different)

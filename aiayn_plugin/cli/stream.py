@@ -33,9 +33,9 @@ def add_options(parser: argparse.ArgumentParser, search: SearchSettings, output:
 
 
 def load(predictor: type[P], args: argparse.Namespace, **options: Any) -> P:
-    """Return the predictor that the options select.
+    """Return a predictor for the model and the search given on the command line.
 
-    Raises InputError for invalid options or closed streams, before the model is loaded, and what
+    Raises InputError for invalid options or closed streams before it loads the model, and whatever
     Predictor.load raises.
     """
     check_positive(args, "beam")

@@ -99,8 +99,14 @@ def run(args: argparse.Namespace) -> None:
         else:
             dest.mkdir(parents=True, exist_ok=True)
             with hold_lock(dest / LOCK, f"another aiayn wmt14 is running in {dest}"):
-                job = Job(dest / "work", settings, workers)
                 texts = read_texts(pair, dest, workers)
+                inputs = {  # of the texts as read: own files may change during the download
+                    f"{split}.{text.name}": "".join(text.key)
+                    for split in texts
+                    for text in texts[split]
+                }
+                settings = replace(settings, inputs=inputs)
+                job = Job(dest / "work", settings, workers)
                 make_stage(
                     dest,
                     "data",

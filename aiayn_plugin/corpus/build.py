@@ -54,17 +54,17 @@ def build(
     job: Job,
     destdir: Path,
     texts: dict[str, list[Text]],
-    tokenise: Callable[[Job, Text, str], Stage] = tokenise,
+    make_tokens: Callable[[Job, Text, str], Stage] = tokenise,
 ) -> str:
     """Fill destdir from the texts of each split; return one line about the training pairs.
 
-    tokenise: makes the stage of a text's tokens. The raw validation and test texts are kept. The
-    checksums of all files are written last.
+    make_tokens: writes the tokens of a text and returns their stage. The raw validation and test
+    texts are kept. The checksums of all files are written last.
 
     Raises InputError if the texts yield no training pairs or no subwords.
     """
     settings = job.settings
-    tokenised = {split: [tokenise(job, text, split) for text in texts[split]] for split in texts}
+    tokenised = {split: [make_tokens(job, text, split) for text in texts[split]] for split in texts}
     summarise_pairs(tokenised["train"])  # before learning, raise an error if no pairs are left
     learned = learn(job, tokenised["train"])
     train = encode(job, "train", tokenised["train"], learned)

@@ -104,7 +104,7 @@ def exit_with_parent() -> None:
 
 
 def transform_batch(step: Step, pairs: LinePairs) -> Batch:
-    """Return the results of the step on each pair."""
+    """Apply the step to each pair, and return the kept lines and the counts."""
     results = [step(*pair) for pair in pairs]
     kept = [result for result in results if not isinstance(result, str)]
     sides = [[pair[side] for pair in kept] for side in (0, 1)]

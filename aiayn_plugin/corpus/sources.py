@@ -78,7 +78,7 @@ def _check_disk_space(archives: list[Download], folder: Path) -> None:
 
 
 def _identify(pair: LanguagePair, corpus: Corpus) -> tuple[str, list[Any]]:
-    """Return the stage of a corpus in an archive: its name, and what its text depends on."""
+    """Return the name and the inputs of the stage that extracts a corpus from its archive."""
     assert corpus.archive
     inputs = [corpus.archive.checksums, corpus.files, pair.langs, corpus.strict]
     return f"raw.{corpus.name}", inputs

@@ -139,8 +139,8 @@ def split_pair(
 ) -> tuple[str, str] | str:
     """Return a tokenised pair with these sides (0, 1) as subwords, or why it is dropped.
 
-    model: kind and file of the subwords, and the training text whose subwords to produce (None:
-    all). With `cleaning`, apply its limits.
+    model: kind and file of the subwords, and the directory of the encoded training text to whose
+    subwords the output is restricted (None: no restriction). With `cleaning`, apply its limits.
     """
     subwords = _load_subwords(*model)
     source, target = (

@@ -126,7 +126,7 @@ def transform(
     total: int,
     activity: str,
 ) -> Stage:
-    """Write the text that a step makes of the `total` pairs of the sources, and its word counts.
+    """Apply a step to the `total` pairs of the sources; write the resulting text and word counts.
 
     Raises InputError as `map_pairs` does.
     """

@@ -7,7 +7,7 @@ optimizer, the schedule, the scorer, the tokenizer and the BPE, and patches fair
 import logging
 
 # If a command imports the plugin first, fairseq warns here that tensorboardX is missing. Only
-# --tensorboard-logdir needs it, and warns again.
+# --tensorboard-logdir needs it, and fairseq then repeats the warning.
 logging.getLogger("fairseq.tasks.text_to_speech").setLevel(logging.WARNING)
 
 from . import criterion, model, optimizer, patches, raw_text, scorer, task  # noqa: E402

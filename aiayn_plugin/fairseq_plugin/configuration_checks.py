@@ -128,7 +128,8 @@ def _check_hydra_name(cfg: Any) -> None:
 def _check_best_metric(cfg: Any) -> None:
     """Raise InputError if validation does not report --best-checkpoint-metric.
 
-    fairseq would fail after the first validation. Warns if checkpoint_best.pt would be the worst.
+    fairseq would fail after the first validation. Warns if checkpoint_best.pt would be the worst
+    checkpoint.
     """
     metric = cfg.checkpoint.best_checkpoint_metric
     needs = {"bleu": ("eval_bleu", cfg.task.eval_bleu)}

@@ -138,7 +138,8 @@ def use_own_settings(adam: torch.optim.Optimizer, state_dict: dict[str, Any]) ->
     --amp. Raises InputError if only the checkpoint or only this run has flattened weights, and for
     moments of a different shape, since the fused kernel would write out of bounds.
     """
-    (saved,), (own,) = state_dict["param_groups"], adam.param_groups
+    groups, (own,) = state_dict["param_groups"], adam.param_groups
+    saved = groups[0] if len(groups) == 1 else {"params": ()}
     keys, weights = saved["params"], own["params"]
     if len(keys) != len(weights):
         raise InputError(

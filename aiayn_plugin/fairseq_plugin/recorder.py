@@ -147,7 +147,7 @@ def record_training(task: Any, cfg: DictConfig, model: nn.Module) -> None:
 
 
 def record_start(update: int) -> None:
-    """Record that this process's run starts after the update that was restored, or after 0."""
+    """Record the start of this process's run; update: the one it resumes from, or 0."""
     if _recorder is not None:
         _recorder.record("start", update, **_recorder.settings())
 

@@ -77,7 +77,8 @@ class TrainerHooks(TranslationTask):
     def set_checkpoint_dict(self, state: Mapping[str, Any]) -> None:
         """Restore what --patience counts from get_checkpoint_dict's values."""
         cfg = self.training_cfg.checkpoint
-        if cfg.reset_optimizer or cfg.reset_meters:  # like fairseq's own best value
+        is_reset = cfg.reset_optimizer or cfg.reset_meters  # like fairseq's own best value
+        if is_reset or not {"best", "num_runs"} <= state.keys():
             return
         vars(should_stop_early()).update(best=state["best"], num_runs=state["num_runs"])
         if 0 < cfg.patience <= state["num_runs"] and cfg.restore_file == "checkpoint_last.pt":

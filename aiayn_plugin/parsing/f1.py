@@ -121,7 +121,7 @@ def _unify(label: str) -> str:
 
 
 def count_brackets(tree: Tree) -> Counter[tuple[str, int, int]]:
-    """Return how often each counted constituent, as label, start and end, is in a tree.
+    """Count the constituents of a tree that are scored, as (label, start, end).
 
     Positions are those among the counted words, and a constituent without a counted word does not
     count. Labels end at the first - or =, so that -NONE- above words is an empty label, which

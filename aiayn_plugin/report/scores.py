@@ -117,7 +117,7 @@ def _tree_scores(scored: dict[str, dict]) -> list[Block]:
 
 
 def exact_share(counts: dict[str, int]) -> float:
-    """Return the share of a parser's trees that equal the gold tree; skipped ones do not count."""
+    """Return the fraction of a parser's trees that equal the gold trees, without skipped ones."""
     return counts["exact"] / max(1, counts["sentences"] - counts["skipped"])
 
 

@@ -21,7 +21,7 @@ MAX_LENGTH = 10**9
 
 @dataclass(frozen=True)
 class PaperRules:
-    """GNMT's penalty (Wu et al., 2016, equation 14), a limit, and an early stop.
+    """The paper's rules, the base of fairseq's: GNMT's penalty, a limit, and an early stop.
 
     A sentence of n tokens gets at most max_len_a·n + max_len_b tokens; neither number counts the
     end symbol. kept: number of finished hypotheses to return per sentence. stop_early: end a
@@ -49,7 +49,7 @@ class PaperRules:
     def are_finished(
         self, worst: Tensor, best_open: Tensor, finished: Tensor, limits: Tensor
     ) -> Tensor:
-        """Return for which sentences (batch,) no open hypothesis can beat the worst kept one.
+        """Return which sentences (batch,) are finished: no open hypothesis can beat the worst kept.
 
         worst: score of the worst kept hypothesis; best_open: log P of the best open one; limits:
         length of the longest translation; all (batch,). log P only falls and the penalty only

@@ -49,14 +49,14 @@ class PaperTokens:
 
 
 def paper_metric(target_lang: str) -> BLEU:
-    """Return the unsmoothed, case-sensitive 4-gram BLEU of raw text, as split by PaperTokens."""
+    """Return the metric of the paper BLEU: unsmoothed, case-sensitive 4-gram BLEU of raw text."""
     metric = BLEU(tokenize="none", smooth_method="none", force=True)
     metric.tokenizer = PaperTokens(target_lang)
     return metric
 
 
 def paper_bleu(system: list[str], references: list[str], target_lang: str) -> float:
-    """Return the score of paper_metric."""
+    """Return the paper BLEU of raw text, by paper_metric."""
     return paper_metric(target_lang).corpus_score(system, [references]).score
 
 

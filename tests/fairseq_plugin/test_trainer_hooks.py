@@ -148,6 +148,7 @@ def test_patience_resumes_its_count_unless_it_is_reset(corpus, reset):
     count, resumed = vars(should_stop_early()), {"best": 2.5, "num_runs": 1}
     count.clear()
     try:
+        task.set_checkpoint_dict({"best": 3.5})  # damaged: without num_runs
         task.set_checkpoint_dict(resumed)
         assert count == ({} if reset else resumed)
     finally:

@@ -14,7 +14,7 @@ from ...checkpoints import safe_load
 from ...checkpoints.compatibility import Identity
 from ...errors import InputError
 from ..optimizer import DIVERGENCE_ADVICE
-from .errors import describe, input_error
+from .errors import describe_error, input_error
 
 logger = logging.getLogger(__name__)
 
@@ -150,7 +150,7 @@ def resume(load: Callable) -> Callable:
             raise
         except Exception as error:
             raise InputError(
-                input_error(error) or f"{filename} does not fit this run: {describe(error)}"
+                input_error(error) or f"{filename} does not fit this run: {describe_error(error)}"
             ) from error
         if is_our_task and trainer.get_num_updates() == 0:
             _warn_of_earlier_run(trainer)

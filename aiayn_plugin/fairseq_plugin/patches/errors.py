@@ -49,7 +49,7 @@ def show_one_line(show: Callable) -> Callable:
                 return
         message = input_error(error)
         if message is None and command in VALIDATION and isinstance(error, Exception):
-            message = f"validation failed (LOGLEVEL=DEBUG shows where): {describe(error)}"
+            message = f"validation failed (LOGLEVEL=DEBUG shows where): {describe_error(error)}"
         if message is None or os.environ.get("LOGLEVEL", "").upper() == "DEBUG":
             show(kind, error, trace)
         if message is not None:
@@ -58,7 +58,7 @@ def show_one_line(show: Callable) -> Callable:
     return show_input_error
 
 
-def describe(error: Exception) -> str:
+def describe_error(error: Exception) -> str:
     """Return the type of an exception and the first line of its message."""
     first_line = str(error).partition("\n")[0]
     return f"{type(error).__name__}: {first_line:.500}"

@@ -22,7 +22,7 @@ from omegaconf import OmegaConf
 
 from ...checkpoints import safe_load
 from ...errors import InputError
-from .errors import describe
+from .errors import describe_error
 
 #: Settings of fairseq's models, tasks and criteria that name files: embeddings, pretrained models,
 #: dictionaries, configurations, and files to write.
@@ -61,7 +61,7 @@ def check_before_loading(load: Callable) -> Callable:
             raise
         except Exception as error:  # settings and state may be malformed in any way
             raise InputError(
-                f"{path} is not a checkpoint that fairseq can read: {describe(error)}"
+                f"{path} is not a checkpoint that fairseq can read: {describe_error(error)}"
             ) from error
 
     return load_checked
@@ -155,13 +155,13 @@ def report_unusable_model(load: Callable) -> Callable:
             for path in filter(os.path.isfile, filenames):
                 _check_names(safe_load.load(Path(path), with_data=False), path)
             raise _error_about(
-                filenames, f"its model cannot be built: {_explain(error)}"
+                filenames, f"its model cannot be built: {_describe_error(error)}"
             ) from error
 
     return load_model_ensemble_and_task
 
 
-def _explain(error: Exception) -> str:
+def _describe_error(error: Exception) -> str:
     """Return what an error of fairseq or torch says about a checkpoint, in one line."""
     message = str(error)
     if isinstance(error, MemoryError) or "allocate memory" in message:
@@ -169,7 +169,7 @@ def _explain(error: Exception) -> str:
     if "Error(s) in loading state_dict" in message:
         first = message.splitlines()[1:2] or [""]
         return f"its weights do not fit its settings: {first[0].strip():.300}"
-    return describe(error)
+    return describe_error(error)
 
 
 def _error_about(filenames: list[str], message: str) -> InputError:

@@ -23,7 +23,7 @@ def save(training, epochs, loss=1.0):
 
 
 def end_epoch(training, epochs, update):
-    """Save as at the end of an epoch, after this update."""
+    """Save as fairseq does at the end of an epoch, after this update."""
     batches = epochs.next_epoch_itr(shuffle=True)
     batches.skip(len(batches))
     training.set_num_updates(update)
