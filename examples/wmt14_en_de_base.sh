@@ -10,7 +10,7 @@
 #   MAX_TOKENS  tokens per batch and device (default: by GPU memory, 12,288 for 24 GiB; CPU 4,096)
 #   TABLE       your own table of corpora and URLs (default: aiayn_plugin/corpus/wmt14.yaml)
 #   PRECISION   --bf16, --fp16 or empty for float32 (default: --bf16 on GPUs)
-# Expect (estimates, see examples/measurements.md): a download of 1.7 GB, and 27 minutes to prepare the
+# Expect (estimates, see examples/measurements.md): a download of 1.7 GB, and 23 minutes to prepare the
 # data on two cores; 1.1 hours of training on one H200 (the paper: 12 hours on eight P100s);
 # two CPU cores would need 41 days in bfloat16, 73 to 108 in float32. Disk: 7 GB for the data, 5 GB for
 # checkpoints.
