@@ -305,9 +305,8 @@ def _set_state(target: Any, state: Any, budget: _Budget) -> None:
     elif isinstance(target, OrderedDict):  # a state dict with the versions of its modules
         versions = _expect(dict, _expect(dict, state).get("_metadata", {}))
         vars(target)["_metadata"] = {name: _expect(dict, versions[name]) for name in versions}
-    elif isinstance(
-        target, np.dtype
-    ):  # applied, a state could make numpy read numbers as addresses
+    elif isinstance(target, np.dtype):
+        # Never applied: a state can make numpy read numbers as addresses of objects.
         if state[1] == ">":
             raise FileError("its numbers are big-endian")
     elif isinstance(target, np.ndarray) and not target.size:  # views of old data would dangle
