@@ -148,7 +148,7 @@ def clean_tree(tree: Tree) -> Tree | None:
         return None
     if len(kept) > 1 or is_preterminal(kept[0]):
         return Tree(TOP, kept)
-    return clean_tree(kept[0]) if kept[0].label() in ROOTS and len(kept[0]) == 1 else kept[0]
+    return clean_tree(kept[0]) if kept[0].label() in ROOTS else kept[0]
 
 
 def _without_traces(tree: Tree) -> Tree | None:

@@ -53,6 +53,7 @@ def test_cleaning_removes_traces_functions_and_indices(tmp_path):
         ("(S (NN a))(S (NN b))", ["(S (NN a))", "(S (NN b))"]),
         ("(TOP (S (NN a)))\n\n( (S\n(NN b)))", ["(S (NN a))", "(S (NN b))"]),
         ("(ROOT (S1 (S (NN a))))", ["(S (NN a))"]),
+        ("(TOP (ROOT (NP (NN a)) (NP (NN b))))", ["(TOP (NP (NN a)) (NP (NN b)))"]),
         ("( (S (NN a)) (. .))", ["(TOP (S (NN a)) (. .))"]),
         ("(ROOT (NN a))", ["(TOP (NN a))"]),
         ("(NN a)", ["(TOP (NN a))"]),
