@@ -38,7 +38,7 @@ def check_configuration(cfg: Any) -> None:
     """Raise InputError for settings that contradict each other, or with which fairseq would fail.
 
     fairseq checks few of them itself, and only once training has begun. Warns if
-    checkpoint_best.pt would be the worst checkpoint.
+    checkpoint_best.pt would be the worst checkpoint, and about --amp on a CPU.
     """
     for group, name, minimum in MINIMUMS:
         values = cfg[group][name]
@@ -72,6 +72,8 @@ def check_configuration(cfg: Any) -> None:
     # fairseq's flat parameters need CUDA.
     if on_cpu and cfg.common.fp16 and not cfg.common.fp16_no_flatten_grads:
         raise InputError("--fp16 needs a GPU, but this run is on a CPU: give --bf16 instead")
+    if on_cpu and cfg.common.amp:
+        logger.warning("--amp trains in float32 on a CPU: give --bf16 instead")
     _check_best_metric(cfg)
 
 

@@ -193,6 +193,11 @@ def test_a_best_checkpoint_that_would_be_the_worst_gives_a_warning(caplog):
     assert "checkpoint_best.pt will have the highest loss" in caplog.text
 
 
+def test_amp_on_a_cpu_gives_a_warning(caplog):
+    check_configuration(configuration("--arch", "aiayn_base", "--cpu", "--amp"))
+    assert "--amp trains in float32 on a CPU" in caplog.text
+
+
 def test_paper_bleu_is_for_the_target_language():
     flags = ("--path", "m.pt", "-s", "en", "-t", "fr", "--scoring", "paper_bleu")
     parser = fairseq_generate_parser
