@@ -20,7 +20,8 @@ from ..training.batching import sort_by_longer_side
 from . import data_checks, raw_text, training_log
 from .batch_plan import keep_first_epoch_batches, sentence_sizes
 from .configuration_checks import check_configuration
-from .defaults import find_restart_options
+from .criterion import AiaynCriterionConfig
+from .defaults import COMPONENTS, find_restart_options
 from .disk_space import check_disk_space
 from .generation_options import build_search_generator
 from .gpu_training import prepare_gpu
@@ -150,10 +151,16 @@ class AiaynTranslation(TrainerHooks):
                 f"split {split!r} cannot be loaded: {error}; prepare the data again"
             ) from error
 
-    def build_criterion(self, *args, **kwargs):
-        """Like fairseq's; every split loaded later needs its target side."""
+    def build_criterion(self, cfg, *args, **kwargs):
+        """Like fairseq's; every split loaded later needs its target side.
+
+        Bundles and imported models have no criterion: fairseq-validate gives the paper's loss.
+        """
         self.has_criterion = True
-        return super().build_criterion(*args, **kwargs)
+        if cfg is None:
+            ours = AiaynCriterionConfig(_name=COMPONENTS["criterion"], sentence_avg=False)
+            cfg = OmegaConf.structured(ours)
+        return super().build_criterion(cfg, *args, **kwargs)
 
     def build_model(self, cfg, from_checkpoint=False):
         """Like fairseq's; at the start of training, check, log and record the settings.

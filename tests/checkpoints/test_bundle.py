@@ -63,14 +63,15 @@ def test_every_command_reads_a_bundle(succeed, model_dir, bundled, corpus, tmp_p
     averaged, shared = load(back), load(weights)
     assert (averaged["cfg"], averaged["task_state"]) == (shared["cfg"], shared["task_state"])
     assert all(torch.equal(averaged["model"][name], x) for name, x in shared["model"].items())
-    hypotheses = []
+    hypotheses, losses = [], []
     for path in (model_dir / "model.pt", weights):
-        log = succeed(
-            *("fairseq-generate", corpus, "--user-dir", "aiayn_plugin", "--cpu", "--path", path),
-            *("--gen-subset", "test", "--max-len-b", "3"),
-        )
+        flags = (corpus, "--user-dir", "aiayn_plugin", "--cpu", "--path", path)
+        log = succeed("fairseq-generate", *flags, "--gen-subset", "test", "--max-len-b", "3")
         hypotheses.append(re.findall(r"^H-.*$", log.stdout, re.MULTILINE))
+        log = succeed("fairseq-validate", *flags, "--max-tokens", "2000")
+        losses.append(re.findall(r"loss .* ppl [0-9.]+", log.stdout + log.stderr))
     assert hypotheses[0] and hypotheses[0] == hypotheses[1]
+    assert losses[0] and losses[0] == losses[1]
 
 
 def test_an_existing_directory_is_not_replaced(model_dir, bundled):

@@ -107,6 +107,8 @@ def _add_missing_groups(state: dict) -> None:
             if name not in cfg and is_dataclass(field.default):
                 cfg[name] = OmegaConf.to_container(OmegaConf.structured(field.default))
             cfg.setdefault(name)
+        if isinstance(cfg["task"], dict):
+            cfg["task"].setdefault("data")
 
 
 def _as_dict(group: Any) -> dict[str, Any]:
