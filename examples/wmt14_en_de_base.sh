@@ -12,8 +12,8 @@
 #   PRECISION   --bf16, --fp16 or empty for float32 (default: --bf16 on GPUs)
 # Expect (estimates, see examples/measurements.md): a download of 1.7 GB, and 23 minutes to prepare the
 # data on two cores; 1.1 hours of training on one H200 (the paper: 12 hours on eight P100s);
-# two CPU cores would need 41 days in bfloat16, 73 to 108 in float32. Disk: 7 GB for the data, 5 GB for
-# checkpoints.
+# two CPU cores would need 41 days in bfloat16, 73 to 108 in float32. Disk: 9 GB for downloads and
+# data, 5 GB for checkpoints.
 set -euo pipefail
 RUN=${RUN:-runs/wmt14_en_de_base}
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"

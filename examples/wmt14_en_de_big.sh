@@ -4,7 +4,7 @@
 # runs/wmt14_en_de.
 # Expect (estimates, see examples/measurements.md): a download of 1.7 GB, and 23 minutes to prepare the
 # data on two cores; 6.7 hours of training on one H200 (the paper: 3.5 days on eight P100s).
-# Disk: 7 GB for the data, 57 GB for checkpoints.
+# Disk: 9 GB for downloads and data, 57 GB for checkpoints.
 set -euo pipefail
 RUN=${RUN:-runs/wmt14_en_de_big}
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"

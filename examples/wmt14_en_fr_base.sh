@@ -5,7 +5,7 @@
 # Expect (estimates, see examples/measurements.md): a download of 6.6 GB, and 1.7 hours to prepare the
 # data on two cores, plus learning wordpieces; 1.1 hours of training on one H200 (the paper: 12 hours
 # on eight P100s); two CPU cores would need 41 days in bfloat16, 73 to 108 in float32.
-# Disk: 55 GB for the data, 5 GB for checkpoints.
+# Disk: 62 GB for downloads and data, 5 GB for checkpoints.
 set -euo pipefail
 RUN=${RUN:-runs/wmt14_en_fr_base}
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"

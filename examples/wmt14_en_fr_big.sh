@@ -4,7 +4,7 @@
 # runs/wmt14_en_fr.
 # Expect (estimates, see examples/measurements.md): a download of 6.6 GB, and 1.7 hours to prepare the
 # data on two cores, plus learning wordpieces; 6.7 hours of training on one H200 (the paper: 3.5 days
-# on eight P100s). Disk: 55 GB for the data, 55 GB for checkpoints.
+# on eight P100s). Disk: 62 GB for downloads and data, 55 GB for checkpoints.
 set -euo pipefail
 RUN=${RUN:-runs/wmt14_en_fr_big}
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
