@@ -278,6 +278,12 @@ PAYLOADS: dict[str, Callable[[Path, dict, Path], None]] = {
     "configuration in a FIFO": setting(
         "args", arch="transformer", task="speech_to_text", config_yaml="FIFO"
     ),
+    "alignments in a FIFO": changed(
+        lambda state, mark: (
+            os.mkfifo(mark.parent / "fifo"),
+            state["cfg"]["generation"].update(replace_unk=str(mark.parent / "fifo")),
+        )
+    ),
     "embeddings of /etc/passwd": setting(
         "args", arch="transformer", decoder_embed_path="/etc/passwd"
     ),

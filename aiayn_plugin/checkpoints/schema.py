@@ -49,7 +49,7 @@ LAYERS = re.compile(r"^N$|layers$")
 #: Paths, which may look like Python, and which fairseq does not evaluate.
 PATHS = frozenset(
     "data save_dir restore_file user_dir log_file tensorboard_logdir finetune_from_model path "
-    "results_path plasma_path wandb_project azureml_logging".split()
+    "results_path plasma_path wandb_project azureml_logging continue_once ema_seed_model".split()
 )
 #: Settings that name a component; fairseq builds file names from them.
 COMPONENTS = frozenset(

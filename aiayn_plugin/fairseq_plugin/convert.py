@@ -151,6 +151,8 @@ def convert(state: dict) -> tuple[dict, str]:
     try:
         if kind is TransformerModel:
             ours, cfg["model"], model = _convert_to_ours(args, weights)
+            if cfg["task"].get("_name") == "translation":
+                cfg["task"]["_name"] = "aiayn_translation"
             identity = Identity(original.dictionaries, settings_without_shape(ours), languages)
             result = "aiayn_transformer"
         elif kind is AiaynTransformer:

@@ -154,7 +154,11 @@ def _tree_grammar(task: Any, trees: bool) -> TreeGrammar:
 
 def check_eval_bleu_args(text: str) -> None:
     """Raise InputError if --eval-bleu-args has unknown options, or values of the wrong type."""
-    options, defaults = json.loads(text), vars(GenerationConfig())
+    try:
+        options = dict(json.loads(text or "{}"))
+    except (ValueError, TypeError, RecursionError):
+        raise InputError(f"--eval-bleu-args: {text!r} is not a JSON object") from None
+    defaults = vars(GenerationConfig())
     if unknown := sorted(options.keys() - defaults.keys()):
         advice = ": give --length-penalty itself" if unknown[0] == "length_penalty" else ""
         raise InputError(f"{unknown[0]} is not an option of the search (--eval-bleu-args){advice}")

@@ -107,6 +107,7 @@ def test_numbers_may_be_in_tensors():
 
 def test_paths_may_look_like_code():
     paths = {"data": "runs(1)/data", "save_dir": "a[2]", "restore_file": "x(1).pt"}
+    paths |= {"continue_once": "x (1).pt", "ema_seed_model": "y(2).pt"}
     check(checkpoint(args=Namespace(**paths)))
     with pytest.raises(FileError, match="an interpolation in data"):
         check(checkpoint(args=Namespace(data="${oc.env:HOME}")))

@@ -172,11 +172,13 @@ def test_contradictions_end_with_one_line(argv, message):
         ("optimization", "lr", [0.001], "aiayn_inverse_sqrt has no optimization.lr"),
         ("checkpoint", "keep_last_epochs", 5, "keeps nothing with no_epoch_checkpoints"),
         ("criterion", "label_smoothing", 10, "label_smoothing 10.* must be from 0 to 1"),
+        ("task", "eval_bleu_args", '{"beam"', "is not a JSON object"),
+        ("task", "eval_bleu_args", "[4]", "is not a JSON object"),
     ],
 )
 def test_contradictions_of_hydra_end_with_one_line(group, name, value, message):
     """Its settings do not pass through the parser that rejects these on the command line."""
-    cfg = configuration("--arch", "aiayn_base")
+    cfg = configuration("--arch", "aiayn_base", "--eval-bleu")
     check_configuration(cfg)
     cfg[group][name] = value
     with pytest.raises(InputError, match=message):

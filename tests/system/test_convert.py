@@ -49,6 +49,9 @@ def test_conversion_round_trip(succeed, corpus, stock, tmp_path):
         for path in (stock, "ours.pt", "theirs.pt")
     )
     assert len(hypotheses(before)) == 214
+    flags = ("--cpu", "--path", "ours.pt", "--max-tokens", "2000")
+    log = succeed("fairseq-validate", corpus, *ours, *flags, cwd=tmp_path)
+    assert " bsz 214" in log.stdout + log.stderr  # fairseq's task drops 6 sentences
     assert hypotheses(after) == hypotheses(before)
     for (n, score, text), (m, same_score, same_text) in zip(
         hypotheses(before), hypotheses(converted), strict=True

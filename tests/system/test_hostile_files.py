@@ -82,6 +82,7 @@ ENTRIES = [*COMMANDS, *FUNCTIONS]
 READERS = {
     "moments": "fairseq-train, resumed",
     "criterion|predictions": "fairseq-validate",
+    "alignments": "AiaynTransformer.from_pretrained",
     "user_dir": "fairseq-generate",
 }
 #: A line of /etc/passwd, and a value of the environment.

@@ -28,12 +28,12 @@ from .errors import describe_error
 #: dictionaries, configurations, and files to write.
 FILES = re.compile(
     r"(path|from|checkpoint|dict|dictionary|vocab|codes|url|yaml|json|file|dir|logdir|manifest|model"
-    r"|predictions)$|^pretrained_|^fixed_dictionary"
+    r"|predictions|replace_unk|offline_shard_ratio)$|^pretrained_|^fixed_dictionary"
 )
 #: Settings that match FILES but are not opened when a checkpoint is loaded.
 NEVER_OPENED = {"plasma_path", "restore_file", "save_dir", "user_dir", "finetune_from_model"}
 #: Settings that match FILES but must be strings; a checkpoint's weights replace the models.
-REQUIRED = {"w2v_path", "hubert_path"}
+REQUIRED = {"w2v_path", "hubert_path", "lang_to_offline_shard_ratio"}
 _torch_load_lock = threading.Lock()
 
 
