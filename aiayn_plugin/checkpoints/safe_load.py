@@ -4,7 +4,7 @@ import re
 import resource
 import threading
 from argparse import Namespace
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -106,12 +106,17 @@ def _namespace(settings: Any) -> Namespace:
     return namespace
 
 
-def save(state: dict, path: Path) -> None:
+def save(state: dict, path: Path, check: Callable[[Path], object] | None = None) -> None:
     """Write a checkpoint atomically, and create its directory.
+
+    check: receives the new file, and raises an error if it must not replace an earlier one.
 
     Raises InputError if the disk is full, or if the path ends in .safetensors.
     """
     if path.suffix == safetensors_file.WEIGHTS_SUFFIX:
         raise InputError(f"{path}: checkpoints end in .pt; aiayn bundle writes {path.suffix}")
-    with write_file_atomically(path) as temporary, open(temporary, "wb") as file:
-        torch.save(state, file)
+    with write_file_atomically(path) as temporary:
+        with open(temporary, "wb") as file:
+            torch.save(state, file)
+        if check is not None:
+            check(temporary)

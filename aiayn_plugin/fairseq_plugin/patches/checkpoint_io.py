@@ -50,9 +50,7 @@ def save_atomically(save: Callable) -> Callable:
         path = Path(filename)
         first = (interval_path(obj, path) if is_resumable else None) or path
         try:
-            safe_load.save(obj, first)
-            if is_resumable:
-                _check_readable(first)
+            safe_load.save(obj, first, _check_readable if is_resumable else None)
             if first != path:
                 link_or_copy_atomically(first, path)
                 remove_old(obj["cfg"]["checkpoint"], first)
@@ -68,13 +66,12 @@ def save_atomically(save: Callable) -> Callable:
 
 
 def _check_readable(path: Path) -> None:
-    """Remove a checkpoint that a user's model makes unloadable, and raise InputError."""
+    """Raise InputError if a user's model makes a checkpoint unloadable."""
     try:
         safe_load.load(path, with_data=False)
     except InputError as error:
-        path.unlink()
         raise InputError(
-            f"{error}; it is removed: register such a buffer of your model with persistent=False, "
+            f"{error}; it is not kept: register such a buffer of your model with persistent=False, "
             "or choose a different value of its option"
         ) from None
 
