@@ -155,9 +155,11 @@ def _tree_grammar(task: Any, trees: bool) -> TreeGrammar:
 def check_eval_bleu_args(text: str) -> None:
     """Raise InputError if --eval-bleu-args has unknown options, or values of the wrong type."""
     try:
-        options = dict(json.loads(text or "{}"))
+        options = json.loads(text)
     except (ValueError, TypeError, RecursionError):
-        raise InputError(f"--eval-bleu-args: {text!r} is not a JSON object") from None
+        options = None
+    if not isinstance(options, dict):
+        raise InputError(f"--eval-bleu-args: {text!r} is not a JSON object")
     defaults = vars(GenerationConfig())
     if unknown := sorted(options.keys() - defaults.keys()):
         advice = ": give --length-penalty itself" if unknown[0] == "length_penalty" else ""

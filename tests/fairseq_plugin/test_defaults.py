@@ -173,7 +173,8 @@ def test_contradictions_end_with_one_line(argv, message):
         ("checkpoint", "keep_last_epochs", 5, "keeps nothing with no_epoch_checkpoints"),
         ("criterion", "label_smoothing", 10, "label_smoothing 10.* must be from 0 to 1"),
         ("task", "eval_bleu_args", '{"beam"', "is not a JSON object"),
-        ("task", "eval_bleu_args", "[4]", "is not a JSON object"),
+        ("task", "eval_bleu_args", "[]", "is not a JSON object"),
+        ("task", "eval_bleu_args", None, "is not a JSON object"),
     ],
 )
 def test_contradictions_of_hydra_end_with_one_line(group, name, value, message):
