@@ -154,7 +154,7 @@ class AiaynTranslation(TrainerHooks):
     def build_criterion(self, cfg, *args, **kwargs):
         """Like fairseq's; every split loaded later needs its target side.
 
-        Bundles and imported models have no criterion: fairseq-validate gives the paper's loss.
+        Bundles and imported models store no criterion; fairseq-validate then uses the paper's.
         """
         self.has_criterion = True
         if cfg is None:

@@ -24,15 +24,15 @@ from ...checkpoints import safe_load
 from ...errors import InputError
 from .errors import describe_error
 
-#: Settings of fairseq's models, tasks and criteria that name files: embeddings, pretrained models,
-#: dictionaries, configurations, and files to write.
+#: Settings of fairseq's models, tasks, criteria and search that name files: embeddings, pretrained
+#: models, dictionaries, configurations, and files to write.
 FILES = re.compile(
     r"(path|from|checkpoint|dict|dictionary|vocab|codes|url|yaml|json|file|dir|logdir|manifest|model"
     r"|predictions|replace_unk|offline_shard_ratio)$|^pretrained_|^fixed_dictionary"
 )
 #: Settings that match FILES but are not opened when a checkpoint is loaded.
 NEVER_OPENED = {"plasma_path", "restore_file", "save_dir", "user_dir", "finetune_from_model"}
-#: Settings that match FILES but must be strings; a checkpoint's weights replace the models.
+#: Settings that match FILES but must be strings. A checkpoint's weights replace the first two.
 REQUIRED = {"w2v_path", "hubert_path", "lang_to_offline_shard_ratio"}
 _torch_load_lock = threading.Lock()
 
@@ -101,6 +101,7 @@ def _add_missing_groups(state: dict) -> None:
     """Add the groups of settings that fairseq's hub interface reads, with fairseq's defaults.
 
     A model that was converted or imported has only the groups of its model and task.
+    fairseq-validate sets the path of the data only if the task has such a setting.
     """
     if isinstance(cfg := state.get("cfg"), dict):
         for name, field in FairseqConfig.__dataclass_fields__.items():
