@@ -49,7 +49,8 @@ def build_search_generator(
         _check_language_model(language_model, task.target_dictionary)
     _prepare(task, models)
     trees = holds_trees(first_directory(task.cfg.data))
-    length_penalty = str(task.cfg.length_penalty)
+    # fairseq's hub interface takes the task's option with those of the search
+    length_penalty = str(dict(_as_mapping(args)).get("length_penalty", task.cfg.length_penalty))
     defaults = {} if prefix_allowed_tokens_fn else search_defaults(args, length_penalty, trees)
     options = complete(args, defaults)
     if options.retain_dropout and any(isinstance(model, AiaynTransformer) for model in models):
@@ -179,9 +180,12 @@ def complete(args: Any, defaults: Mapping[str, Any]) -> Namespace:
     args: a GenerationConfig, or only the options that were given (--eval-bleu-args). defaults:
     those that differ from fairseq's.
     """
-    cli_options = args if OmegaConf.is_config(args) else vars(args)
     fairseq_defaults = {**vars(GenerationConfig()), "prefix_allowed_tokens_fn": None}
-    return Namespace(**{**fairseq_defaults, **defaults, **cli_options})
+    return Namespace(**{**fairseq_defaults, **defaults, **_as_mapping(args)})
+
+
+def _as_mapping(args: Any) -> Mapping[str, Any]:
+    return args if OmegaConf.is_config(args) else vars(args)
 
 
 def search_defaults(args: Any, length_penalty: str, trees: bool) -> Mapping[str, Any]:
@@ -197,11 +201,10 @@ def search_defaults(args: Any, length_penalty: str, trees: bool) -> Mapping[str,
 def search_settings(options: Namespace, length_penalty: str) -> SearchSettings:
     """Return the settings of the plugin's search for complete options."""
     shared = {field.name for field in fields(SearchSettings)} & vars(options).keys()
-    return SearchSettings(
-        **{name: getattr(options, name) for name in shared},
-        length_penalty=length_penalty,
-        stop_early=options.lm_weight >= 0,  # a negative weight lets scores rise
-    )
+    settings = {name: getattr(options, name) for name in shared}
+    settings["length_penalty"] = length_penalty
+    settings["stop_early"] = options.lm_weight >= 0  # a negative weight lets scores rise
+    return SearchSettings(**settings)
 
 
 def find_fairseq_only_option(options: Namespace) -> str | None:

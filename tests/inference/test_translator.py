@@ -220,6 +220,8 @@ def test_from_pretrained_of_fairseq_searches_the_same(model_dir):
         (hub, {"sampling": True}, 1, 200),
         (other, {"max_len_b": 9}, 1.5, 9),
         (other, {"sampling": True}, 1.5, 200),
+        (hub, {"length_penalty": "fairseq"}, 1, 200),
+        (other, {"length_penalty": "fairseq"}, 1.5, 200),
         (nested, {}, 1.5, 9),
     ):
         with open_dict(args := copy.deepcopy(model.cfg.generation)):
