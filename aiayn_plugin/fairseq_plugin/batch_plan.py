@@ -70,14 +70,14 @@ def sentence_sizes(dataset: Any) -> np.ndarray:
     return np.stack((dataset.src_sizes, dataset.tgt_sizes), axis=1).astype(np.int64)
 
 
-def keep_first_epoch_batches(options: dict[str, Any]) -> None:
+def keep_first_epoch_batches(options: dict[str, Any], seed: int) -> None:
     """Use the first epoch's batches of the training set, in whichever epoch a run resumes.
 
-    options: those of FairseqTask.get_batch_iterator. fairseq-fixed makes the batches once, with the
-    epoch in which the process starts as the seed: a run resumed in its third epoch would repeat
-    some of that epoch's sentences and miss others. Only the order of the batches depends on the
-    epoch.
+    options: those of FairseqTask.get_batch_iterator. seed: the first epoch's, which
+    --update-ordered-indices-seed changes. fairseq-fixed makes the batches once, with the epoch in
+    which the process starts as the seed: a run resumed in its third epoch would repeat some of that
+    epoch's sentences and miss others. Only the order of the batches depends on the epoch.
     """
     rebuilds = ("disable_iterator_cache", "update_epoch_batch_itr")  # new batches for each epoch
     if not any(options.get(option) for option in rebuilds):
-        options["epoch"] = 1
+        options["epoch"], options["seed"] = 1, seed

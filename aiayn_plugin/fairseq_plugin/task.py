@@ -214,14 +214,16 @@ class AiaynTranslation(TrainerHooks):
                     f"--max-tokens (or --max-tokens-valid) {max_tokens} is below the longest "
                     "sentence: raise it"
                 ) from None
-        keep_first_epoch_batches(kwargs)
+        cfg = self.training_cfg
+        first_seed = cfg.common.seed + cfg.dataset.update_ordered_indices_seed
+        keep_first_epoch_batches(kwargs, first_seed)
         if self.cfg.tokens_per_update > 0:
             plan = self.batch_planner.plan_epoch(dataset, max_tokens, kwargs)
             # fairseq-train reads update_freq only from here, at the start of each epoch.
-            self.training_cfg.optimization.update_freq = [plan.update_freq]
+            cfg.optimization.update_freq = [plan.update_freq]
             max_tokens = plan.max_tokens
         iterator = super().get_batch_iterator(dataset, max_tokens, *args, **kwargs)
-        if self.training_cfg.dataset.curriculum > 0:
+        if cfg.dataset.curriculum > 0:
             iterator.reuse_dataloader = False  # a reused loader keeps the first epoch's order
         return iterator
 

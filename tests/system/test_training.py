@@ -33,13 +33,13 @@ def test_a_run_stopped_and_started_is_the_same_run(run, succeed, corpus, tmp_pat
     """Step, learning rate, optimizer, data order and dropout resume: weights are bit-identical."""
     command = [
         *("fairseq-train", corpus, *TRAIN, "--tokens-per-update", "4000", "--max-tokens", "1500"),
-        *("--save-interval-updates", "4", "--disable-validation"),
+        *("--save-interval-updates", "4", "--disable-validation", "--update-ordered-indices-seed"),
     ]
     whole, halves = tmp_path / "whole", tmp_path / "halves"
     first = succeed(*command, "--save-dir", whole, "--max-update", "12")
-    for end in ("5", "12"):
+    for end in ("11", "12"):
         log = succeed(*command, "--save-dir", halves, "--max-update", end)
-    assert re.search(r"Loaded checkpoint .*checkpoint_last.pt \(epoch . @ 5 updates\)", log.stdout)
+    assert re.search(r"Loaded checkpoint .*checkpoint_last.pt \(epoch 2 @ 11 updates\)", log.stdout)
     expected, found = weights(whole / "checkpoint_last.pt"), weights(halves / "checkpoint_last.pt")
     for name in expected:
         assert torch.equal(expected[name], found[name]), name
