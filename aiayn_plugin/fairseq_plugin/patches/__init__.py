@@ -99,6 +99,12 @@ PATCHES: tuple[Patch, ...] = (
         "fairseq leaves out only the empty batch",
     ),
     Patch(
+        "fairseq.models.ema.ema.EMA._step_internal",
+        training.average_shared_weights_once,
+        "--store-ema squares the decay of weights that have two names",
+        "fairseq averages each tensor once",
+    ),
+    Patch(
         "fairseq.logging.progress_bar.progress_bar",
         with_record,
         "only fairseq-train's progress bars receive the statistics that it logs",

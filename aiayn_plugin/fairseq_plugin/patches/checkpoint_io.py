@@ -126,11 +126,12 @@ def resume(load: Callable) -> Callable:
     Removes files that a killed run left half-written. Rejects a missing --restore-file and a
     checkpoint that has different dictionaries or settings, or lacks the optimizer's state. A
     finished run would otherwise take another update. Several processes each read the file: rank 0
-    would send its content as a pickle, which weights_only refuses.
+    would send its content as a pickle, which weights_only refuses. With --store-ema and a
+    checkpoint without a moving average, it starts from the weights.
     """
 
     def load_checkpoint(trainer: Any, filename: str, *args: Any, **options: Any) -> Any:
-        cfg = trainer.cfg.checkpoint
+        cfg, ema = trainer.cfg.checkpoint, trainer.cfg.ema
         if trainer.data_parallel_rank == 0:
             remove_leftovers(Path(cfg.save_dir).glob("checkpoint*.pt.tmp"))
         if trainer.data_parallel_world_size > 1:
@@ -138,10 +139,12 @@ def resume(load: Callable) -> Callable:
         last = Path(cfg.save_dir, f"checkpoint_last{trainer.checkpoint_suffix}.pt")
         _check_shared((Path(filename), last), trainer)
         _check_exists(cfg, filename)
-        is_our_task = hasattr(trainer.task, "identity")
+        is_our_task, stores_average = hasattr(trainer.task, "identity"), ema.store_ema
         try:
             if is_our_task and Path(filename).is_file():
-                _check_state(cfg, trainer.task, filename)
+                has_average = _check_state(cfg, trainer.task, filename)
+                # fairseq fails without one; if it loads none, it later builds it from the weights
+                ema.store_ema = stores_average and has_average
             extra_state = load(trainer, filename, *args, **options)
         except (InputError, OSError):
             raise
@@ -149,6 +152,10 @@ def resume(load: Callable) -> Callable:
             raise InputError(
                 input_error(error) or f"{filename} does not fit this run: {describe_error(error)}"
             ) from error
+        ema.store_ema = stores_average
+        if stores_average:
+            updates = trainer.get_num_updates()
+            trainer.ema.update_freq_counter = updates % max(ema.ema_update_freq, 1)
         if is_our_task and trainer.get_num_updates() == 0:
             _warn_of_earlier_run(trainer)
         if extra_state is not None:
@@ -206,11 +213,11 @@ def _check_shared(paths: tuple[Path, ...], trainer: Any) -> None:
             )
 
 
-def _check_state(cfg: Any, task: Any, filename: str) -> None:
+def _check_state(cfg: Any, task: Any, filename: str) -> bool:
     """Raise InputError if our task's dictionaries or model differ from a checkpoint's.
 
     Fine-tuning may change the dictionaries, with a warning, and needs no optimizer state; without
-    it, fairseq would resume at update 0.
+    it, fairseq would resume at update 0. Returns whether the checkpoint has a moving average.
     """
     state = safe_load.load(Path(filename), with_data=False)
     starts_anew = cfg.reset_optimizer or filename == cfg.finetune_from_model
@@ -228,6 +235,7 @@ def _check_state(cfg: Any, task: Any, filename: str) -> None:
         if filename != cfg.finetune_from_model:
             raise
         logger.warning("fine-tuning with different dictionaries: %s", error)
+    return "ema" in (state.get("extra_state") or {})
 
 
 def _end_if_finished(trainer: Any, epoch: int) -> None:

@@ -1,4 +1,4 @@
-"""Patches for training in several processes, and for threads that fairseq leaves running."""
+"""Patches for averaged weights, for several processes, and for threads that fairseq leaves."""
 
 import os
 import queue
@@ -6,6 +6,7 @@ import threading
 import time
 from argparse import Namespace
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -31,6 +32,25 @@ def drop_empty_batches(step: Callable) -> Callable:
         return step(trainer, samples, *args, **kwargs)
 
     return train_step
+
+
+def average_shared_weights_once(step: Callable) -> Callable:
+    """Wrap EMA._step_internal: average each tensor once, even if it has several names.
+
+    fairseq averages in place, name by name. The embedding matrix (§3.4) has two names, so its decay
+    would be squared.
+    """
+
+    def _step_internal(ema: Any, model: Any, *args: Any) -> None:
+        averages = ema.fp32_params if ema.config.ema_fp32 else ema.model.state_dict()
+        first_names: dict[int, str] = {}
+        for name, average in averages.items():
+            first_names.setdefault(average.data_ptr(), name)
+        weights = model.state_dict()
+        once = {name: weights[name] for name in first_names.values() if name in weights}
+        return step(ema, SimpleNamespace(state_dict=lambda: once), *args)
+
+    return _step_internal
 
 
 def join_torchrun(args: Namespace, searches: bool) -> None:
