@@ -149,8 +149,8 @@ def report_unusable_model(load: Callable) -> Callable:
         except InputError as error:
             raise _error_about(filenames, str(error)) from error
         except OSError as error:
-            if all(map(os.path.isfile, filenames)):
-                raise
+            if error.filename and all(map(os.path.isfile, filenames)):
+                raise  # a file other than the checkpoints
             raise InputError(
                 f"{error}: give a checkpoint, such as checkpoint_best.pt in a run's --save-dir"
             ) from error

@@ -307,5 +307,7 @@ def test_a_state_that_does_not_fit_is_refused(corpus, trained, tmp_path):
 
 
 def test_a_missing_model_is_reported_in_one_line(tmp_path):
-    with pytest.raises(InputError, match="none.pt: give a checkpoint"):
-        checkpoint_utils.load_model_ensemble([str(tmp_path / "none.pt")])
+    (tmp_path / "model.pt").touch()
+    for name, suffix in (("none.pt", ""), ("model.pt", "_x")):
+        with pytest.raises(InputError, match=r"(none|model_x).pt: give a checkpoint"):
+            checkpoint_utils.load_model_ensemble([str(tmp_path / name)], suffix=suffix)
