@@ -5,6 +5,7 @@ import os
 from typing import Any
 
 import torch
+from fairseq.data.encoders import TOKENIZER_REGISTRY
 from fairseq.dataclass.configs import OptimizationConfig
 from hydra.core.hydra_config import HydraConfig
 
@@ -49,6 +50,10 @@ def check_configuration(cfg: Any) -> None:
         raise InputError("--int8 is for translation: omit it in training")
     if cfg.task.eval_bleu:
         check_eval_bleu_args(cfg.task.eval_bleu_args)
+        if (name := cfg.task.eval_bleu_detok) not in TOKENIZER_REGISTRY:
+            raise InputError(
+                f"--eval-bleu-detok {name} is unknown: choose from {', '.join(TOKENIZER_REGISTRY)}"
+            )
     _check_batches(cfg)
     _check_checkpoints(cfg.checkpoint)
     smoothing = getattr(cfg.criterion, "label_smoothing", 0)
@@ -101,6 +106,10 @@ def _check_batches(cfg: Any) -> None:
 
 def _check_checkpoints(checkpoint: Any) -> None:
     """Raise InputError for options that keep nothing, or leave an old checkpoint_last.pt."""
+    if checkpoint.keep_interval_updates_pattern == 0:
+        raise InputError(
+            "--keep-interval-updates-pattern 0: give the interval of updates to keep, or omit it"
+        )
     if checkpoint.no_epoch_checkpoints and checkpoint.keep_last_epochs > 0:
         raise InputError(
             "keep_last_epochs keeps nothing with no_epoch_checkpoints: omit one of them (with "

@@ -29,6 +29,9 @@ from .raw_text import first_directory
 
 logger = logging.getLogger(__name__)
 
+#: Options of the search that fairseq-generate and fairseq-interactive implement themselves.
+COMMAND_OPTIONS = {"constraints", "lm_path", "prefix_size", "score_reference"}
+
 
 def build_search_generator(
     task: Any,
@@ -172,6 +175,9 @@ def check_eval_bleu_args(text: str) -> None:
             typed = None
         if typed != value or (value is None and defaults[name] is not None):
             raise InputError(f"--eval-bleu-args: {name} cannot be {json.dumps(value)}")
+        if name in COMMAND_OPTIONS:
+            raise InputError(f"--eval-bleu-args: {name} has no use in validation: omit it")
+    find_fairseq_only_option(complete(Namespace(**options), {}))
 
 
 def complete(args: Any, defaults: Mapping[str, Any]) -> Namespace:
@@ -222,6 +228,11 @@ def find_fairseq_only_option(options: Namespace) -> str | None:
         "prefix_allowed_tokens_fn": options.prefix_allowed_tokens_fn,
     }
     flags = [flag(name) for name, value in requested.items() if value]
+    groups = max(options.diverse_beam_groups, 1)
+    if options.beam % groups:
+        raise InputError(
+            f"--beam {options.beam} must be a multiple of --diverse-beam-groups {groups}"
+        )
     if len(flags) > 1:
         raise InputError(f"{flags[0]} and {flags[1]} are different searches: give one of them")
     for name in ("sampling_topk", "sampling_topp"):

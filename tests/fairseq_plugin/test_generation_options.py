@@ -35,7 +35,7 @@ def test_a_generation_config_keeps_its_values():
     [
         ({}, None),
         ({"sampling": True}, "--sampling"),
-        ({"diverse_beam_groups": 2}, "--diverse-beam-groups"),
+        ({"diverse_beam_groups": 5}, "--diverse-beam-groups"),
         ({"diversity_rate": 0.0}, "--diversity-rate"),
         ({"match_source_len": True}, "--match-source-len"),
         ({"constraints": "ordered"}, "--constraints"),
@@ -152,6 +152,8 @@ def test_only_the_plugins_models_are_quantized():
         ('{"nbest": 1.5}', "--eval-bleu-args: nbest cannot be 1.5"),
         ('{"beam": null}', "--eval-bleu-args: beam cannot be null"),
         ('{"print_alignment": "x"}', '--eval-bleu-args: print_alignment cannot be "x"'),
+        ('{"score_reference": true}', "score_reference has no use in validation: omit it"),
+        ('{"diverse_beam_groups": 2}', "--beam 5 must be a multiple of --diverse-beam-groups 2"),
     ],
 )
 def test_invalid_options_of_the_search_in_training_are_refused(given, message):
