@@ -141,8 +141,8 @@ class AiaynTranslation(TrainerHooks):
         needs_target = self.has_criterion or bool(uses_target)
         dictionaries = self.source_dictionary, self.target_dictionary
         data_checks.check_split(self.cfg, split, epoch, combine, dictionaries, needs_target)
-        if split in self.datasets:
-            # The iterators of earlier shards are reference cycles that hold data loader processes.
+        if self.datasets:
+            # Iterators of earlier datasets are reference cycles that hold data loader processes.
             gc.collect()
         try:
             super().load_dataset(split, epoch, combine, **kwargs)

@@ -166,7 +166,12 @@ class TrainerHooks(TranslationTask):
         return cfg.optimization.max_update if known else 0
 
     def valid_step(self, sample, model, criterion):
-        """Like fairseq's, but uncompiled: compiling would take longer than it saves."""
+        """Like fairseq's, but uncompiled: compiling would take longer than it saves.
+
+        fairseq-validate passes empty batches to some of several processes.
+        """
+        if not sample:
+            return 0.0, 0, {}
         with without_compilation():
             return super().valid_step(sample, model, criterion)
 

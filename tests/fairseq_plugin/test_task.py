@@ -35,6 +35,8 @@ pytestmark = pytest.mark.usefixtures("quiet")
         ("--combine-valid-subsets --valid-subset valid,valid1", "omit --valid-subset"),
         ("--valid-subset valid,train", "--valid-subset valid,train includes the training set"),
         ('--eval-bleu --eval-bleu-args {"beams":4}', "beams is not an option of the search"),
+        ("--eval-bleu --eval-bleu-args {} --eval-bleu-detok none", "none is unknown: choose from"),
+        ("--keep-interval-updates-pattern 0", "--keep-interval-updates-pattern 0: give the"),
         ("--int8 --eval-bleu --eval-bleu-args {}", "--int8 is for translation"),
         ("--fp16", "--fp16 needs a GPU, but this run is on a CPU"),
         *(
@@ -63,6 +65,8 @@ def test_validation_drops_no_sentence(corpus, tmp_path):
         training.task.get_batch_iterator(training.task.dataset("valid"), max_tokens=2)
     batches = training.get_valid_iterator("valid").next_epoch_itr(shuffle=False)
     assert sum(batch["nsentences"] for batch in batches) == 214
+    # with several processes, fairseq-validate adds empty batches
+    assert training.task.valid_step({}, training.model, training.criterion) == (0.0, 0, {})
 
 
 def test_an_update_has_the_same_tokens_on_any_number_of_devices(corpus, tmp_path):
