@@ -45,7 +45,8 @@ def average_shared_weights_once(step: Callable) -> Callable:
         averages = ema.fp32_params if ema.config.ema_fp32 else ema.model.state_dict()
         first_names: dict[int, str] = {}
         for name, average in averages.items():
-            first_names.setdefault(average.data_ptr(), name)
+            if torch.is_tensor(average):
+                first_names.setdefault(average.data_ptr(), name)
         weights = model.state_dict()
         once = {name: weights[name] for name in first_names.values() if name in weights}
         return step(ema, SimpleNamespace(state_dict=lambda: once), *args)
