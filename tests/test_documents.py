@@ -22,6 +22,15 @@ def test_the_options_of_commands_exist(run, repo, page):
     assert known
 
 
+@pytest.mark.parametrize("page", PAGES)
+def test_code_blocks_are_valid_shell_commands(run, repo, page):
+    """Wrapped like a paragraph, a command would end up in the comment before it."""
+    for block in re.findall(r"^```\n(.*?)^```", (repo / page).read_text("utf-8"), re.M | re.S):
+        if re.match(r"(bash|aiayn|fairseq|echo|export|[A-Z]+=)", block):
+            assert run("bash", "-n", "-c", block).returncode == 0, block
+            assert not re.search(r"# .* (bash|echo)$|^examples/", block, re.MULTILINE), block
+
+
 def test_links_lead_to_files_and_headings(repo):
     def anchors(path):
         headings = re.findall(r"^#+ (.*)", path.read_text("utf-8"), re.MULTILINE)
