@@ -40,6 +40,7 @@ OTHER_OPTIONS = (
     ("task", "truncate_source"),
     ("criterion", "ignore_prefix_size"),
     ("ema", "store_ema"),
+    ("checkpoint", "finetune_from_model"),
 )
 #: The options that set the batch size without --tokens-per-update.
 BATCH_OPTIONS = (
@@ -67,7 +68,7 @@ def compare_with_paper(cfg: DictConfig) -> Iterator[tuple[str, Any, Any]]:
     for group, name in (*OTHER_OPTIONS, *batches):
         value = getattr(cfg[group], name, None)
         if value not in (None, False, 0, [1]):
-            yield name, "-", value if isinstance(value, int) else ", ".join(map(str, value))
+            yield name, "-", value if isinstance(value, int | str) else ", ".join(map(str, value))
     options = MODEL_DATACLASS_REGISTRY[ARCH_MODEL_NAME_REGISTRY[cfg.model._name]]
     known = {option.name for option in fields(TransformerConfig)}
     for option in fields(options):

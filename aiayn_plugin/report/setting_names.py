@@ -43,6 +43,7 @@ NAMES: Mapping[str, str] = {
     "truncate_source": "sources truncated to the limit",
     "ignore_prefix_size": "target prefix excluded from the loss",
     "store_ema": "moving average of the weights",
+    "finetune_from_model": "initial weights",
 }
 #: The paper's symbols; the other settings go by their flag.
 SYMBOLS: Mapping[str, str] = {

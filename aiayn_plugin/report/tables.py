@@ -208,16 +208,23 @@ def _other_differences(run: Run, first: Run) -> str:
         differences.append("text unknown")
     elif run.inputs != first.inputs:
         differences.append("DIFFERENT TEXT: not comparable")
+    elif _languages(run) != _languages(first):
+        differences.append("DIFFERENT LANGUAGES: not comparable")
     elif _subwords(run) != _subwords(first):
         differences.append("DIFFERENT SUBWORDS: perplexity not comparable")
     if run.record.update != first.record.update:
-        differences.append(f"{format_count(run.record.update, 'update')} so far")
+        so_far = "" if run.record.finished else " so far"
+        differences.append(f"{format_count(run.record.update, 'update')}{so_far}")
     return "; ".join(differences)
 
 
 def _devices(run: Run) -> int | None:
     """Return the number of devices, None if the size of an update does not depend on it."""
     return run.facts["devices"] if run.recorded_settings.get("tokens_per_update") == "-" else None
+
+
+def _languages(run: Run) -> tuple[str | None, str | None]:
+    return run.facts["text"]["source_lang"], run.facts["text"]["target_lang"]
 
 
 def _subwords(run: Run) -> list[Any]:
@@ -236,7 +243,8 @@ def seed_ranges(runs: Sequence[Run]) -> list[str]:
                 _devices(run),
                 run.record.update,
             )
-            same = repr((training, run.inputs, _subwords(run)))
+            text = sorted(run.inputs.items()), _languages(run), _subwords(run)
+            same = repr((training, text))
             groups.setdefault(same, []).append(run)
     lines = []
     for group in groups.values():

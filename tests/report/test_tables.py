@@ -138,7 +138,9 @@ def test_other_differences_between_runs_are_listed(tmp_path):
         "warmup": {"flags": ("--warmup-updates", "77", "--clip-norm", "1.5")},
         "rate": {"flags": ("--curriculum", "5", "--lr-scheduler", "fixed", "--lr", "0.25")},
         "own": {"architecture": "talking_heads"},
+        "tuned": {"flags": ("--curriculum", "5", "--finetune-from-model", "x.pt")},
         "text": {"text": text(inputs={"train.en": "x"})},
+        "reverse": {"text": text(source_lang="de", target_lang="en")},
         "subwords": {"text": text(merges=7)},
         "unknown": {"text": None, "settings": []},
         "later": {"updates": 20},
@@ -154,7 +156,9 @@ def test_other_differences_between_runs_are_listed(tmp_path):
         "warmup": "maximum gradient norm: 1.5; warm-up updates: 77; epochs without shuffling: -",
         "rate": "learning-rate schedule: fixed; warm-up updates: 0; peak learning rate: 0.25",
         "own": "architecture talking_heads",
+        "tuned": "initial weights: x.pt",
         "text": "DIFFERENT TEXT: not comparable",
+        "reverse": "DIFFERENT LANGUAGES: not comparable",
         "subwords": "DIFFERENT SUBWORDS: perplexity not comparable",
         "unknown": "text unknown",
         "later": "20 updates so far",
@@ -175,10 +179,13 @@ def test_runs_that_differ_only_in_the_seed_have_a_range(tmp_path):
         runs.append(record.write(tmp_path / name))
         write_scores(runs[-1], valid=translation_scores(paper_bleu=bleu))
     expected = "a, b differ only in the seed: PPL 3.25 to 3.50, BLEU 30.00 to 31.00"
-    text = markdown_of(*runs)
-    assert f"- {expected}\n" in text and text.count("differ only in the seed") == 1
-    assert "Training time includes start-up" in text
+    found = markdown_of(*runs)
+    assert f"- {expected}\n" in found and found.count("differ only in the seed") == 1
+    assert "Training time includes start-up" in found
     assert "only in the seed" not in markdown_of(runs[0], runs[2])
+    languages = text(source_lang="de", target_lang="en")
+    reverse = Record(seed=2, text=languages, devices=1, precision="fp16").start().valid(50, ppl=3.0)
+    assert "only in the seed" not in markdown_of(runs[0], reverse.write(tmp_path / "reverse"))
 
 
 def test_devices_are_compared_only_where_known(tmp_path):
