@@ -110,6 +110,9 @@ share_data() {
   run ln -sfnrT "$DATA/data" "$RUN/data"
 }
 
+# list_checkpoints DIRECTORY PATTERN: print the names of a run's checkpoints that match a pattern.
+list_checkpoints() { (cd "$1/checkpoints" 2>/dev/null && compgen -G "$2"); }
+
 # check_arguments ARGUMENTS: record them for a run without checkpoints; fail if a run with checkpoints
 # was started with different ones, apart from its length, its logs and checkpoints, and what depends on
 # the machine.
@@ -123,7 +126,7 @@ check_arguments() {
     flock -n "$RUN/checkpoints" true || [ $? != 1 ] ||
       die "$RUN is in use by another training run: stop it, or set a different RUN"
   fi
-  if compgen -G "$RUN/checkpoints/checkpoint*.pt" >/dev/null && [ -f "$file" ]; then
+  if list_checkpoints "$RUN" 'checkpoint*.pt' >/dev/null && [ -f "$file" ]; then
     [ "$(cat "$file")" = "$arguments" ] ||
       die "$RUN was started with different arguments: set a different RUN, or remove $file to continue anyway"
   else
@@ -184,7 +187,7 @@ translate_text() {
 # average N: average the last N checkpoints, or all if a short run has fewer, into $RUN/model.pt.
 average() {
   local n=$1 found
-  found=$(compgen -G "$RUN/checkpoints/checkpoint_[0-9]*_*.pt" | wc -l) || true
+  found=$(list_checkpoints "$RUN" 'checkpoint_[0-9]*_*.pt' | wc -l) || true
   if [ -z "${DRY_RUN:-}" ] && [ "$found" -gt 0 ] && [ "$found" -lt "$n" ]; then n=$found; fi
   step "average the last $n checkpoints"
   run aiayn average --inputs "$RUN/checkpoints" --num-update-checkpoints "$n" \

@@ -140,7 +140,7 @@ wait_for() {
 
 for row in $rows; do
   if [ -f "$RUN/$row/settings" ] && [ "$(cat "$RUN/$row/settings")" != "$(settings "$row")" ] &&
-    { finished "$row" || compgen -G "$RUN/$row/checkpoints/checkpoint*.pt" >/dev/null; }; then
+    { finished "$row" || list_checkpoints "$RUN/$row" 'checkpoint*.pt' >/dev/null; }; then
     die "$RUN/$row was started with different settings ($RUN/$row/settings): remove it or set a different RUN"
   fi
 done

@@ -179,8 +179,11 @@ def test_a_wrong_choice_is_an_error_before_anything_runs(
 def test_a_run_is_not_resumed_with_different_arguments(call, tmp_path):
     """Otherwise the scores of the old arguments would be taken for those of the new ones."""
 
+    tmp_path = tmp_path / "run [1]"
+    tmp_path.mkdir()
+
     def train(*arguments):
-        return call('train "$@"', *arguments, LAUNCHER="true")
+        return call('train "$@"', *arguments, LAUNCHER="true", RUN=str(tmp_path))
 
     assert train("--sed", "1", "--max-update", "5").returncode == 0  # fails before it trains
     assert train("--seed", "1", "--max-update", "5").returncode == 0
