@@ -12,8 +12,8 @@ import fcntl
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from .errors import InputError
@@ -38,6 +38,17 @@ def write_file_atomically(path: Path) -> Iterator[Path]:
         yield temporary
         _flush_to_disk(temporary)
         os.replace(temporary, path)
+
+
+def write_texts_atomically(texts: Mapping[Path, str], errors: str = "strict") -> None:
+    """Write text files in UTF-8; none is replaced before all of them are written.
+
+    errors: as for open(). Raises InputError as write_file_atomically does.
+    """
+    with ExitStack() as stack:
+        for path, text in texts.items():
+            temporary = stack.enter_context(write_file_atomically(path))
+            temporary.write_text(text, encoding="utf-8", errors=errors, newline="\n")
 
 
 @contextmanager

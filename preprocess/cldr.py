@@ -15,7 +15,6 @@ import argparse
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
 from importlib.metadata import version
 from itertools import islice
 from pathlib import Path
@@ -27,7 +26,7 @@ try:
     from cldr_values.amounts import amount, words
     from cldr_values.names import Kind, Pair, labelled, list_of
 
-    from aiayn_plugin.atomic import write_file_atomically
+    from aiayn_plugin.atomic import write_texts_atomically
     from aiayn_plugin.cli.preparation import explain_interrupts
 except ImportError as missing:
     if __name__ != "__main__":
@@ -118,10 +117,7 @@ def write(dest: Path, splits: Mapping[str, Mapping[str, Pair]]) -> None:
     for name, pairs in splits.items():
         texts[dest / f"{name}.en"] = "".join(f"{english}\n" for english in pairs)
         texts[dest / f"{name}.de"] = "".join(f"{german}\n" for _, german in pairs.values())
-    with ExitStack() as stack:
-        for path, text in texts.items():
-            temporary = stack.enter_context(write_file_atomically(path))
-            temporary.write_text(text, encoding="utf-8", newline="\n")
+    write_texts_atomically(texts)
 
 
 @explain_interrupts("run the same command again")

@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
-from aiayn_plugin.atomic import write_file_atomically
+from aiayn_plugin.atomic import write_texts_atomically
 from aiayn_plugin.cli.preparation import explain_interrupts
 from aiayn_plugin.errors import InputError
 from aiayn_plugin.text.lines import read_lines
@@ -75,11 +75,12 @@ def main() -> None:
                 f"{args.pairs} has too few pairs whose sentences occur once and in no test set "
                 f"({len(splits['valid'])}) for --valid {args.valid}"
             )
-        for split, kept in splits.items():
-            for side, lang in enumerate(("en", "de")):
-                text = "".join(f"{pair[side]}\n" for pair in kept)
-                with write_file_atomically(args.destdir / f"{split}.{lang}") as temporary:
-                    temporary.write_text(text, encoding="utf-8")
+        texts = {
+            args.destdir / f"{split}.{lang}": "".join(f"{pair[side]}\n" for pair in kept)
+            for split, kept in splits.items()
+            for side, lang in enumerate(("en", "de"))
+        }
+        write_texts_atomically(texts)
     except (InputError, OSError) as error:
         sys.exit(f"tatoeba.py: error: {error}")
     print("pairs:", ", ".join(f"{split} {len(kept):,}" for split, kept in splits.items()))

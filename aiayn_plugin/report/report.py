@@ -2,12 +2,11 @@
 
 import json
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..atomic import write_file_atomically
+from ..atomic import write_texts_atomically
 from ..html_page import language_pair, page
 from ..paper import ARCHITECTURES, SCALED_DOWN, get_settings
 from ..text.lines import escape_unprintable
@@ -45,13 +44,9 @@ class Report:
             ".md": to_markdown(self.title, self.sections),
             ".json": data + "\n",
         }
-        paths = [stem.with_name(stem.name + suffix) for suffix in texts]
-        with ExitStack() as stack:  # nothing is replaced before all are written
-            for path, text in zip(paths, texts.values(), strict=True):
-                temporary = stack.enter_context(write_file_atomically(path))
-                # File names may hold invalid characters.
-                temporary.write_text(text, encoding="utf-8", errors="backslashreplace")
-        return paths
+        files = {stem.with_name(stem.name + suffix): text for suffix, text in texts.items()}
+        write_texts_atomically(files, errors="backslashreplace")  # of file names
+        return [*files]
 
 
 def report(runs: Sequence[Run]) -> Report:

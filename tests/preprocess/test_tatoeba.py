@@ -37,6 +37,12 @@ def test_pairs_with_a_test_sentence_are_dropped_and_validation_pairs_are_unique(
     assert read["valid.en"] == ["They lost."] and read["valid.de"] == ["Sie haben verloren."]
     assert read["train.en"] == ["Good morning!"] * 2
     assert set(read["train.de"]) == {"Guten Morgen!", "Morgen!"}
+    (tmp_path / "raw" / "valid.de").unlink()
+    (tmp_path / "raw" / "valid.de").mkdir()
+    done = run(tmp_path, "New.\tNeu.\nOld.\tAlt.\n", "--test", "test.en", "--valid", "1")
+    assert "raw/valid.de is not a regular file" in done.stderr
+    train = (tmp_path / "raw" / "train.en").read_text("utf-8").splitlines()
+    assert train == read["train.en"], "all files are replaced, or none"
 
 
 @pytest.mark.parametrize(
