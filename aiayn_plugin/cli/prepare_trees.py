@@ -98,7 +98,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _split_line(line: str) -> list[str]:
-    """Return the argument on a line of @FILE; skip empty lines."""
+    """Return the argument on a line of @FILE; skip empty lines. Raises InputError for @FILE."""
+    if line.startswith("@"):
+        raise InputError(f"{line}: a list of arguments cannot contain another one")
     return [line] if line.strip() else []
 
 

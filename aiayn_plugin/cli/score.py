@@ -46,6 +46,8 @@ def run(args: argparse.Namespace) -> None:
     """Print the scores. Raises InputError or OSError for a log or data that cannot be used."""
     if args.examples < 0:
         raise InputError("--examples must be at least 0")
+    if args.output is not None and args.output == args.json:
+        raise InputError(f"--output and --json are the same file, {args.json}")
     is_tree = args.trees is not None or (args.data is not None and holds_trees(args.data))
     scores, content = _score_trees(args) if is_tree else _score_translations(args)
     kind, system = "tree" if is_tree else "translation", content["system"]

@@ -4,6 +4,7 @@ Under the directory `dest` of a run, download/ contains the archives, and work/r
 corpus NAME.
 """
 
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -102,7 +103,7 @@ def _unpack(pair: LanguagePair, corpus: Corpus, dest: Path, workers: Workers) ->
 
 def _read_from_disk(pair: LanguagePair, corpus: Corpus, workers: Workers) -> Text:
     """Return the text of a user's own corpus, whose files remain in place."""
-    source, target = (pair.folder / Path(file).expanduser() for file in corpus.files)
+    source, target = (pair.folder / os.path.expanduser(file) for file in corpus.files)
     return _load(corpus, (source, target), workers)
 
 

@@ -135,6 +135,9 @@ def test_sections_of_the_wall_street_journal_become_splits(make, tmp_path, error
     for section in range(25):
         write(wsj / f"{section:02}" / f"WSJ_{section:02}00.MRG", [NOUNS[section % 6]], section + 1)
     write(wsj / "22" / "wsj_2201.mrg", ["second"])
+    nested = tmp_path / "nested"
+    nested.write_text(f"@{nested}\n")
+    assert error("prepare-trees", f"@{nested}").startswith(f"@{nested}: a list of arguments cannot")
     (tmp_path / "options").write_text(f"--wsj\n{tmp_path / 'LDC'}\n")
     log = make(tmp_path / "data", f"@{tmp_path / 'options'}", vocabulary=())
     assert "learning 16,000 bpe subwords" in log, "as in the paper"

@@ -167,6 +167,11 @@ def test_the_number_of_examples_is_checked(files, error):
     assert "--examples must be at least 0" in error("score", *files, "--examples", "-1")
 
 
+def test_hypotheses_and_scores_go_to_different_files(files, error):
+    same = ("--output", "scores", "--json", "scores")
+    assert "--output and --json are the same file, scores" in error("score", *files, *same)
+
+
 def test_the_reverse_direction_needs_its_target_language(corpus, tmp_path, capsys, error):
     """One log has the references as targets, with an unknown word; the other has the sources."""
     pipeline = TextPipeline.load(corpus)
