@@ -1,9 +1,10 @@
-"""What training and searching set up in their process: idle threads sleep."""
+"""What training and searching set up in their process: idle threads sleep, memory is bounded."""
 
 import os
 import sys
 
 import pytest
+import torch
 from commands import TRAIN
 
 TRAINING = """
@@ -22,6 +23,13 @@ prepare_cpu_for_search()
 for other in others:
     other.kill()
     other.wait()
+"""
+MATMULS_OF_150_SIZES = """
+import torch
+from aiayn_plugin.kernels.cpu_runtime import prepare_cpu
+prepare_cpu()
+for rows in (*range(1, 150), 1):
+    torch.ops.mkldnn._linear_pointwise(torch.ones(rows, 8), torch.ones(8, 8), None, "none", [], "")
 """
 #: Prints the CPU time that the process takes while it sleeps for 0.2 seconds between operations.
 SLEEP_BETWEEN_OPERATIONS = """
@@ -60,3 +68,11 @@ def test_threads_of_a_training_run_sleep_while_they_wait(cpu_time, corpus, tmp_p
 def test_threads_of_a_search_sleep_on_a_busy_machine(cpu_time):
     """Spinning is faster on an idle machine, and slows everything down on a busy one."""
     assert 3 * cpu_time(SEARCH_ON_A_BUSY_MACHINE) < cpu_time("")
+
+
+@pytest.mark.skipif(not torch.backends.mkldnn.is_available(), reason="needs oneDNN")
+def test_code_for_batches_of_earlier_sizes_is_dropped(succeed):
+    """oneDNN would keep a thousand matmuls, half a gigabyte of code."""
+    log = succeed(sys.executable, "-c", MATMULS_OF_150_SIZES, env={"ONEDNN_VERBOSE": "2"})
+    created = [line for line in log.stdout.splitlines() if ",create:cache_miss," in line]
+    assert len(created) == 150, log.stdout[-1000:]
